@@ -28,7 +28,7 @@ from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinitio
 from kernel.runtime.execution_context import NO_EXECUTION, ExitActor, current_execution
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.shown_tracebacks import for_users
-from kernel.runtime.streams import Stream
+from kernel.runtime.streams import ObjectStream
 from kernel.runtime.worker_info import current_worker
 from kernel_spec.errors import OptionError, OutsideActorError
 from kernel_spec.ids import ActorId
@@ -290,7 +290,7 @@ class ActorMethod:
             if self._limit > 0:
                 runtime.check_pending_calls(self._actor, self._limit)
             result = runtime.call_actor(self._actor, self._name, self._options, args, kwargs)
-            return ObjectRefGenerator(result) if type(result) is Stream else result
+            return ObjectRefGenerator(result) if type(result) is ObjectStream else result
         except BaseException as error:
             raise for_users(error)
 

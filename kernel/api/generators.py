@@ -9,7 +9,7 @@ from kernel.api.parameters import check_timeout
 from kernel.runtime.current import get_runtime
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.shown_tracebacks import for_users
-from kernel.runtime.streams import Stream, abandoned
+from kernel.runtime.streams import ObjectStream, abandoned
 
 
 class ObjectRefGenerator:
@@ -20,7 +20,7 @@ class ObjectRefGenerator:
     `completed()` was asked for.
     """
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: ObjectStream) -> None:
         self._stream = stream
         self._completion_wanted = False
 
@@ -73,7 +73,7 @@ class ObjectRefGenerator:
         """Take no more items; the generator is closed where it runs."""
         get_runtime().close_stream(self._stream)
 
-    def __del__(self, abandon: Callable[[Stream], None] = abandoned.append) -> None:
+    def __del__(self, abandon: Callable[[ObjectStream], None] = abandoned.append) -> None:
         if not self._stream.finished and not self._completion_wanted:
             abandon(self._stream)  # not a global: at the end of a program those may be gone by now
 

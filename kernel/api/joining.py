@@ -18,9 +18,9 @@ from kernel.plugins.messages import skipped
 from kernel.protocol import process_messages as op
 from kernel.protocol.identity import Identity
 from kernel.protocol.named_messages import number_of
-from kernel.runtime.core import CoreRuntime
 from kernel.runtime.current import set_runtime
 from kernel.runtime.failure_reports import show_row
+from kernel.runtime.process_runtime import ProcessRuntime
 from kernel.runtime.serialization import ValueSerializer
 from kernel.system.descriptor_limit import raise_limit
 from kernel.system.standard_descriptors import occupy_standard_descriptors
@@ -32,7 +32,7 @@ from kernel_spec.ids import ProcessId
 _OF_THIS_MACHINE = ("KERNEL_ADDRESS", "KERNEL_TLS", "KERNEL_TMPDIR")
 
 
-def join(given: InitOptions, session: Session, starter: bool = False) -> CoreRuntime:
+def join(given: InitOptions, session: Session, starter: bool = False) -> ProcessRuntime:
     """Connect this program to a running session and return its runtime; `starter` says that it started it."""
     raise_limit()
     occupy_standard_descriptors()
@@ -41,7 +41,7 @@ def join(given: InitOptions, session: Session, starter: bool = False) -> CoreRun
     reached = gateway_at(session.directory), tls_at(session.directory), relay
     identity = Identity(process, "driver", b"", process, session.directory, session.token(), *reached)
     namespace = given.namespace or process.hex()
-    runtime = CoreRuntime(identity, ValueSerializer(), _no_store, namespace)
+    runtime = ProcessRuntime(identity, ValueSerializer(), _no_store, namespace)
     details = {
         "job": process,
         "starter": starter,
@@ -86,7 +86,7 @@ def _variables(elsewhere: bool) -> dict[str, str]:
     return variables
 
 
-def _adopt_plugins(runtime: CoreRuntime) -> None:
+def _adopt_plugins(runtime: ProcessRuntime) -> None:
     """Use the plugins that the session's agent found and chose."""
     manager = PluginManager.from_catalog(pickle.loads(runtime.details["catalog"]))
     for name, error in manager.problems.items():

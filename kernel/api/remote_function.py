@@ -24,7 +24,7 @@ from kernel.api.session import ensure_session
 from kernel.runtime import current
 from kernel.runtime.definitions import FunctionDefinition, Shape
 from kernel.runtime.shown_tracebacks import for_users
-from kernel.runtime.streams import Stream
+from kernel.runtime.streams import ObjectStream
 from kernel_spec.errors import OptionError
 
 DEFAULT_RETRIES = 3
@@ -72,7 +72,7 @@ class RemoteFunction(Generic[P, R]):
             if kwargs or not self._parameters.least <= len(args) <= self._parameters.most:
                 self._check(args, kwargs)
             result = runtime.submit(self._definition, args, kwargs)  # type: ignore[arg-type]
-            return ObjectRefGenerator(result) if type(result) is Stream else result
+            return ObjectRefGenerator(result) if type(result) is ObjectStream else result
         except BaseException as error:
             raise for_users(error)
 

@@ -14,7 +14,7 @@ from kernel.cli.start_options import StartOptions
 from kernel.installing import install_command
 from kernel.node.sessions import Session, gateway_at
 from kernel.transport.addresses import parse_host_and_port
-from kernel.transport.connector import numeric_place
+from kernel.transport.host_connector import numeric_place
 
 _ELSEWHERE = "kernel.token"
 

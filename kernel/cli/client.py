@@ -33,7 +33,7 @@ from kernel.protocol.head_messages import JoinRefused
 from kernel.protocol.named_messages import number_of, packed, unpacked
 from kernel.protocol.python_version import PYTHON
 from kernel.transport.addresses import HEAD, is_place
-from kernel.transport.connecting import connect
+from kernel.transport.connect import connect
 from kernel.transport.connection import Connection, Message
 from kernel.transport.credentials import Credentials, TlsFiles
 from kernel.transport.reactor import Reactor

@@ -10,9 +10,9 @@ from __future__ import annotations
 import socket
 
 from kernel.transport.addresses import parse_host_and_port
-from kernel.transport.connector import Connector
-from kernel.transport.negotiation import Failure
+from kernel.transport.host_connector import HostConnector
 from kernel.transport.reactor import Reactor
+from kernel.transport.socket_authentication import ConnectFailure
 from kernel.transport.tcp_connection import TcpConnection
 
 FIRST_SECONDS, LATER_SECONDS = 0.02, 0.25
@@ -35,14 +35,14 @@ class LinkProbe:
     def _ask(self) -> None:
         if self._connection.fd < 0 and not self._connection.closed:
             host, port = parse_host_and_port(self._gateway)
-            Connector(host, port, self._reactor, self._answered, self._failed, ANSWER_SECONDS).begin()
+            HostConnector(host, port, self._reactor, self._answered, self._failed, ANSWER_SECONDS).begin()
 
     def _answered(self, sock: socket.socket) -> None:
         sock.close()
         self._ask_later(LATER_SECONDS)
 
-    def _failed(self, reason: str, failure: Failure) -> None:
-        if failure is Failure.CLOSED:
+    def _failed(self, reason: str, failure: ConnectFailure) -> None:
+        if failure is ConnectFailure.CLOSED:
             self._connection.hasten(f"nobody listens at {self._gateway} any more")
         else:
             self._ask_later(LATER_SECONDS)

@@ -174,7 +174,7 @@ class NodeMembership:
         link.node = Node(link.id, link.connection.send, joined=time.time(), heard=link.heard, **parts)
         if isinstance(link.connection, TcpConnection):
             if link.is_client:
-                link.connection.wait_alike(self._patience(link))
+                link.connection.wait_even_if_ended(self._patience(link))
             else:
                 link.connection.wait_at_least(self._patience(link))
                 if link.node.address and VIA not in link.node.address:

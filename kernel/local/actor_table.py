@@ -23,10 +23,10 @@ from kernel.runtime.definitions import ActorOptions, ClassDefinition
 from kernel.runtime.execution_context import ExitActor
 from kernel.runtime.failed_arguments import argument_failed
 from kernel.runtime.failures import failure_of
-from kernel.runtime.objects import INLINE
+from kernel.runtime.object_entry import INLINE
 from kernel.runtime.task import Task, cancelled_error
 from kernel.runtime.tasks import TaskTable
-from kernel.runtime.value_forms import inline
+from kernel.runtime.value_placement import inline
 from kernel.worker.call_runner import CallRunner
 from kernel_spec.errors import ActorDiedError, ActorUnavailableError, NameTakenError, PendingCallsLimitError
 from kernel_spec.ids import ActorId

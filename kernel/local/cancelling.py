@@ -10,7 +10,7 @@ from kernel.local.calls import Calls
 from kernel.local.helpers import Helpers
 from kernel.local.loopback import LocalOwnership
 from kernel.local.streaming import Streaming
-from kernel.runtime.objects import PENDING, Entry
+from kernel.runtime.object_entry import PENDING, ObjectEntry
 from kernel.runtime.task import Task, cancelled_error
 from kernel.runtime.tasks import TaskTable
 from kernel_spec.errors import ArgumentError
@@ -35,7 +35,7 @@ class Cancelling:
         self._helpers = helpers
         self._streaming = streaming
 
-    def cancel(self, entry: Entry, force: bool, recursive: bool) -> None:
+    def cancel(self, entry: ObjectEntry, force: bool, recursive: bool) -> None:
         """Cancel the task of an entry, if it has not ended."""
         task: Task | None = entry.task
         if task is None or entry.state != PENDING:

@@ -8,7 +8,7 @@ from kernel.local.actor import ALIVE, DEAD, LocalActor
 from kernel.local.calls import Calls
 from kernel.local.resources import LocalResources, Wish
 from kernel.runtime.definitions import FunctionDefinition
-from kernel.runtime.objects import PENDING, STATE_NAMES, Entry
+from kernel.runtime.object_entry import PENDING, STATE_NAMES, ObjectEntry
 from kernel.runtime.task import Task
 from kernel_spec.ids import ObjectId
 
@@ -21,7 +21,7 @@ class Explanations:
         self._resources = resources
         self._promised = promised
 
-    def of(self, entry: Entry) -> str:
+    def of(self, entry: ObjectEntry) -> str:
         """Say what an object waits for."""
         if entry.state != PENDING:
             return f"object {entry.id.hex()} is ready ({STATE_NAMES[entry.state]})"

@@ -12,10 +12,10 @@ from typing import Any
 
 from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.layout import pack, packed_size
-from kernel.runtime.objects import Entry
+from kernel.runtime.message_pump import Waiter
+from kernel.runtime.object_entry import ObjectEntry
 from kernel.runtime.ownership import Carried, Ownership
-from kernel.runtime.value_forms import Stored
-from kernel.runtime.waiting import Waiter
+from kernel.runtime.value_placement import Stored
 from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.serialization import Buffer
@@ -52,7 +52,7 @@ class LocalPump:
 
     def __init__(self) -> None:
         self.on_tick: Callable[[], None] = lambda: None
-        self.lurking = True
+        self.backing_off = True
 
     @calls_user_code  # a signal's handler may raise here: there is nothing to be put back
     def wait(self, waiter: Waiter, deadline: float | None = None) -> bool:
@@ -152,6 +152,6 @@ class LocalStore:
 class LocalOwnership(Ownership):
     """Every object is owned here, so a reference that travels needs no registration."""
 
-    def carry(self, inner: Iterable[Entry], receiver: ProcessId, key: bytes) -> Carried:
+    def carry(self, inner: Iterable[ObjectEntry], receiver: ProcessId, key: bytes) -> Carried:
         """Return what to put into a message about references that the sender keeps alive meanwhile."""
         return [(entry.id, self.process.id, "") for entry in inner]

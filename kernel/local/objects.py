@@ -9,16 +9,16 @@ from kernel.local.explanation import Explanations
 from kernel.local.loopback import LocalOwnership, LocalStore, Loopback
 from kernel.local.stalemate import Stalemate
 from kernel.local.waits import Waits
+from kernel.runtime.message_pump import Waiter
+from kernel.runtime.object_entry import PENDING, ObjectEntry
+from kernel.runtime.object_operations import ObjectOperations
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.object_verbs import ObjectVerbs
-from kernel.runtime.objects import PENDING, Entry
 from kernel.runtime.serialization import ValueSerializer
 from kernel.runtime.tasks import TaskTable
-from kernel.runtime.waiting import Waiter
 from kernel_spec.errors import InfeasibleError
 
 
-class LocalObjects(ObjectVerbs):
+class LocalObjects(ObjectOperations):
     """The objects of this process.
 
     `stalemate` knows which waits are hopeless, `explanations` what the others are for.
@@ -40,12 +40,14 @@ class LocalObjects(ObjectVerbs):
         self._stalemate = stalemate
         self._explanations = explanations
 
-    def when_ready(self, entry: Entry, callback: Callable[[Entry], None]) -> None:
+    def when_ready(self, entry: ObjectEntry, callback: Callable[[ObjectEntry], None]) -> None:
         """Call `callback` once when `entry` is ready, now or from the thread that makes it so."""
         self._waits.go_on([entry], None)
         super().when_ready(entry, callback)
 
-    def _wait_ready(self, pending: list[Entry], count: int, timeout: float | None, until_failure: bool = False) -> bool:
+    def _wait_ready(
+        self, pending: list[ObjectEntry], count: int, timeout: float | None, until_failure: bool = False
+    ) -> bool:
         """Block as the base class says. Raises InfeasibleError where that would be for ever."""
         deadline = None if timeout is None else time.monotonic() + timeout
         self._waits.go_on(pending, deadline)
@@ -60,7 +62,7 @@ class LocalObjects(ObjectVerbs):
             if waiter.remaining > 0 or waiter.failed:
                 self._forget_waiter(waiter, pending)
 
-    def block(self, waiter: Waiter, pending: list[Entry], deadline: float | None) -> bool:
+    def block(self, waiter: Waiter, pending: list[ObjectEntry], deadline: float | None) -> bool:
         """Block until `waiter` has nothing left or `deadline` (monotonic seconds); return whether it has not."""
         leave = self._waits.block(pending)
         try:
@@ -71,12 +73,12 @@ class LocalObjects(ObjectVerbs):
     def _look(self, refs: Sequence[ObjectRef]) -> None:
         """Everything is known here already."""
 
-    def explain(self, entry: Entry) -> str:
+    def explain(self, entry: ObjectEntry) -> str:
         """Say what an object waits for."""
         with self._io.lock:
             return self._stalemate.why_never(entry) or self._explanations.of(entry)
 
-    def _check_hope(self, pending: list[Entry], waiter: Waiter) -> None:
+    def _check_hope(self, pending: list[ObjectEntry], waiter: Waiter) -> None:
         reasons = [why for entry in pending if entry.state == PENDING and (why := self._stalemate.why_never(entry))]
         if len(reasons) > sum(1 for entry in pending if entry.state == PENDING) - waiter.remaining:
             self._forget_waiter(waiter, pending)

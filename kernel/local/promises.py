@@ -7,10 +7,10 @@ from typing import Any
 from kernel.local.groups import LocalGroups
 from kernel.local.loopback import LocalOwnership
 from kernel.runtime.failures import failure_of
+from kernel.runtime.object_entry import FAILED, INLINE, PENDING, ObjectEntry
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.objects import FAILED, INLINE, PENDING, Entry
 from kernel.runtime.tasks import TaskTable
-from kernel.runtime.value_forms import inline
+from kernel.runtime.value_placement import inline
 from kernel_spec.errors import KernelError
 from kernel_spec.ids import ObjectId, object_id
 
@@ -27,7 +27,7 @@ class LocalPromises:
     def make(self, group: str, value: Any) -> ObjectRef:
         """Return a reference to `value` that is ready when a group is placed."""
         kept = inline(*self._tasks.serializer.dumps(value)[:2])
-        entry = Entry(object_id(self._tasks.next_id(), 0), 1)
+        entry = ObjectEntry(object_id(self._tasks.next_id(), 0), 1)
 
         def answered(error: KernelError | None) -> None:
             self.pending.pop(entry.id, None)

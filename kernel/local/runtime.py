@@ -47,11 +47,11 @@ from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinitio
 from kernel.runtime.execution_context import NO_EXECUTION, current_execution
 from kernel.runtime.failures import failure_of
 from kernel.runtime.futures import Futures
+from kernel.runtime.object_entry import FAILED, PENDING, ObjectEntry
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.objects import FAILED, PENDING, Entry
 from kernel.runtime.serialization import ValueSerializer
 from kernel.runtime.stream_consumer import StreamConsumer
-from kernel.runtime.streams import Stream
+from kernel.runtime.streams import ObjectStream
 from kernel.runtime.task import Task
 from kernel.runtime.tasks import TaskTable
 from kernel.runtime.tracing import Trace
@@ -303,7 +303,7 @@ class LocalRuntime:
 
     # -- streams ---------------------------------------------------------------------------------------------------
 
-    def next_item(self, stream: Stream, timeout: float | None) -> ObjectRef:
+    def next_item(self, stream: ObjectStream, timeout: float | None) -> ObjectRef:
         """See `Runtime.next_item`."""
         if not stream.items:
             self.streaming.wanted(stream.task)
@@ -318,19 +318,19 @@ class LocalRuntime:
             self.streaming.wanted(stream.task)
         return ref
 
-    def take_item(self, stream: Stream) -> tuple[ObjectRef | None, bool]:
+    def take_item(self, stream: ObjectStream) -> tuple[ObjectRef | None, bool]:
         """See `Runtime.take_item`."""
         if not stream.items:
             self.streaming.wanted(stream.task)
         return self.streams.take_item(stream)
 
-    def next_arrival(self, stream: Stream) -> Entry:
+    def next_arrival(self, stream: ObjectStream) -> ObjectEntry:
         """See `Runtime.next_arrival`."""
         if not stream.items:
             self.streaming.wanted(stream.task)
         return self.streams.next_arrival(stream)
 
-    def close_stream(self, stream: Stream) -> None:
+    def close_stream(self, stream: ObjectStream) -> None:
         """See `Runtime.close_stream`."""
         self.streams.close(stream)
         self.streaming.close(stream.task)

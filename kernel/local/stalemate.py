@@ -19,8 +19,8 @@ from kernel.local.helpers import Helpers
 from kernel.local.resources import LocalResources
 from kernel.local.streaming import Streaming
 from kernel.runtime.definitions import FunctionDefinition
-from kernel.runtime.deliveries import THREAD_NAME as DELIVERY_THREAD
-from kernel.runtime.objects import PENDING, Entry
+from kernel.runtime.delivery_threads import THREAD_NAME as DELIVERY_THREAD
+from kernel.runtime.object_entry import PENDING, ObjectEntry
 from kernel.runtime.task import Task
 from kernel.runtime.tasks import TaskTable
 from kernel_spec.dataclass import dataclass
@@ -65,13 +65,13 @@ class Stalemate:
         self._helpers = helpers
         self._promised = promised
         self._callers = callers
-        self.blocked: dict[int, list[Entry]] = {}
+        self.blocked: dict[int, list[ObjectEntry]] = {}
 
-    def why_never(self, entry: Entry) -> str:
+    def why_never(self, entry: ObjectEntry) -> str:
         """Return why `entry` can't ever be ready if the calling thread waits for it, or nothing. Under the lock."""
         return self._why(entry, _Search(frozenset(), {}))
 
-    def _why(self, entry: Entry, search: _Search) -> str:
+    def _why(self, entry: ObjectEntry, search: _Search) -> str:
         task = entry.task
         if entry.state != PENDING or task is None:
             group = self._promised.get(entry.id)
@@ -102,7 +102,7 @@ class Stalemate:
         why = self._any(self.blocked.get(thread, []), search)
         return f"{task.name}() waits: {why}" if why else ""
 
-    def _any(self, entries: list[Entry], search: _Search) -> str:
+    def _any(self, entries: list[ObjectEntry], search: _Search) -> str:
         for entry in entries:
             why = self._why(entry, search)
             if why:
@@ -153,7 +153,7 @@ class Stalemate:
         """Whether a generator could go on by itself, once somebody wants its items."""
         return any(run.stepping.locked() for run in list(self._streaming.runs.values()))
 
-    def block(self, entries: list[Entry]) -> Callable[[], None]:
+    def block(self, entries: list[ObjectEntry]) -> Callable[[], None]:
         """Note that the calling thread waits for `entries`; call what is returned when it no longer does."""
         thread = threading.get_ident()
         before = self.blocked.get(thread)

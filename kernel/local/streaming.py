@@ -18,9 +18,9 @@ from kernel.local.placement import Place
 from kernel.protocol import process_messages as op
 from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.execution_context import Execution
-from kernel.runtime.objects import PENDING, Entry
+from kernel.runtime.message_pump import Waiter
+from kernel.runtime.object_entry import PENDING, ObjectEntry
 from kernel.runtime.task import Task
-from kernel.runtime.waiting import Waiter
 from kernel.worker.call_runner import CallRunner
 from kernel_spec.dataclass import dataclass
 from kernel_spec.resources import Allocation
@@ -130,7 +130,7 @@ class Streaming:
         if run is not None:
             self.advance(run, run.limit or AHEAD)
 
-    def in_the_way_of(self, entry: Entry) -> list[GeneratorRun]:
+    def in_the_way_of(self, entry: ObjectEntry) -> list[GeneratorRun]:
         """Return the generators put aside whose end `entry` waits for, and that may go on without a consumer."""
         found: list[GeneratorRun] = []
         seen: set[bytes] = set()

@@ -15,7 +15,7 @@ from kernel.local.resources import LocalResources
 from kernel.local.stalemate import Stalemate
 from kernel.local.streaming import AHEAD, Streaming
 from kernel.logs import Logger
-from kernel.runtime.objects import PENDING, Entry
+from kernel.runtime.object_entry import PENDING, ObjectEntry
 from kernel_spec.errors import InfeasibleError, SessionEndedError
 
 PATIENCE_SECONDS = 5.0
@@ -46,7 +46,7 @@ class Waits:
         self._warnings: dict[int, tuple[float, float]] = {}
         self._log = Logger("kernel.local")
 
-    def go_on(self, entries: list[Entry], deadline: float | None) -> None:
+    def go_on(self, entries: list[ObjectEntry], deadline: float | None) -> None:
         """Go on with generators that were put aside and that `entries` depend on."""
         for entry in entries:
             while entry.state == PENDING and (deadline is None or time.monotonic() < deadline):
@@ -56,7 +56,7 @@ class Waits:
                     break
         self._calls.raise_interrupt()
 
-    def block(self, entries: list[Entry]) -> Callable[[], None]:
+    def block(self, entries: list[ObjectEntry]) -> Callable[[], None]:
         """The calling thread is about to wait for `entries`; call what is returned when it goes on."""
         leave = self._stalemate.block(entries)
         thread = threading.get_ident()
@@ -91,7 +91,7 @@ class Waits:
             )
         self._warn(pending)
 
-    def _warn(self, pending: list[Entry]) -> None:
+    def _warn(self, pending: list[ObjectEntry]) -> None:
         thread = threading.get_ident()
         due, patience = self._warnings[thread]
         if pending and time.monotonic() > due:
@@ -100,6 +100,6 @@ class Waits:
             reason = self._reason(pending)
             self._log.warning("still waiting for objects", objects=len(pending), reason=reason, pid=os.getpid())
 
-    def _reason(self, pending: list[Entry]) -> str:
+    def _reason(self, pending: list[ObjectEntry]) -> str:
         with self._lock:
             return self._explanations.of(pending[0]) if pending else "nothing is yielded to the stream"

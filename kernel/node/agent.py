@@ -43,8 +43,8 @@ from kernel.transport.addresses import format_host_and_port, is_tcp, parse_host_
 from kernel.transport.background import Background
 from kernel.transport.connection import ATTACH_OPERATION, Connection, Message
 from kernel.transport.credentials import Credentials
-from kernel.transport.listener import Listener
 from kernel.transport.reactor import Reactor
+from kernel.transport.unix_listener import UnixListener
 from kernel_spec.errors import PluginError
 from kernel_spec.ids import JobId, NodeId, ProcessId
 
@@ -125,7 +125,7 @@ class Agent:
         early, self._early_faults = self._early_faults, None
         for text in early:
             self._plugin_fault(text)
-        self.listener = Listener(
+        self.listener = UnixListener(
             os.path.join(config.directory, "agent.sock"),
             config.token,
             reactor,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from kernel.protocol.agent_messages import DELETE, FORWARD, KEEP
 from kernel.transport.addresses import AGENT, SCHEME, through
-from kernel.transport.connecting import connect
+from kernel.transport.connect import connect
 from kernel.transport.connection import Connection, Message, may_be_handled
 from kernel.transport.credentials import Credentials
 from kernel.transport.reactor import Reactor

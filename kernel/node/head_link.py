@@ -15,7 +15,7 @@ from kernel.protocol import head_messages
 from kernel.protocol.named_messages import number_of, packed, unpacked
 from kernel.protocol.python_version import PYTHON
 from kernel.transport.addresses import is_tcp, place_of
-from kernel.transport.connecting import connect
+from kernel.transport.connect import connect
 from kernel.transport.connection import Connection, Message
 from kernel.transport.credentials import Credentials, TlsFiles
 from kernel.transport.preamble import NOBODY
@@ -203,7 +203,7 @@ class RemoteHeadLink:
         self._done = 0
         if isinstance(self._connection, TcpConnection):
             death, is_client = self.settings.get("death_seconds", DEATH_SECONDS), bool(self._description.get("client"))
-            wait = self._connection.wait_alike if is_client else self._connection.wait_at_least
+            wait = self._connection.wait_even_if_ended if is_client else self._connection.wait_at_least
             wait(patience(death, is_client))  # as patient as the head is
         unheard, self._log = self._log, deque()
         self.send(packed(head_messages.DescribeNode(description=pickle.dumps(dict(self._description)))))

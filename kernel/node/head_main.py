@@ -22,9 +22,9 @@ from kernel.system.process_exit import finish
 from kernel.system.processes import collect_garbage
 from kernel.system.standard_logs import keep_standard_logs
 from kernel.transport.credentials import Credentials
-from kernel.transport.entrance import Entrance
-from kernel.transport.inlet import SUFFIX
+from kernel.transport.process_listener import ProcessListener
 from kernel.transport.reactor import Reactor
+from kernel.transport.socket_receiver import SUFFIX
 from kernel_spec.errors import KernelError, PluginError
 from kernel_spec.ids import NodeId
 
@@ -84,7 +84,7 @@ class HeadProcess:
         self._head.journal.beside(NodeId(config.node))
         if self._head.journal.nodes():
             self._head.recovery.begin(max(LEAST_RESTORE_SECONDS, RESTORE_DEATHS * config.death_seconds))
-        self._entrance = Entrance(
+        self._listener = ProcessListener(
             path,
             True,
             config.token,
@@ -105,7 +105,7 @@ class HeadProcess:
             self._ended = self._ended or (self._head.ending is not None and not self._membership.anybody)
         self._head.services.stop()
         self._control_plane.close(self._reactor.poll)
-        self._entrance.close()
+        self._listener.close()
         self._membership.close()
         self._head.close()
 

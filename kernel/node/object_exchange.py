@@ -13,7 +13,7 @@ from kernel.node.transfer.service import Ticket, TransferService
 from kernel.node.transfer.store_link import StoreLink
 from kernel.protocol import process_messages as op
 from kernel.transport.addresses import SCHEME, TRANSFER, is_relayed, is_tcp, place_of, through
-from kernel.transport.connecting import open_socket
+from kernel.transport.connect import open_socket
 from kernel.transport.connection import Connection, Message
 from kernel.transport.credentials import Credentials
 from kernel.transport.reactor import Reactor

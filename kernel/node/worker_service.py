@@ -29,7 +29,7 @@ from kernel.protocol.identity import Peer
 from kernel.protocol.named_messages import packed
 from kernel.system.descriptor_limit import check_room, describe_shortage
 from kernel.system.processes import describe_code, describe_status, end_orphans, is_alive, kill, reap_adopted
-from kernel.transport import inlet
+from kernel.transport import socket_receiver
 from kernel.transport.connection import Message
 from kernel_spec.errors import KernelError, RuntimeEnvError, SessionEndedError, WorkerDiedError
 from kernel_spec.ids import JobId, LeaseId, ProcessId
@@ -320,7 +320,7 @@ class WorkerService:
             packed(head_messages.WorkerDied(worker=id, pid=worker.pid, cause=cause, fault=worker.fault))
         )
         socket = os.path.join(self._agent.config.directory, "sockets", id.hex())
-        self._agent.tidying.do(lambda: _remove_files(socket, socket + inlet.SUFFIX))
+        self._agent.tidying.do(lambda: _remove_files(socket, socket + socket_receiver.SUFFIX))
         self.carry_out(instructions)
 
 

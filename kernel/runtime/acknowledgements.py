@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
-from kernel.runtime.waiting import Waiter
+from kernel.runtime.message_pump import Waiter
 from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import ProcessId
 

@@ -13,7 +13,7 @@ from typing import Any
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import number_of, packed, unpacked
 from kernel.runtime.definitions import CallOptions
-from kernel.runtime.objects import Entry
+from kernel.runtime.object_entry import ObjectEntry
 from kernel.runtime.process import Peer, Process
 from kernel.runtime.task import Task, cancelled_error
 from kernel.runtime.tasks import TaskTable
@@ -60,7 +60,7 @@ class Channel:
     queue: deque[Task] = field(default_factory=deque)
     in_flight: dict[bytes, Task] = field(default_factory=dict)
     subscribed: bool = False
-    entry: Entry | None = None
+    entry: ObjectEntry | None = None
     owned: bool = False
     detached: bool = False
     forgotten: bool = False
@@ -123,7 +123,7 @@ class ActorCaller:
         if channel.forgotten:
             self._ready.add(channel)
 
-    def count_handles(self, channel: Channel, entry: Entry) -> None:
+    def count_handles(self, channel: Channel, entry: ObjectEntry) -> None:
         """Let the actor live as long as `entry`, and `entry` as long as there are handles to it, or calls."""
         details = entry.more()
         if details.may_go is None:

@@ -16,11 +16,11 @@ from kernel.protocol.named_messages import packed
 from kernel.runtime.actor_calls import ActorCaller
 from kernel.runtime.definitions import ActorOptions, ClassDefinition, group_of
 from kernel.runtime.failed_arguments import argument_failed
-from kernel.runtime.objects import INLINE, Entry
+from kernel.runtime.object_entry import INLINE, ObjectEntry
 from kernel.runtime.process import Process
 from kernel.runtime.task import Task
 from kernel.runtime.tasks import TaskTable
-from kernel.runtime.value_forms import inline
+from kernel.runtime.value_placement import inline
 from kernel_spec.ids import ActorId, JobId
 
 
@@ -57,7 +57,7 @@ class ActorCreator:
             channel = self._caller.channel(actor, definition.name, subscribe=False)
             channel.subscribed = True
             channel.detached = options.detached
-            entry: Entry = constructor.entries  # type: ignore[assignment]
+            entry: ObjectEntry = constructor.entries  # type: ignore[assignment]
             head, buffers, _ = self._table.serializer.dumps(None)
             entry.resolve(INLINE, inline(head, buffers))
             # The arguments, and what the class closes over, stay alive as long as the actor may be constructed again.

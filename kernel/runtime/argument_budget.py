@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from kernel.runtime.value_forms import INLINE_BYTES
+from kernel.runtime.value_placement import INLINE_BYTES
 
 BUDGET_BYTES = 256 << 20
 """So much of arguments may wait in the memory of a process."""

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kernel.runtime.actor_calls import PENDING as CHANNEL_PENDING
 from kernel.runtime.actor_calls import RESTARTING, Channel
 from kernel.runtime.execution_context import Execution, current_execution
-from kernel.runtime.objects import PENDING, Entry
+from kernel.runtime.message_pump import Waiter
+from kernel.runtime.object_entry import PENDING, ObjectEntry
 from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
 from kernel.runtime.task import Task
-from kernel.runtime.waiting import Waiter
 from kernel_spec.errors import KernelError
 from kernel_spec.ids import ObjectId, ProcessId
 
@@ -45,7 +45,7 @@ class Ahead(NamedTuple):
     thread: int = 0
 
 
-class Link(NamedTuple):
+class WaitLink(NamedTuple):
     """A call of a chain in which each waits for the next, and how the one before waits for it."""
 
     task: bytes
@@ -53,7 +53,7 @@ class Link(NamedTuple):
     relation: str = "waits for"
 
 
-Path = tuple[Link, ...]
+Path = tuple[WaitLink, ...]
 
 
 class CircularWaits:
@@ -66,13 +66,13 @@ class CircularWaits:
     def __init__(self, process: Process, ownership: Ownership) -> None:
         self._process = process
         self._ownership = ownership
-        self.blocked: dict[int, tuple[Execution, list[Entry], Waiter | None]] = {}
-        self.awaited: Mapping[asyncio.Future[Any], tuple[Execution, Entry]] = {}
+        self.blocked: dict[int, tuple[Execution, list[ObjectEntry], Waiter | None]] = {}
+        self.awaited: Mapping[asyncio.Future[Any], tuple[Execution, ObjectEntry]] = {}
         self.ahead: Callable[[bytes], Ahead | None] = lambda task: None
         process.methods["waits_of_object"] = self._of_object
         process.methods["waits_of_call"] = self._of_call
 
-    def begin(self, pending: list[Entry], waiter: Waiter) -> None:
+    def begin(self, pending: list[ObjectEntry], waiter: Waiter) -> None:
         """The calling thread begins to wait."""
         self.blocked[get_ident()] = current_execution.get(), pending, waiter
 
@@ -80,7 +80,7 @@ class CircularWaits:
         """The calling thread waits no more."""
         self.blocked.pop(get_ident(), None)
 
-    def find(self, entry: Entry, patience: float) -> str:
+    def find(self, entry: ObjectEntry, patience: float) -> str:
         """Return the ring that `entry` waits for, if there is one, in a sentence. Takes `patience` seconds at most.
 
         Not under the lock: it asks other processes.
@@ -96,13 +96,15 @@ class CircularWaits:
             else:
                 self.blocked[thread] = before
 
-    def _search(self, entry: Entry, here: Execution, deadline: float) -> str:
-        stack: list[tuple[Awaited, Path]] = [(self._awaited(entry), (Link(here.task, here.name),) if here.task else ())]
+    def _search(self, entry: ObjectEntry, here: Execution, deadline: float) -> str:
+        stack: list[tuple[Awaited, Path]] = [
+            (self._awaited(entry), (WaitLink(here.task, here.name),) if here.task else ())
+        ]
         seen: dict[bytes, bytes] = {}
         while stack and len(seen) < _STEPS and time.monotonic() < deadline:
             (id, owner, address), path = stack.pop()
             if id in seen:
-                if ring := _closed_by(path, Link(seen[id], "")):
+                if ring := _closed_by(path, WaitLink(seen[id], "")):
                     return ring
                 continue
             call = self._ask((owner, address), "waits_of_object", id, deadline)
@@ -110,7 +112,7 @@ class CircularWaits:
                 continue
             task, name, place, arguments, actor = call
             seen[id] = task
-            link = Link(task, name)
+            link = WaitLink(task, name)
             if ring := _closed_by(path, link):
                 return ring
             path = (*path, link)
@@ -121,7 +123,7 @@ class CircularWaits:
             for other, other_name, awaited in rows or ():
                 further = path
                 if other != task:
-                    link = Link(other, other_name, "waits for" if other == actor else "is queued behind")
+                    link = WaitLink(other, other_name, "waits for" if other == actor else "is queued behind")
                     if ring := _closed_by(path, link):
                         return ring
                     further = (*path, link)
@@ -180,13 +182,13 @@ class CircularWaits:
             return None
         return (ProcessId(found[0]), found[1]) if found else None
 
-    def _needed(self, pending: list[Entry], waiter: Waiter | None) -> list[Awaited]:
+    def _needed(self, pending: list[ObjectEntry], waiter: Waiter | None) -> list[Awaited]:
         """Return for what a thread waits that must all be there: nothing if some of several will do."""
         missing = [entry for entry in pending if entry.state == PENDING]
         some_will_do = waiter is not None and waiter.remaining < len(missing)
         return [] if some_will_do else [self._awaited(entry) for entry in missing]
 
-    def _awaited(self, entry: Entry) -> Awaited:
+    def _awaited(self, entry: ObjectEntry) -> Awaited:
         details = entry.details
         if details is None or details.owner is None:
             return entry.id, self._process.id, self._process.address
@@ -207,13 +209,13 @@ class CircularWaits:
             return None
 
 
-def _closed_by(path: Path, link: Link) -> str:
+def _closed_by(path: Path, link: WaitLink) -> str:
     """Return what there is to say if the call of `link` is on the path: each waits for the next, the last for it."""
     tasks = [one.task for one in path]
     if link.task not in tasks:
         return ""
     first, *others = path[tasks.index(link.task) :]
-    steps = [*others, Link(first.task, first.name, link.relation)]
+    steps = [*others, WaitLink(first.task, first.name, link.relation)]
     ring = ", which ".join(f"{step.relation} {step.name}()" for step in steps)
     return (
         f"these calls wait for each other in a ring, and none can go on: {first.name}() {ring}. Let one return without "

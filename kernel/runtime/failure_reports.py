@@ -18,11 +18,11 @@ from kernel.logs import Logger
 from kernel.protocol import process_messages as op
 from kernel.runtime.critical_sections import is_from_outside
 from kernel.runtime.failures import Failure
-from kernel.runtime.objects import FAILED, PENDING, Entry
+from kernel.runtime.message_pump import Waiter
+from kernel.runtime.object_entry import FAILED, PENDING, ObjectEntry
 from kernel.runtime.task_error import rebuild
 from kernel.runtime.terminal_text import harmless
 from kernel.runtime.unread_failures import Instruction, LeftOut, Unread, UnreadFailures
-from kernel.runtime.waiting import Waiter
 from kernel_spec.errors import FaultError, SessionEndedError
 
 Row = dict[str, Any]
@@ -61,7 +61,7 @@ class FailureReports:
         self.send: Callable[[Row], None] = lambda row: None
         self.show: Callable[[Row], None] = lambda row: None
 
-    def note(self, task: bytes, name: str, asked_for: bool, entries: Iterable[Entry], failure: Failure) -> None:
+    def note(self, task: bytes, name: str, asked_for: bool, entries: Iterable[ObjectEntry], failure: Failure) -> None:
         """A call ends with `failure`, which becomes the value of `entries` now.
 
         `asked_for`: if that is a fault, it is one of an actor that somebody has ended.
@@ -88,13 +88,13 @@ class FailureReports:
         """Nobody can ask for `carrier` any more."""
         self._unread.dropped(failure, carrier)
 
-    def asked(self, entry: Entry) -> None:
+    def asked(self, entry: ObjectEntry) -> None:
         """Somebody got the failure of `entry`. Any thread, with the lock or without."""
         if entry.state == FAILED:
             with self._lock:
                 self._unread.asked(entry.value)
 
-    def asked_together(self, entries: Iterable[Entry]) -> None:
+    def asked_together(self, entries: Iterable[ObjectEntry]) -> None:
         """Somebody asked for several objects and got the failure of one of them. Any thread."""
         with self._lock:
             for entry in entries:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kernel.runtime.deliveries import Deliveries
+from kernel.runtime.delivery_threads import DeliveryThreads
 from kernel.runtime.execution_context import Execution, current_execution
+from kernel.runtime.object_entry import PENDING, ObjectEntry
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.objects import PENDING, Entry
 from kernel.runtime.remote_traceback import hide_internal_frames
 
 if TYPE_CHECKING:
@@ -29,17 +29,17 @@ class Futures:
 
     def __init__(
         self,
-        when_ready: Callable[[Entry, Callable[[Entry], None]], None],
-        load: Callable[[Entry], Any],
+        when_ready: Callable[[ObjectEntry, Callable[[ObjectEntry], None]], None],
+        load: Callable[[ObjectEntry], Any],
         attend: Callable[[], None] = lambda: None,
     ) -> None:
         self._when_ready = when_ready
         self._load = load
         self._attend = attend
         self._awaited: set[concurrent.futures.Future[Any]] = set()
-        self._deliveries = Deliveries()
+        self._delivery_threads = DeliveryThreads()
         self._awaited_in_loops = 0
-        self.of_calls: dict[asyncio.Future[Any], tuple[Execution, Entry]] = {}
+        self.of_calls: dict[asyncio.Future[Any], tuple[Execution, ObjectEntry]] = {}
         """What coroutines of a worker's calls await."""
         self.on_await: OnAwait | None = None
         """Called with a loop and the future of a value that is not there yet, which something is about to await."""
@@ -59,7 +59,7 @@ class Futures:
                 self._attend()
 
         self._awaited.add(future)
-        self._when_ready(ref._entry, lambda entry: self._deliveries.submit(fill))
+        self._when_ready(ref._entry, lambda entry: self._delivery_threads.submit(fill))
         if len(self._awaited) == 1:  # of many at once the first is in no hurry: they travel together
             self._attend()
 
@@ -80,7 +80,7 @@ class Futures:
             else:
                 future.set_result(value)
 
-        def ready(entry: Entry) -> None:
+        def ready(entry: ObjectEntry) -> None:
             self._awaited_in_loops -= 1
             self.of_calls.pop(future, None)
             call_in(loop, fill)

@@ -13,7 +13,7 @@ from typing import Any
 from kernel.logs import Logger
 from kernel.runtime.actor_calls import ActorCaller, Channel
 from kernel.runtime.circular_waits import CircularWaits
-from kernel.runtime.objects import PENDING, STATE_NAMES, Entry
+from kernel.runtime.object_entry import PENDING, STATE_NAMES, ObjectEntry
 from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
 from kernel.runtime.submission import TaskSubmitter
@@ -57,7 +57,7 @@ class Inspection:
         process.methods["explain_matches"] = self._explain_matches
         process.methods["references"] = self._packed_references
 
-    def explain_entry(self, entry: Entry, patience: float | None = None) -> str:
+    def explain_entry(self, entry: ObjectEntry, patience: float | None = None) -> str:
         """Say what an object is waiting for. May ask the agent or the owner, for `patience` s; not under the lock."""
         patience = PATIENCE_SECONDS if patience is None else patience
         if entry.state != PENDING:
@@ -96,7 +96,7 @@ class Inspection:
         request = self._submitter.request_for(task) if task.waiting == 0 else None
         return text, None if request is None else ("explain_lease", request)
 
-    def warn_waiting(self, pending: list[Entry]) -> None:
+    def warn_waiting(self, pending: list[ObjectEntry]) -> None:
         """Log, once per object, what a blocked thread is waiting for."""
         for entry in pending[:1]:
             if entry.id not in self._warned:
@@ -127,7 +127,7 @@ class Inspection:
         count, size, rows = self.references(limit)
         return count, size, pickle.dumps(rows)
 
-    def _row(self, entry: Entry, inside: Mapping[ObjectId, int]) -> tuple[Any, ...]:
+    def _row(self, entry: ObjectEntry, inside: Mapping[ObjectId, int]) -> tuple[Any, ...]:
         details = entry.details
         site = details.site if details is not None else None
         task = entry.task
@@ -147,7 +147,7 @@ class Inspection:
             [bytes(process) for process in (details.borrowers or ())] if details is not None else [],
         )
 
-    def _explain_borrowed(self, entry: Entry, patience: float) -> str:
+    def _explain_borrowed(self, entry: ObjectEntry, patience: float) -> str:
         details = entry.details
         assert details is not None and details.owner is not None
         owner = details.owner.hex()[:8]
@@ -174,13 +174,13 @@ class Inspection:
 
     def _explain_matches(self, prefix: bytes) -> list[tuple[bytes, bool, str, Question | None]]:
         """Return a row per object whose id begins with `prefix`: id, whether it is owned here, why it waits."""
-        objects: dict[Any, Entry] = self._ownership.objects  # type: ignore[assignment]
+        objects: dict[Any, ObjectEntry] = self._ownership.objects  # type: ignore[assignment]
         if prefix in objects:
             return [self._match(objects[prefix])]
         found = (entry for id, entry in list(objects.items()) if id.startswith(prefix))
         return [self._match(entry) for entry in itertools.islice(found, MATCHES_SHOWN)]
 
-    def _match(self, entry: Entry) -> tuple[bytes, bool, str, Question | None]:
+    def _match(self, entry: ObjectEntry) -> tuple[bytes, bool, str, Question | None]:
         text, question = f"it is ready ({STATE_NAMES[entry.state]})", None
         if entry.state == PENDING:
             if entry.id in self._rings:
@@ -200,7 +200,7 @@ class Inspection:
             return f"(the node agent could not say: {error})"
 
 
-def _reference_kind(entry: Entry, inside: int) -> str:
+def _reference_kind(entry: ObjectEntry, inside: int) -> str:
     """Return what holds an object that is inside of so many others here."""
     details = entry.details
     if details is not None and details.view is not None:

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     import concurrent.futures
 
     from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition, FunctionDefinition
+    from kernel.runtime.object_entry import ObjectEntry
     from kernel.runtime.object_ref import ObjectRef
-    from kernel.runtime.objects import Entry
     from kernel.runtime.serialization import ValueSerializer
-    from kernel.runtime.streams import Stream
+    from kernel.runtime.streams import ObjectStream
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -116,19 +116,19 @@ class Runtime(Protocol):
 
     # -- streams ---------------------------------------------------------------------------------------------------
 
-    def next_item(self, stream: Stream, timeout: float | None) -> ObjectRef:
+    def next_item(self, stream: ObjectStream, timeout: float | None) -> ObjectRef:
         """Return the next reference of a stream; raises StopIteration at its end."""
 
-    def take_item(self, stream: Stream) -> tuple[ObjectRef | None, bool]:
+    def take_item(self, stream: ObjectStream) -> tuple[ObjectRef | None, bool]:
         """Return the next reference if there is one, and whether the stream has ended."""
 
-    def item_arrival(self, stream: Stream, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
+    def item_arrival(self, stream: ObjectStream, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
         """Return a future that is done when the stream has changed."""
 
-    def next_arrival(self, stream: Stream) -> Entry:
+    def next_arrival(self, stream: ObjectStream) -> ObjectEntry:
         """Return an entry, to be waited for as those of references are: ready when the stream has an item or ends."""
 
-    def close_stream(self, stream: Stream) -> None:
+    def close_stream(self, stream: ObjectStream) -> None:
         """Take no more items."""
 
     # -- about the session -----------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 
 from kernel.runtime import async_exceptions, critical_sections, signals
-from kernel.runtime.waiting import Pump
+from kernel.runtime.message_pump import MessagePump
 from kernel.transport.reactor import Reactor
 
 AGAIN_SECONDS = 0.002
@@ -24,7 +24,7 @@ AGAIN_SECONDS = 0.002
 class Interrupts:
     """The interrupts of one process. Those that are kept are in `pump.interrupts`, by thread."""
 
-    def __init__(self, lock: threading._RLock, reactor: Reactor, pump: Pump) -> None:
+    def __init__(self, lock: threading._RLock, reactor: Reactor, pump: MessagePump) -> None:
         self._lock, self._reactor, self._pump = lock, reactor, pump
         self._kept = pump.interrupts
 

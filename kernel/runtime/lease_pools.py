@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from kernel.runtime.definitions import UNSAID, FunctionDefinition
-from kernel.runtime.leasing import Lease, LeasePool
+from kernel.runtime.leasing import LeasePool, WorkerLease
 from kernel.runtime.locality import home_of
 from kernel.runtime.task import Task
 from kernel_spec.placement import DEFAULT_STRATEGY
@@ -49,7 +49,7 @@ class LeasePools:
         for pools in self._near.values():
             yield from pools.values()
 
-    def lend(self, pool: LeasePool) -> Lease | None:
+    def lend(self, pool: LeasePool) -> WorkerLease | None:
         """Move an idle lease into `pool` from one of the same kind, for tasks with large arguments one near those."""
         kind = pool.shape.key, pool.repeatable
         near = self._near.get(kind)
@@ -67,7 +67,7 @@ class LeasePools:
                     return lease
         return None
 
-    def idle_at(self, place: str) -> list[Lease]:
+    def idle_at(self, place: str) -> list[WorkerLease]:
         """Return the leases at a place that have nothing to do."""
         return [lease for pool in self for lease in pool.leases if lease.place == place and lease.is_free]
 

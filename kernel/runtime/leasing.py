@@ -27,7 +27,7 @@ _STALE_SECONDS = 0.02
 
 
 @dataclass(slots=True, eq=False)
-class Lease:
+class WorkerLease:
     """A worker that is ours for a while.
 
     `stalled`: it gave tasks back that were queued behind one that waits or takes long, so it gets no others until
@@ -74,7 +74,7 @@ class LeasePool:
         self.repeatable = repeatable
         self.home = home
         self.queue: deque[Task] = deque()
-        self.leases: list[Lease] = []
+        self.leases: list[WorkerLease] = []
         self.requested: dict[LeaseId, float] = {}
         self.queued_seconds = 0.0
 
@@ -83,7 +83,7 @@ class LeasePool:
         """Whether it has neither tasks nor leases, and asks for none."""
         return not (self.queue or self.leases or self.requested)
 
-    def pick(self) -> Lease | None:
+    def pick(self) -> WorkerLease | None:
         """Return the lease that should take the next task: the emptiest with room."""
         best = None
         for lease in self.leases:
@@ -115,7 +115,7 @@ class LeasePool:
         self.queued_seconds = 0.0
         return None
 
-    def start(self, lease: Lease, task: Task, estimate: float) -> None:
+    def start(self, lease: WorkerLease, task: Task, estimate: float) -> None:
         """Note that `task` was sent to `lease`."""
         task.estimate = estimate
         task.place = lease
@@ -124,7 +124,7 @@ class LeasePool:
 
     def finish(self, task: Task, now: float) -> None:
         """Note that a task of a lease ended."""
-        lease: Lease = task.place
+        lease: WorkerLease = task.place
         if lease.in_flight.pop(task.id, None) is not None:
             lease.load = lease.load - task.estimate if lease.in_flight else 0.0
             lease.progress_at = now
@@ -134,19 +134,19 @@ class LeasePool:
 
     def returned(self, task: Task, now: float) -> None:
         """Note that a lease gave a task back without starting it: queue it again, before the others."""
-        lease: Lease = task.place
+        lease: WorkerLease = task.place
         self.finish(task, now)
         lease.stalled = bool(lease.in_flight)
         task.place = None
         self.queue.appendleft(task)
         self.queued_seconds += task.estimate
 
-    def lost(self, lease: Lease) -> list[Task]:
+    def lost(self, lease: WorkerLease) -> list[Task]:
         """Forget a lease whose worker is gone; return what it held, the one that ran first."""
         self.leases.remove(lease)
         return list(lease.in_flight.values())
 
-    def to_return(self, now: float) -> list[Lease]:
+    def to_return(self, now: float) -> list[WorkerLease]:
         """Return the leases to give back: idle for long, or wanted by others."""
         return [
             lease
@@ -154,7 +154,7 @@ class LeasePool:
             if not lease.in_flight and (lease.reclaimed or now - lease.idle_since >= IDLE_SECONDS)
         ]
 
-    def to_rebalance(self, now: float) -> list[Lease]:
+    def to_rebalance(self, now: float) -> list[WorkerLease]:
         """Return leases stuck behind a long task while another lease has nothing to do."""
         if self.queue or not any(not lease.in_flight and not lease.reclaimed for lease in self.leases):
             return []

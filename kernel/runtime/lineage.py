@@ -19,10 +19,10 @@ from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import number_of, unpacked
 from kernel.runtime.definitions import FunctionDefinition
 from kernel.runtime.failures import failure_of
-from kernel.runtime.objects import FAILED, FREED, LOST, PENDING, STORED, Entry
+from kernel.runtime.object_entry import FAILED, FREED, LOST, PENDING, STORED, ObjectEntry
 from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
-from kernel.runtime.streams import Stream
+from kernel.runtime.streams import ObjectStream
 from kernel.runtime.task import Task
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import ObjectLostError
@@ -39,7 +39,7 @@ class Lineage:
     def __init__(self, process: Process, ownership: Ownership, retry: Callable[[Task], None]) -> None:
         self._ownership = ownership
         self._retry = retry
-        self._freed: dict[ObjectId, tuple[Entry, int]] = {}
+        self._freed: dict[ObjectId, tuple[ObjectEntry, int]] = {}
         """What is freed and has a recipe, with the size of that, in the order in which it was freed."""
         self._freed_bytes = 0
         ownership.drop_recipe = self._drop
@@ -48,7 +48,7 @@ class Lineage:
         process.on_place_lost.append(self._on_place_lost)
         process.handlers[number_of(op.LostAt)] = self._on_lost_at
 
-    def keep_item(self, task: Task, entry: Entry) -> None:
+    def keep_item(self, task: Task, entry: ObjectEntry) -> None:
         """Keep the task that has made a result, if it is stored, as the recipe of it."""
         if entry.state in (STORED, FREED) and self._may_keep(task) and self._is_known(entry):
             entry.more().recipe = task
@@ -76,7 +76,7 @@ class Lineage:
                 self._ownership.release((entry,))
         return True
 
-    def recover(self, entry: Entry) -> None:
+    def recover(self, entry: ObjectEntry) -> None:
         """Have a lost object made again, and before it what its task needs; it fails if that can't be."""
         lost, again = [entry], []
         while lost:
@@ -96,7 +96,7 @@ class Lineage:
         for task in again:
             self._retry(task)
 
-    def _miss_items(self, task: Task, stream: Stream) -> None:
+    def _miss_items(self, task: Task, stream: ObjectStream) -> None:
         """A generator has ended without items that were to come once more: it had passed them, or is fickle."""
         for id, attempt in stream.awaited.items():
             entry = self._ownership.objects.get(id)
@@ -108,13 +108,13 @@ class Lineage:
                 entry.state, entry.value, entry.more().recipe = LOST, (0, (), ""), task
                 task.kept += 1
 
-    def recover_items(self, stream: Stream) -> None:
+    def recover_items(self, stream: ObjectStream) -> None:
         """A generator has ended: have it run again for the items that it had passed when they were lost."""
         awaited, stream.awaited = stream.awaited, {}
         for entry in filter(None, map(self._ownership.objects.get, awaited)):
             self.recover(entry)
 
-    def _give_up(self, entry: Entry, task: Task | None) -> None:
+    def _give_up(self, entry: ObjectEntry, task: Task | None) -> None:
         """A lost object can't be made again by `task`, or by any: it has failed."""
         why = ""
         if entry.state == LOST:
@@ -123,11 +123,11 @@ class Lineage:
                 self._ownership.delete_at(entry.id, places)
         self._fail(entry, _why_not(entry, task, why))
 
-    def _fail(self, entry: Entry, reason: str) -> None:
+    def _fail(self, entry: ObjectEntry, reason: str) -> None:
         entry.resolve(FAILED, failure_of(ObjectLostError(f"object {entry.id.hex()} is lost: {reason}")))
         self._ownership.free_unneeded(entry)
 
-    def _await_results(self, entry: Entry, task: Task) -> None:
+    def _await_results(self, entry: ObjectEntry, task: Task) -> None:
         """Note that `task` is to make a lost object again, and what else of its results is lost."""
         _, places, why = entry.value if entry.state == LOST else (0, (), "")
         for other in self._results(task):
@@ -136,7 +136,7 @@ class Lineage:
             if other is entry or other.state == LOST:
                 self._await(other, task)
 
-    def _await(self, entry: Entry, task: Task) -> None:
+    def _await(self, entry: ObjectEntry, task: Task) -> None:
         _, places, why = entry.value if entry.state == LOST else (0, (), "")
         self._forget_freed(entry)
         entry.state, entry.value, entry.task = PENDING, None, task
@@ -148,7 +148,7 @@ class Lineage:
         if task.stream is not None:
             task.stream.awaited[entry.id] = task.attempt
 
-    def _results(self, task: Task) -> list[Entry]:
+    def _results(self, task: Task) -> list[ObjectEntry]:
         """Return those results of a task that anything still knows."""
         if task.stream is None:
             return [entry for entry in task.all_entries() if self._is_known(entry)]
@@ -174,7 +174,7 @@ class Lineage:
         if task.retries > 0:
             task.retries -= 1
 
-    def _on_freed(self, entry: Entry) -> None:
+    def _on_freed(self, entry: ObjectEntry) -> None:
         """The value of an object is freed, but not its recipe. When that is too much, the oldest are forgotten."""
         task: Task | None = entry.more().recipe
         if task is None:
@@ -186,11 +186,11 @@ class Lineage:
             oldest, _ = next(iter(self._freed.values()))
             self._drop(oldest)
 
-    def _forget_freed(self, entry: Entry) -> None:
+    def _forget_freed(self, entry: ObjectEntry) -> None:
         _, size = self._freed.pop(entry.id, (entry, 0))
         self._freed_bytes -= size
 
-    def _drop(self, entry: Entry) -> None:
+    def _drop(self, entry: ObjectEntry) -> None:
         """The recipe of an object is needed no more on its account: the object is gone for good, or nearly so."""
         assert entry.details is not None
         self._forget_freed(entry)
@@ -211,10 +211,10 @@ class Lineage:
     def _may_keep(self, task: Task) -> bool:
         return type(task.definition) is FunctionDefinition and task.retries != 0
 
-    def _is_known(self, entry: Entry) -> bool:
+    def _is_known(self, entry: ObjectEntry) -> bool:
         return self._ownership.objects.get(entry.id) is entry
 
-    def _has_recipe(self, entry: Entry) -> bool:
+    def _has_recipe(self, entry: ObjectEntry) -> bool:
         return entry.details is not None and (entry.details.recipe is not None or entry.state == FREED)
 
     # -- losing ----------------------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ class Lineage:
         if entry is not None and entry.state == STORED:
             self.lost_at(entry, said.places, said.why)
 
-    def lost_at(self, entry: Entry, places: tuple[str, ...], why: str) -> None:
+    def lost_at(self, entry: ObjectEntry, places: tuple[str, ...], why: str) -> None:
         """An own object can't be had from these places any more, a reader says why: count on them no longer.
 
         What they have of it, if they live after all, is deleted. That waits until it was made again when no other place
@@ -245,7 +245,7 @@ class Lineage:
                 if place in places:
                     self._ownership.delete_at(entry.id, (place,))
 
-    def _lose(self, entry: Entry, places: tuple[str, ...], why: str) -> None:
+    def _lose(self, entry: ObjectEntry, places: tuple[str, ...], why: str) -> None:
         size, known = entry.value
         left = tuple(place for place in known if place not in places)
         if left:
@@ -263,7 +263,7 @@ def _size(task: Task) -> int:
     return CALL_BYTES + len(data) + (sum(map(len, buffers)) if type(buffers) is list else 0)
 
 
-def _why_not(entry: Entry, task: Task | None, why: str) -> str:
+def _why_not(entry: ObjectEntry, task: Task | None, why: str) -> str:
     """Return why a lost object can't be made again: it has no recipe, or one that may not run any more.
 
     `why` is what its reader was told, if anybody tried to read it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernel.runtime.objects import STORED
+from kernel.runtime.object_entry import STORED
 from kernel.runtime.task import Task
 from kernel.transport.addresses import is_relayed
 

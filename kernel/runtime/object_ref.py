@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kernel.runtime.not_a_value import NotAValue
-from kernel.runtime.objects import Entry, dropped
+from kernel.runtime.object_entry import ObjectEntry, dropped
 from kernel.runtime.serialization import note_reference, register_reference_type
 from kernel_spec.ids import ObjectId, ProcessId
 
@@ -47,10 +47,10 @@ class ObjectRef(NotAValue):
 
     __slots__ = ("__weakref__", "_entry")
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: ObjectEntry) -> None:
         self._entry = entry
 
-    def __del__(self, drop: Callable[[Entry], None] = dropped.append) -> None:
+    def __del__(self, drop: Callable[[ObjectEntry], None] = dropped.append) -> None:
         drop(self._entry)  # not a global: at the end of a program those may be gone before the last reference
 
     def binary(self) -> ObjectId:

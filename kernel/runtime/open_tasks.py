@@ -7,12 +7,12 @@ from collections.abc import Container, Iterable
 from kernel.protocol.task_rows import Row, names_of
 from kernel.runtime.actor_calls import Channel
 from kernel.runtime.definitions import FunctionDefinition
-from kernel.runtime.objects import PENDING, Entry
+from kernel.runtime.object_entry import PENDING, ObjectEntry
 from kernel.runtime.task import Task
 from kernel_spec.resources import quantities
 
 
-def open_tasks(entries: Iterable[Entry], running: Container[bytes] = ()) -> list[Row]:
+def open_tasks(entries: Iterable[ObjectEntry], running: Container[bytes] = ()) -> list[Row]:
     """Return a row per task that is to make some of `entries`; `running` has the ids of those that run here.
 
     Under the process's lock.

@@ -22,13 +22,23 @@ from kernel.protocol.named_messages import packed
 from kernel.runtime.acknowledgements import Acknowledgements, Arrival
 from kernel.runtime.dead_owners import DeadOwners
 from kernel.runtime.failures import lost, owner_died
+from kernel.runtime.message_pump import Waiter
+from kernel.runtime.object_entry import (
+    FAILED,
+    FREED,
+    INLINE,
+    LOST,
+    PENDING,
+    STORED,
+    ObjectDetails,
+    ObjectEntry,
+    dropped,
+)
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.objects import FAILED, FREED, INLINE, LOST, PENDING, STORED, Details, Entry, dropped
 from kernel.runtime.process import Peer, Process
 from kernel.runtime.store_access import StoreAccess
 from kernel.runtime.store_deletions import StoreDeletions
-from kernel.runtime.value_forms import in_message
-from kernel.runtime.waiting import Waiter
+from kernel.runtime.value_placement import in_message
 from kernel.system.shrinking import Shrinking, give_memory_back
 from kernel.transport.connection import Connection, Message
 from kernel_spec.ids import ObjectId, ProcessId
@@ -41,21 +51,21 @@ class Ownership:
 
     def __init__(self, process: Process, store: StoreAccess) -> None:
         self.process = process
-        self.objects: dict[ObjectId, Entry] = {}
+        self.objects: dict[ObjectId, ObjectEntry] = {}
         self._shrinking = Shrinking(self.objects)
         self._store = store
         self._acknowledgements = Acknowledgements()
-        self._transit: dict[tuple[ProcessId, bytes], list[Entry]] = {}
+        self._transit: dict[tuple[ProcessId, bytes], list[ObjectEntry]] = {}
         self._deletions = StoreDeletions(process, store)
         self._releases: dict[tuple[ProcessId, str], list[tuple[ObjectId, int]]] = {}
         self.dead_owners = DeadOwners()
-        self.recover: Callable[[Entry], None] = lambda entry: None
+        self.recover: Callable[[ObjectEntry], None] = lambda entry: None
         """Have a lost object of ours made again; set, as the next two are, by `kernel.runtime.lineage`."""
-        self.drop_recipe: Callable[[Entry], None] = lambda entry: None
-        self.value_freed: Callable[[Entry], None] = lambda entry: None
+        self.drop_recipe: Callable[[ObjectEntry], None] = lambda entry: None
+        self.value_freed: Callable[[ObjectEntry], None] = lambda entry: None
         """The value of an object is freed, while its recipe may still be needed."""
-        self.failure_asked: Callable[[Entry], None] = lambda entry: None
-        """Another process has asked for an object that failed; set by `kernel.runtime.core`."""
+        self.failure_asked: Callable[[ObjectEntry], None] = lambda entry: None
+        """Another process has asked for an object that failed; set by `kernel.runtime.process_runtime`."""
         process.handlers |= {
             op.FETCH: self._on_fetch,
             op.OBJECT: self._on_object,
@@ -65,7 +75,7 @@ class Ownership:
             op.SETTLED: self._on_settled,
             op.COPIED: self._on_copied,
         }
-        self._unheld: list[Entry] = []
+        self._unheld: list[ObjectEntry] = []
         self._freeing = False
         process.on_peer_lost.append(self._on_peer_lost)
         process.on_peer_met = self.dead_owners.discard
@@ -104,19 +114,19 @@ class Ownership:
             (owner, address), items = self._releases.popitem()
             self._tell(owner, address, (op.UNBORROW, items))
 
-    def hold(self, entries: Iterable[Entry]) -> None:
+    def hold(self, entries: Iterable[ObjectEntry]) -> None:
         """Keep entries alive until `release`."""
         for entry in entries:
             entry.holds += 1
 
-    def release(self, entries: Iterable[Entry]) -> None:
+    def release(self, entries: Iterable[ObjectEntry]) -> None:
         """Undo `hold`."""
         for entry in entries:
             entry.holds -= 1
             self._unheld.append(entry)
         self._free_unheld()
 
-    def reconsider(self, entry: Entry) -> None:
+    def reconsider(self, entry: ObjectEntry) -> None:
         """Free an entry if nobody needs it, after all else that is being freed."""
         self._unheld.append(entry)
         self._free_unheld()
@@ -132,7 +142,7 @@ class Ownership:
         finally:
             self._freeing = False
 
-    def free_unneeded(self, entry: Entry) -> None:
+    def free_unneeded(self, entry: ObjectEntry) -> None:
         """Free the entry if nobody needs it and no task is going to write it."""
         details = entry.details
         if entry.local > 0 or entry.holds > 0 or (details is not None and details.borrowers):
@@ -158,7 +168,7 @@ class Ownership:
         if details.contained:
             self.release(details.contained)
 
-    def _free_value(self, entry: Entry, details: Details) -> None:
+    def _free_value(self, entry: ObjectEntry, details: ObjectDetails) -> None:
         """Let go of a value that nobody needs, but not of how it was made: something else may be lost that needs it."""
         self._delete_copies(entry)
         if entry.state in (STORED, LOST):
@@ -167,7 +177,7 @@ class Ownership:
             self.release(contained or ())
             self.value_freed(entry)
 
-    def _delete_copies(self, entry: Entry) -> None:
+    def _delete_copies(self, entry: ObjectEntry) -> None:
         """Have the stores forget an own object, also those that live and can't read what they have of it."""
         if entry.owner is None and (entry.state == STORED or (entry.state == LOST and entry.value[2])):
             self.delete_at(entry.id, entry.value[1])
@@ -176,7 +186,7 @@ class Ownership:
         """Have the stores of `places` forget an object, soon."""
         self._deletions.add(id, places)
 
-    def clear_away(self, results: Iterable[Entry], place: str) -> None:
+    def clear_away(self, results: Iterable[ObjectEntry], place: str) -> None:
         """A process at `place` has died that may have stored results: let go of them, unless they come to be there."""
         self._deletions.clear_away(results, place)
 
@@ -184,7 +194,7 @@ class Ownership:
         """Have the store of `place` keep its copy: the one that it was made from may be gone."""
         self._store.keep_at(place, id)
 
-    def contain(self, entry: Entry, inner: Iterable[ObjectRef]) -> None:
+    def contain(self, entry: ObjectEntry, inner: Iterable[ObjectRef]) -> None:
         """Note that the value of `entry` holds the references `inner`."""
         entries = [ref._entry for ref in inner]
         self.hold(entries)
@@ -198,7 +208,7 @@ class Ownership:
 
     # -- references that travel ------------------------------------------------------------------------------------
 
-    def carry(self, inner: Iterable[Entry], receiver: ProcessId, key: bytes) -> Carried:
+    def carry(self, inner: Iterable[ObjectEntry], receiver: ProcessId, key: bytes) -> Carried:
         """Prepare references for a message to `receiver`; return what to put into it under `key`."""
         carried = []
         for entry in inner:
@@ -217,10 +227,10 @@ class Ownership:
                 carried.append((entry.id, owner, entry.details.address))
         return carried
 
-    def accept_carried(self, entry: Entry, carried: Carried, sender: ProcessId, key: bytes) -> None:
+    def accept_carried(self, entry: ObjectEntry, carried: Carried, sender: ProcessId, key: bytes) -> None:
         """Register the references that came with the value of `entry` from `sender`."""
-        inner: list[Entry] = []
-        strangers: list[Entry] = []
+        inner: list[ObjectEntry] = []
+        strangers: list[ObjectEntry] = []
         for id, owner, address in carried:
             found = self.objects.get(id)
             if found is None:
@@ -250,11 +260,11 @@ class Ownership:
     def _decline(self, id: ObjectId, carried: Carried, sender: ProcessId) -> None:
         """Take the references that came with a value, as they are registered for this process, and let them go."""
         if carried:
-            temporary = Entry(id, 0)
+            temporary = ObjectEntry(id, 0)
             self.accept_carried(temporary, carried, sender, id)
             self.release(temporary.more().contained or ())
 
-    def _register(self, entry: Entry, arrival: Arrival | None) -> None:
+    def _register(self, entry: ObjectEntry, arrival: Arrival | None) -> None:
         """Become a borrower of one new entry that arrived in a task's arguments or function."""
         details = entry.more()
         details.debt += 1
@@ -266,8 +276,8 @@ class Ownership:
         if not self._tell(details.owner, details.address, (op.BORROW, [entry.id], number)) and number:
             self._acknowledgements.arrived(number)
 
-    def _register_many(self, entries: list[Entry], sender: ProcessId, key: bytes) -> None:
-        by_owner: dict[tuple[ProcessId, str], list[Entry]] = {}
+    def _register_many(self, entries: list[ObjectEntry], sender: ProcessId, key: bytes) -> None:
+        by_owner: dict[tuple[ProcessId, str], list[ObjectEntry]] = {}
         for entry in entries:
             details = entry.more()
             details.debt += 1
@@ -291,7 +301,7 @@ class Ownership:
 
     # -- fetching --------------------------------------------------------------------------------------------------
 
-    def fetch(self, entry: Entry) -> None:
+    def fetch(self, entry: ObjectEntry) -> None:
         """Ask the owner of a borrowed pending entry for its value (once)."""
         details = entry.details
         if entry.state != PENDING or details is None or details.owner is None or details.fetching:
@@ -300,7 +310,7 @@ class Ownership:
         if details.owner in self.dead_owners or not self._tell(details.owner, details.address, (op.FETCH, [entry.id])):
             self._owner_died(entry)
 
-    def outcome(self, entry: Entry, receiver: ProcessId) -> tuple[int, Any, Carried]:
+    def outcome(self, entry: ObjectEntry, receiver: ProcessId) -> tuple[int, Any, Carried]:
         """Return (kind, value, carried) of a ready entry for a message to `receiver`."""
         if entry.state == FAILED:
             self.failure_asked(entry)
@@ -309,7 +319,9 @@ class Ownership:
         carried = self.carry(contained, receiver, entry.id) if contained else ()
         return op.RESULTS, in_message(entry.state, entry.value), carried
 
-    def settle(self, entry: Entry, result: tuple[Any, ...], carried: Carried, sender: ProcessId, key: bytes) -> None:
+    def settle(
+        self, entry: ObjectEntry, result: tuple[Any, ...], carried: Carried, sender: ProcessId, key: bytes
+    ) -> None:
         """Give a pending entry the result that came in a message."""
         if carried:
             self.accept_carried(entry, carried, sender, key)
@@ -339,7 +351,7 @@ class Ownership:
             else:
                 self._answer_fetch(entry, connection)
 
-    def _answer_fetch(self, entry: Entry, connection: Connection) -> None:
+    def _answer_fetch(self, entry: ObjectEntry, connection: Connection) -> None:
         if not connection.closed:
             self.process.send(connection, (op.OBJECT, entry.id, *self.outcome(entry, connection.info.id)))
 
@@ -407,19 +419,19 @@ class Ownership:
             if details.owner == peer.id and entry.state == PENDING:
                 self._owner_died(entry)
 
-    def _owner_died(self, entry: Entry) -> None:
+    def _owner_died(self, entry: ObjectEntry) -> None:
         entry.resolve(FAILED, owner_died(entry.id, entry.owner))
         self.free_unneeded(entry)
 
     # -- small things ----------------------------------------------------------------------------------------------
 
-    def _meet(self, id: ObjectId, owner: ProcessId, address: str) -> Entry:
+    def _meet(self, id: ObjectId, owner: ProcessId, address: str) -> ObjectEntry:
         """Take in an object of which a reference came here, and which is not known."""
-        entry = self.objects[id] = Entry(id, 0)
+        entry = self.objects[id] = ObjectEntry(id, 0)
         if owner == self.process.id:
             entry.resolve(FAILED, lost(id, "it was freed by its owner before this reference came back"))
         else:
-            details: Details = entry.more()
+            details: ObjectDetails = entry.more()
             details.owner, details.address = owner, address
         return entry
 

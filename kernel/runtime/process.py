@@ -25,16 +25,16 @@ from kernel.protocol.pickled import Pickled
 from kernel.protocol.python_version import PYTHON
 from kernel.runtime.changed_user import ChangedUser
 from kernel.runtime.critical_sections import critical
-from kernel.runtime.cut_peers import CutPeers
-from kernel.runtime.forks import joined
+from kernel.runtime.fork_safety import joined
 from kernel.runtime.interrupts import Interrupts
-from kernel.runtime.requests import AnsweredRequest, Request, WithdrawnRequest
-from kernel.runtime.waiting import Pump
+from kernel.runtime.lost_connections import LostConnections
+from kernel.runtime.message_pump import MessagePump
+from kernel.runtime.peer_requests import AnsweredRequest, PeerRequest, WithdrawnRequest
 from kernel.threads import NO_ROOM
 from kernel.transport.addresses import gateway_of
-from kernel.transport.connecting import connect
+from kernel.transport.connect import connect
 from kernel.transport.connection import Connection, Message, may_be_handled
-from kernel.transport.entrance import Entrance
+from kernel.transport.process_listener import ProcessListener
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import InternalError, KernelError, ProtocolError, SessionEndedError
 from kernel_spec.ids import ProcessId
@@ -59,7 +59,7 @@ class Process:
         self.log = Logger("kernel.runtime", process=identity.id.hex()[:8])
         self.reactor = Reactor()
         self.reactor.on_error = lambda: self.log.exception("something failed between two messages")
-        self.pump = Pump(self.reactor, self.flush, identity.role)
+        self.pump = MessagePump(self.reactor, self.flush, identity.role)
         self.interrupts = Interrupts(self.lock, self.reactor, self.pump)
         self.raise_interrupt = self.pump.raise_interrupt = self.interrupts.raise_kept
         self.address = identity.address()
@@ -85,10 +85,10 @@ class Process:
         self.on_agent_lost: Callable[[str], None] | None = None
         self._dirty: set[Connection] = set()
         self._peers: dict[ProcessId, Connection] = {}
-        self._requests: dict[int, Request] = {}
+        self._requests: dict[int, PeerRequest] = {}
         self._request_numbers = itertools.count(1)
-        self._entrance: Entrance | None = None
-        self._cut_peers = CutPeers(self.reactor.call_later, self._ask_whether_ended)
+        self._listener: ProcessListener | None = None
+        self._lost_connections = LostConnections(self.reactor.call_later, self._ask_whether_ended)
         self._connections: set[Connection] = set()
         self.on_forked: list[Callable[[], None]] = []
 
@@ -97,7 +97,7 @@ class Process:
     def start(self, pid_details: dict[str, Any]) -> dict[str, Any]:
         """Listen, connect to the agent, introduce ourselves and return the agent's answer."""
         joined.append(self)
-        self._entrance = Entrance(
+        self._listener = ProcessListener(
             self.identity.socket_path(self.id),
             bool(self.identity.gateway),
             self.identity.token,
@@ -136,8 +136,8 @@ class Process:
         self.flush()
         self.pump.stop()
         with self.lock:
-            if self._entrance is not None:
-                self._entrance.close()
+            if self._listener is not None:
+                self._listener.close()
             for connection in list(self._connections):
                 connection.close("shutting down")
             self._fail_requests("the session was shut down")
@@ -148,8 +148,8 @@ class Process:
         self.closing = True
         self.interrupts.remove()
         self.lock = threading.RLock()  # the old one may be held by such a thread
-        if self._entrance is not None:
-            self._entrance.abandon()
+        if self._listener is not None:
+            self._listener.abandon()
         for connection in self._connections:
             connection.abandon()
         self.reactor.close()
@@ -237,14 +237,16 @@ class Process:
 
     # -- requests --------------------------------------------------------------------------------------------------
 
-    def request(self, connection: Connection, method: str, *arguments: Any) -> Request:
+    def request(self, connection: Connection, method: str, *arguments: Any) -> PeerRequest:
         """Send a request; wait on the returned object. Under the lock or not."""
         with self.lock:
             request = self.expect_reply(connection)
             self.send(connection, (op.CALL, request.number, method, arguments))
         return request
 
-    def expect_reply(self, connection: Connection, kind: Callable[[int, Connection], Request] = Request) -> Request:
+    def expect_reply(
+        self, connection: Connection, kind: Callable[[int, Connection], PeerRequest] = PeerRequest
+    ) -> PeerRequest:
         """Return a new pending request, whose number the caller puts into a message of its own. Under the lock."""
         number = next(self._request_numbers)
         request = self._requests[number] = kind(number, connection)
@@ -253,7 +255,7 @@ class Process:
             request.fail(self.session_ended() if is_agent else SessionEndedError("the connection is closed"))
         return request
 
-    def result(self, request: Request, timeout: float | None = None) -> Any:
+    def result(self, request: PeerRequest, timeout: float | None = None) -> Any:
         """Block for a request's answer and return it, or raise its error. Raises TimeoutError after `timeout` s."""
         deadline = None if timeout is None else self.reactor.clock() + timeout
         done = self.pump.wait(request, deadline)
@@ -264,7 +266,7 @@ class Process:
             raise request.take_error()
         return request.value
 
-    def withdraw(self, request: Request, undo: Callable[[], None]) -> None:
+    def withdraw(self, request: PeerRequest, undo: Callable[[], None]) -> None:
         """Leave a request whose answer nobody wants any more: `undo` is called if it was, or still is, granted."""
         with self.lock:
             if request.remaining > 0:
@@ -342,7 +344,7 @@ class Process:
             old.give_up("the peer has given up this connection and opened another")
         connection.info = Peer(said.process, said.role, said.pid, said.address, said.details)
         self._connections.add(connection)
-        self._cut_peers.watch(connection)
+        self._lost_connections.watch(connection)
         self.on_peer_met(said.process)
         connection.info.via = self._peers.setdefault(said.process, connection)
 

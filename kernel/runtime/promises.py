@@ -12,13 +12,13 @@ from functools import partial
 from typing import Any
 
 from kernel.protocol import process_messages as op
+from kernel.runtime.object_entry import FAILED, INLINE, PENDING, ObjectEntry
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.objects import FAILED, INLINE, PENDING, Entry
 from kernel.runtime.ownership import Ownership
+from kernel.runtime.peer_requests import PeerRequest
 from kernel.runtime.process import Process
-from kernel.runtime.requests import Request
 from kernel.runtime.tasks import TaskTable
-from kernel.runtime.value_forms import inline
+from kernel.runtime.value_placement import inline
 from kernel.transport.connection import Connection
 from kernel_spec.ids import ObjectId, object_id
 
@@ -38,7 +38,7 @@ class Promises:
         What the answer raises, `get` of it raises. `explanation(argument)` is what the head is asked meanwhile.
         """
         head, buffers, _ = self._table.serializer.dumps(value)
-        entry = Entry(object_id(self._table.next_id(), 0), 1)
+        entry = ObjectEntry(object_id(self._table.next_id(), 0), 1)
         ref = ObjectRef(entry)
         process = self._process
         with process.lock:
@@ -54,7 +54,7 @@ class Promises:
         process.flush_soon()
         return ref
 
-    def _keep(self, entry: Entry, value: Any, error: Exception | None) -> None:
+    def _keep(self, entry: ObjectEntry, value: Any, error: Exception | None) -> None:
         self.pending.pop(entry.id, None)
         if entry.state != PENDING:  # the session has ended
             return
@@ -65,7 +65,7 @@ class Promises:
         self._ownership.free_unneeded(entry)
 
 
-class _Promised(Request):
+class _Promised(PeerRequest):
     """A question whose answer `keep(error)` is told."""
 
     __slots__ = ("_keep",)

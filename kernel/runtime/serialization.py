@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from kernel.runtime.array_heads import offers_buffer, pickle_inside, pickle_outside
+from kernel.runtime.array_headers import offers_buffer, pickle_inside, pickle_outside
 from kernel.runtime.critical_sections import is_from_outside
 from kernel.runtime.in_progress import current_load, in_progress, note_reference
 from kernel_spec.errors import ContractError, KernelError, OptionError, PluginError, SerializationError

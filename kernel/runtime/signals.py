@@ -26,7 +26,7 @@ from kernel.runtime.critical_sections import (
     is_guarded,
     is_waiting,
 )
-from kernel.runtime.waiting import Interrupted
+from kernel.runtime.message_pump import Interrupted
 
 _python: Any = importlib.import_module("_signal")
 """What the module `signal`, and all that was imported from it, calls."""

@@ -16,9 +16,9 @@ from kernel.protocol import process_messages as op
 from kernel.protocol.overflow_files import OverflowFile, map_readable, map_writable
 from kernel.runtime.critical_sections import critical, is_from_outside, take_in
 from kernel.runtime.layout import pack, packed_size
+from kernel.runtime.peer_requests import PeerRequest
 from kernel.runtime.process import Process
-from kernel.runtime.requests import Request
-from kernel.runtime.value_forms import Stored
+from kernel.runtime.value_placement import Stored
 from kernel.transport.connection import Connection, Message
 from kernel.transport.descriptors import fetch_descriptors
 from kernel_spec.errors import GetTimeoutError, KernelError, ObjectLostError, ObjectStoreError, ProtocolError
@@ -141,7 +141,7 @@ class StoreAccess:
             self._client.close()
             self._client = None
 
-    def _ask(self, operation: int, *details: Any) -> Request:
+    def _ask(self, operation: int, *details: Any) -> PeerRequest:
         """Send a request to the store; `_answer` waits for what it says."""
         process = self._process
         with process.lock:
@@ -150,7 +150,7 @@ class StoreAccess:
             process.tell_agent((operation, request.number, *details))
         return request
 
-    def _answer(self, request: Request, id: ObjectId, deadline: float | None = None) -> Any:
+    def _answer(self, request: PeerRequest, id: ObjectId, deadline: float | None = None) -> Any:
         """Block for the store's answer; say what it waits for when it takes long."""
         process = self._process
         if deadline is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kernel.runtime.objects import PENDING, STORED, Entry
+from kernel.runtime.object_entry import PENDING, STORED, ObjectEntry
 from kernel.runtime.process import Process
 from kernel.runtime.store_access import StoreAccess
 from kernel_spec.ids import ObjectId
@@ -29,7 +29,7 @@ class StoreDeletions:
             else:
                 self.elsewhere.setdefault(place, []).append(id)
 
-    def clear_away(self, results: Iterable[Entry], place: str) -> None:
+    def clear_away(self, results: Iterable[ObjectEntry], place: str) -> None:
         """Have the store at `place` forget what a process that died there may have stored and not told of.
 
         It is done when the results are known, for they may be made again at the same place. Nobody else knows of such
@@ -39,7 +39,7 @@ class StoreDeletions:
             if entry.state == PENDING:
                 entry.when_ready(lambda ready: self._clear_away(ready, place))
 
-    def _clear_away(self, entry: Entry, place: str) -> None:
+    def _clear_away(self, entry: ObjectEntry, place: str) -> None:
         if entry.state != STORED or (place and place not in entry.value[1]):
             self.add(entry.id, (place,) if place else ())
 

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 from kernel.protocol import process_messages as op
 from kernel.runtime.futures import OnAwait, call_in
+from kernel.runtime.message_pump import Waiter
+from kernel.runtime.object_entry import ObjectEntry
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.objects import Entry
 from kernel.runtime.process import Process
-from kernel.runtime.streams import NO_MORE, Stream, abandoned, resolve_future
-from kernel.runtime.waiting import Waiter
+from kernel.runtime.streams import NO_MORE, ObjectStream, abandoned, resolve_future
 from kernel_spec.errors import GetTimeoutError, SessionEndedError
 
 if TYPE_CHECKING:
     import asyncio
 
-Block = Callable[[Waiter, list[Entry], "float | None"], bool]
+Block = Callable[[Waiter, list[ObjectEntry], "float | None"], bool]
 
 
 class StreamConsumer:
@@ -28,7 +28,7 @@ class StreamConsumer:
     `block(waiter, entries, deadline)` waits as `get` does for entries, and `explain(entry)` says what one waits for.
     """
 
-    def __init__(self, process: Process, block: Block, explain: Callable[[Entry], str]) -> None:
+    def __init__(self, process: Process, block: Block, explain: Callable[[ObjectEntry], str]) -> None:
         self._process = process
         self._block = block
         self._explain = explain
@@ -36,7 +36,7 @@ class StreamConsumer:
         """As that of `Futures`, for the future of an item."""
         process.after_batch(abandoned, self._close_abandoned)
 
-    def next_item(self, stream: Stream, timeout: float | None) -> ObjectRef:
+    def next_item(self, stream: ObjectStream, timeout: float | None) -> ObjectRef:
         """Return the next reference, waiting for it; raises StopIteration at the end, GetTimeoutError too late."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
@@ -65,12 +65,12 @@ class StreamConsumer:
                     f"the stream of task {stream.task.hex()} yielded nothing within {timeout} s: {why}"
                 )
 
-    def take_item(self, stream: Stream) -> tuple[ObjectRef | None, bool]:
+    def take_item(self, stream: ObjectStream) -> tuple[ObjectRef | None, bool]:
         """Return the next reference if there is one, and whether the stream has ended."""
         with self._process.lock:
             return self._take(stream)
 
-    def item_arrival(self, stream: Stream, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
+    def item_arrival(self, stream: ObjectStream, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
         """Return a future that is done when the stream has changed."""
         future: asyncio.Future[None] = loop.create_future()
         with self._process.lock:
@@ -82,12 +82,12 @@ class StreamConsumer:
             self.on_await(loop, future)
         return future
 
-    def next_arrival(self, stream: Stream) -> Entry:
+    def next_arrival(self, stream: ObjectStream) -> ObjectEntry:
         """Return an entry that is ready when there is something to take, or the end."""
         with self._process.lock:
             return stream.next_arrival()
 
-    def close(self, stream: Stream) -> None:
+    def close(self, stream: ObjectStream) -> None:
         """Take no more items, and tell the worker."""
         with self._process.lock:
             self._close(stream)
@@ -98,19 +98,19 @@ class StreamConsumer:
         while abandoned:
             self._close(abandoned.popleft())
 
-    def _close(self, stream: Stream) -> None:
+    def _close(self, stream: ObjectStream) -> None:
         stream.closed = True
         stream.take_all()
         if not stream.awaited:
             self._report(stream, NO_MORE)
 
-    def _take(self, stream: Stream) -> tuple[ObjectRef | None, bool]:
+    def _take(self, stream: ObjectStream) -> tuple[ObjectRef | None, bool]:
         ref = stream.take()
         if ref is not None and stream.limit:
             self._report(stream, stream.taken)
         return ref, stream.finished
 
-    def _report(self, stream: Stream, taken: int) -> None:
+    def _report(self, stream: ObjectStream, taken: int) -> None:
         sender = stream.sender
         if sender is not None and not sender.closed:
             self._process.send(sender, (op.STREAM_TAKEN, stream.task, taken))

@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernel.logs import Logger
-from kernel.runtime.objects import INLINE, PENDING, Entry
-from kernel.runtime.waiting import Waiter
+from kernel.runtime.message_pump import Waiter
+from kernel.runtime.object_entry import INLINE, PENDING, ObjectEntry
 from kernel_spec.ids import ObjectId, TaskId, object_id
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ NO_LIMIT = 1 << 62
 _log = Logger("kernel.runtime")
 
 
-class Stream:
+class ObjectStream:
     """What the owner of a generator task knows: items not yet taken, and whether more will come.
 
     Changed under the process's lock. `limit` bounds how many items the worker may be ahead (0: unbounded).
@@ -42,16 +42,16 @@ class Stream:
         self.awaited: dict[ObjectId, int] = {}
         """Items that were lost and are to come once more, and in which attempt of the task that was asked for."""
         self.sender: Any = None
-        self.arrival: Entry | None = None
+        self.arrival: ObjectEntry | None = None
         """Ready when there is an item, or the end; made when somebody waits for that beside objects."""
         self._waiters: list[Waiter | Callable[[], None]] = []
 
-    def next_arrival(self) -> Entry:
+    def next_arrival(self) -> ObjectEntry:
         """Return an entry that is ready when there is something to take, or the end. Under the lock."""
         arrival = self.arrival
         if arrival is None or arrival.state != PENDING:
             end = self.completed._entry if self.completed is not None else None
-            arrival = self.arrival = Entry(object_id(self.task, 0), 0, end.task if end is not None else None)
+            arrival = self.arrival = ObjectEntry(object_id(self.task, 0), 0, end.task if end is not None else None)
             if self.items or self.finished:
                 arrival.resolve(INLINE, None)
             else:
@@ -109,7 +109,7 @@ class Stream:
                     _log.exception("what waited for a stream failed", task=self.task.hex())
 
 
-abandoned: deque[Stream] = deque()
+abandoned: deque[ObjectStream] = deque()
 """Streams whose generator was collected before they ended. Filled by `__del__`, drained by the runtime."""
 
 

@@ -12,7 +12,7 @@ from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import number_of, packed, unpacked
 from kernel.runtime.definitions import FunctionDefinition, Shape, group_of
 from kernel.runtime.lease_pools import LeasePools
-from kernel.runtime.leasing import WINDOW_SECONDS, Lease, LeasePool
+from kernel.runtime.leasing import WINDOW_SECONDS, LeasePool, WorkerLease
 from kernel.runtime.locality import bytes_near
 from kernel.runtime.memory_retries import MemoryRetries
 from kernel.runtime.process import Peer, Process
@@ -47,8 +47,8 @@ class TaskSubmitter:
         self._table = table
         self._arguments = table.arguments
         self._pools = LeasePools(lambda: process.identity.gateway)
-        self._leases: dict[LeaseId, Lease] = {}
-        self._by_worker: dict[ProcessId, Lease] = {}
+        self._leases: dict[LeaseId, WorkerLease] = {}
+        self._by_worker: dict[ProcessId, WorkerLease] = {}
         self._pool_of_request: dict[LeaseId, LeasePool] = {}
         self._estimates: dict[bytes, float] = {}
         self._known: dict[tuple[ProcessId, bytes], bool] = {}
@@ -132,7 +132,7 @@ class TaskSubmitter:
             for lease in [lease for lease in pool.leases if lease.reclaimed and not lease.in_flight]:
                 self._give_back(lease, broken=lease.worn_out)
 
-    def _start(self, pool: LeasePool, lease: Lease, task: Task) -> None:
+    def _start(self, pool: LeasePool, lease: WorkerLease, task: Task) -> None:
         definition: FunctionDefinition = task.definition  # type: ignore[assignment]
         connection = lease.connection
         key = (lease.worker, definition.id)
@@ -171,7 +171,7 @@ class TaskSubmitter:
             self._timer = True
             self._process.reactor.call_later(_HOUSEKEEPING_SECONDS, self._housekeeping)
 
-    def _give_back(self, lease: Lease, broken: bool = False) -> None:
+    def _give_back(self, lease: WorkerLease, broken: bool = False) -> None:
         lease.pool.leases.remove(lease)
         self._leases.pop(lease.id, None)
         self._by_worker.pop(lease.worker, None)
@@ -227,7 +227,7 @@ class TaskSubmitter:
             return
         now = self._process.reactor.clock()
         place = gateway_of(address) or self._process.identity.gateway
-        lease = Lease(id, pool, worker, peer, idle_since=now, progress_at=now, place=place)
+        lease = WorkerLease(id, pool, worker, peer, idle_since=now, progress_at=now, place=place)
         if id in self._reclaimed_early:
             self._reclaimed_early.discard(id)
             lease.reclaimed = True
@@ -268,7 +268,7 @@ class TaskSubmitter:
 
     def finished(self, task: Task) -> None:
         """A task of a lease ended, one way or another."""
-        lease: Lease = task.place
+        lease: WorkerLease = task.place
         pool = lease.pool
         pool.finish(task, self._process.reactor.clock())
         if pool.queue or lease.reclaimed:
@@ -277,7 +277,7 @@ class TaskSubmitter:
     def _on_returned(self, connection: Connection, message: Message) -> None:
         for id in reversed(message[1]):
             task = self._table.running.pop(id, None)
-            if task is None or not isinstance(task.place, Lease):
+            if task is None or not isinstance(task.place, WorkerLease):
                 continue
             pool = task.place.pool
             pool.returned(task, self._process.reactor.clock())
@@ -348,7 +348,7 @@ class TaskSubmitter:
         if task.cancelled and not force:
             return
         task.cancelled = True
-        lease: Lease | None = task.place
+        lease: WorkerLease | None = task.place
         if lease is None:
             self._table.fail_with(task, cancelled_error(task))
         else:
@@ -360,7 +360,7 @@ class TaskSubmitter:
     def _kill_when_running(self, task: Task) -> None:
         """End the worker of a task that is cancelled by force, but not while it runs another one before it."""
         lease = task.place
-        if not isinstance(lease, Lease) or task.id not in lease.in_flight:
+        if not isinstance(lease, WorkerLease) or task.id not in lease.in_flight:
             self._to_kill.discard(task)
         elif next(iter(lease.in_flight)) == task.id:
             self._to_kill.discard(task)
@@ -374,7 +374,7 @@ class TaskSubmitter:
         if task.place is None and waiting:
             names = ", ".join(f"{e.task.name}() ({e.id.hex()[:12]})" if e.task else e.id.hex() for e in waiting[:3])
             return f"{task.name}() waits for {len(waiting)} of its arguments: {names}"
-        if isinstance(task.place, Lease):
+        if isinstance(task.place, WorkerLease):
             lease = task.place
             first = next(iter(lease.in_flight), None)
             where = f"worker {lease.worker.hex()[:8]}"

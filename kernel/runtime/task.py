@@ -6,8 +6,8 @@ from typing import Any
 
 from kernel.runtime.definitions import CallOptions, FunctionDefinition
 from kernel.runtime.execution_context import current_execution
-from kernel.runtime.objects import Entry
-from kernel.runtime.streams import Stream
+from kernel.runtime.object_entry import ObjectEntry
+from kernel.runtime.streams import ObjectStream
 from kernel_spec.errors import TaskCancelledError
 from kernel_spec.ids import TaskId
 
@@ -43,12 +43,12 @@ class Task:
         self.definition = definition
         self.retries = retries
         self.arguments: Any = None
-        self.slots: list[tuple[int | str, Entry]] | None = None
-        self.holds: list[Entry] | None = None
+        self.slots: list[tuple[int | str, ObjectEntry]] | None = None
+        self.holds: list[ObjectEntry] | None = None
         self.kept = 0
-        self.ingredients: list[tuple[Entry, bool]] | None = None
+        self.ingredients: list[tuple[ObjectEntry, bool]] | None = None
         """What it needs to run again (see `lineage`): a list once it has ended, if it may."""
-        self.entries: Entry | list[Entry] = ()  # type: ignore[assignment]
+        self.entries: ObjectEntry | list[ObjectEntry] = ()  # type: ignore[assignment]
         self.waiting = 0
         self.weight = 0
         self.place: Any = None
@@ -56,7 +56,7 @@ class Task:
         self.estimate = 0.0
         self.cancelled = False
         self.attempt = 0
-        self.stream: Stream | None = None
+        self.stream: ObjectStream | None = None
         self.extra: dict[str, Any] | None = None
         self.site: tuple[Any, int] | None = None
         self.parent = current_execution.get().task
@@ -66,7 +66,7 @@ class Task:
         """What people call it."""
         return f"{self.actor}.{self.definition.name}" if self.actor else self.definition.name
 
-    def all_entries(self) -> list[Entry]:
+    def all_entries(self) -> list[ObjectEntry]:
         """Return the entries of its results."""
         return self.entries if type(self.entries) is list else [self.entries]  # type: ignore[list-item]
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from kernel.runtime.argument_budget import SMALL_BYTES, ArgumentBudget
 from kernel.runtime.definitions import parameter_names
+from kernel.runtime.object_entry import FAILED, INLINE, LOST, PENDING, ObjectEntry
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.objects import FAILED, INLINE, LOST, PENDING, Entry
 from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
 from kernel.runtime.serialization import ValueSerializer
 from kernel.runtime.store_access import StoreAccess
 from kernel.runtime.task import Task
 from kernel.runtime.unpicklable import explain_call
-from kernel.runtime.value_forms import in_message, inline_or_stored
+from kernel.runtime.value_placement import in_message, inline_or_stored
 from kernel_spec.errors import SerializationError
 from kernel_spec.ids import object_id
 
@@ -42,14 +42,14 @@ class TaskArguments:
 
     def pack(self, task: Task, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Give a new task its arguments (any thread, no lock; may block to store large ones)."""
-        slots: list[tuple[int | str, Entry]] = []
+        slots: list[tuple[int | str, ObjectEntry]] = []
         for index, value in enumerate(args):
             if type(value) is ObjectRef:
                 slots.append((index, value._entry))
         for key, value in kwargs.items():
             if type(value) is ObjectRef:
                 slots.append((key, value._entry))
-        held: list[Entry] = []
+        held: list[ObjectEntry] = []
         if slots:
             positions = {key for key, _ in slots}
             plain = tuple(None if i in positions else value for i, value in enumerate(args))
@@ -67,7 +67,7 @@ class TaskArguments:
             with self._process.lock:
                 self._ownership.hold(held)
 
-    def _serialize(self, task: Task, args: tuple[Any, ...], kwargs: dict[str, Any], held: list[Entry]) -> None:
+    def _serialize(self, task: Task, args: tuple[Any, ...], kwargs: dict[str, Any], held: list[ObjectEntry]) -> None:
         value: Any = (args, kwargs) if kwargs else args
 
         def describe(error: Exception) -> SerializationError:
@@ -88,7 +88,7 @@ class TaskArguments:
             task.arguments = (flags, *kept)
             task.weight = len(head) + sum(map(len, kept[1]))
             return
-        entry = Entry(id, 0)
+        entry = ObjectEntry(id, 0)
         entry.resolve(state, kept)
         with self._process.lock:
             self._ownership.objects[id] = entry
@@ -106,7 +106,7 @@ class TaskArguments:
             if entry.state == PENDING:
                 waiting += 1
 
-                def ready(entry: Entry) -> None:
+                def ready(entry: ObjectEntry) -> None:
                     task.waiting -= 1
                     if task.waiting == 0:
                         on_ready(task)

@@ -16,17 +16,17 @@ from typing import Any
 from kernel.protocol import process_messages as op
 from kernel.runtime.definitions import CallOptions, FunctionDefinition
 from kernel.runtime.failure_reports import FailureReports
+from kernel.runtime.object_entry import FAILED, INLINE, LOST, PENDING, ObjectEntry
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.objects import FAILED, INLINE, LOST, PENDING, Entry
 from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
 from kernel.runtime.serialization import ValueSerializer
 from kernel.runtime.store_access import StoreAccess
-from kernel.runtime.streams import NO_MORE, DynamicReturns, Stream
+from kernel.runtime.streams import NO_MORE, DynamicReturns, ObjectStream
 from kernel.runtime.task import Task, cancelled_error
 from kernel.runtime.task_arguments import TaskArguments
 from kernel.runtime.task_error import rebuild
-from kernel.runtime.value_forms import inline
+from kernel.runtime.value_placement import inline
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import FaultError, KernelError, TaskCancelledError
 from kernel_spec.ids import ObjectId, TaskId, object_id
@@ -47,8 +47,8 @@ class TaskTable:
         self.on_retry: Callable[[Task], None] = lambda task: None
         self.keep_recipe: Callable[[Task], bool] = lambda task: False
         """Asked when a task has ended; after a yes, what it held is held on (`kernel.runtime.lineage`)."""
-        self.keep_item: Callable[[Task, Entry], None] = lambda task, entry: None
-        self.recover_items: Callable[[Stream], None] = lambda stream: None
+        self.keep_item: Callable[[Task, ObjectEntry], None] = lambda task, entry: None
+        self.recover_items: Callable[[ObjectStream], None] = lambda stream: None
         """Called when a generator has ended that was to give single items once more, and did not."""
         self.arguments = TaskArguments(process, ownership, store, serializer)
         self.failures = FailureReports(process.lock)
@@ -91,17 +91,17 @@ class TaskTable:
             self._pack(task, args, kwargs)
         returns = definition.returns
         if returns == 1:
-            entry = task.entries = Entry(ObjectId(task.id + _ZERO), 1, task)
+            entry = task.entries = ObjectEntry(ObjectId(task.id + _ZERO), 1, task)
             return task, ObjectRef(entry)
         if returns == op.STREAMING:
-            task.entries = Entry(object_id(task.id, 0), 1, task)
-            task.stream = Stream(task.id, ObjectRef(task.entries), definition.backpressure)
+            task.entries = ObjectEntry(object_id(task.id, 0), 1, task)
+            task.stream = ObjectStream(task.id, ObjectRef(task.entries), definition.backpressure)
             return task, task.stream
         if returns == op.DYNAMIC:
-            task.entries = Entry(object_id(task.id, 0), 1, task)
-            task.stream = Stream(task.id, None, 0)
+            task.entries = ObjectEntry(object_id(task.id, 0), 1, task)
+            task.stream = ObjectStream(task.id, None, 0)
             return task, ObjectRef(task.entries)
-        entries = task.entries = [Entry(object_id(task.id, index), 1, task) for index in range(returns)]
+        entries = task.entries = [ObjectEntry(object_id(task.id, index), 1, task) for index in range(returns)]
         return task, ([ObjectRef(entry) for entry in entries] if returns else None)
 
     def register(self, task: Task) -> None:
@@ -122,7 +122,7 @@ class TaskTable:
         task = self.running.pop(message[1], None)
         if task is None:
             return
-        entry: Entry = task.entries  # type: ignore[assignment]
+        entry: ObjectEntry = task.entries  # type: ignore[assignment]
         entry.resolve(INLINE, message[2])
         if task.holds is not None:
             self.ownership.release(task.holds)
@@ -251,14 +251,14 @@ class TaskTable:
         if stream.closed:
             self.ownership.discard(key, result, carried, sender)
             return
-        entry = Entry(key, 1)
+        entry = ObjectEntry(key, 1)
         entry.site = task.site
         self.ownership.objects[key] = entry
         self.ownership.settle(entry, result, carried, sender, key)
         self.keep_item(task, entry)
         stream.append(ObjectRef(entry), index)
 
-    def _on_repeated_item(self, connection: Connection, task: Task, stream: Stream, message: Message) -> None:
+    def _on_repeated_item(self, connection: Connection, task: Task, stream: ObjectStream, message: Message) -> None:
         """A generator that runs again comes to an item that was there before: it may have been lost since."""
         _, id, index, result, carried = message
         key = object_id(TaskId(id), index)
@@ -289,7 +289,7 @@ class TaskTable:
         if stream.finished:
             return
         index = stream.received + 1
-        entry = Entry(object_id(task.id, index), 1)
+        entry = ObjectEntry(object_id(task.id, index), 1)
         entry.site = task.site
         self.ownership.objects[entry.id] = entry
         self.failures.note(task.id, task.name, _is_of_ended_actor(task), [entry], failure)
@@ -297,7 +297,7 @@ class TaskTable:
         stream.append(ObjectRef(entry), index)
         stream.finish()
 
-    def _fail_awaited(self, stream: Stream, failure: tuple[int, bytes]) -> None:
+    def _fail_awaited(self, stream: ObjectStream, failure: tuple[int, bytes]) -> None:
         """The generator fails before it comes to items that were to come once more."""
         awaited, stream.awaited = stream.awaited, {}
         for id in awaited:

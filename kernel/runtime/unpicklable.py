@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.runtime.critical_sections import critical
 from kernel.runtime.pickled_parts import attempt, parts_of
-from kernel.runtime.remedies import remedy_for, stands_for_its_parts
+from kernel.runtime.pickling_hints import pickling_hint, stands_for_its_parts
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import SerializationError
 
@@ -58,7 +58,7 @@ def explain(
     first = culprits[0]
     subject = "it" if first.path == name else first.path
     lines = [f"can't pickle the {root}: {subject} is {_description(first)}"]
-    remedy = remedy_for(first.value)
+    remedy = pickling_hint(first.value)
     if remedy:
         lines.append(remedy)
     if len(culprits) > 1:

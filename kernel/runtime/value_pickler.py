@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import cloudpickle
 
 from kernel.pickling import reduce_code
-from kernel.runtime.array_heads import reduce_array
+from kernel.runtime.array_headers import reduce_array
 from kernel.runtime.carried_exception import needs_reducer, reduce_exception
 from kernel_spec.serialization import Reducer
 

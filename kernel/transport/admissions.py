@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from kernel.transport.authentication import Handshake
 from kernel.transport.credentials import Credentials
-from kernel.transport.negotiation import Failure, Negotiation, tune
 from kernel.transport.reactor import Reactor
+from kernel.transport.socket_authentication import ConnectFailure, SocketAuthentication, tune
 
 PROOF_SECONDS = 15.0
 """A peer that has not proved the token by then is dropped."""
@@ -37,17 +37,17 @@ class Admissions:
         self._on_admitted = on_admitted
         self._on_refused = on_refused
         self._greeting_bytes = greeting_bytes
-        self._strangers: dict[int, Negotiation] = {}  # the oldest first
+        self._strangers: dict[int, SocketAuthentication] = {}  # the oldest first
         self._number = 0
 
     def adopt(self, sock: socket.socket) -> None:
         """Take a connected socket, whose preamble was read, and begin the handshake."""
         if len(self._strangers) >= MAXIMUM_STRANGERS:
             oldest = next(iter(self._strangers.values()))
-            oldest.fail("too many connections at once that did not prove the session token", Failure.CUT)
+            oldest.fail("too many connections at once that did not prove the session token", ConnectFailure.CUT)
         tune(sock)
         self._number = number = self._number + 1
-        negotiation = self._strangers[number] = Negotiation(
+        authentication = self._strangers[number] = SocketAuthentication(
             sock,
             self._reactor,
             Handshake(self._token, server=True),
@@ -57,7 +57,7 @@ class Admissions:
             wanted=self._greeting_bytes,
         )
         self._reactor.call_later(PROOF_SECONDS, lambda: self._expire(number))
-        negotiation.begin()
+        authentication.begin()
 
     def close(self) -> None:
         """Drop everybody who has not proved the token yet."""
@@ -66,8 +66,8 @@ class Admissions:
 
     def abandon(self) -> None:
         """Let go of the sockets in a forked child."""
-        for negotiation in self._strangers.values():
-            negotiation.abandon()
+        for authentication in self._strangers.values():
+            authentication.abandon()
 
     def _admit(self, number: int, sock: socket.socket, rest: bytes) -> None:
         del self._strangers[number]
@@ -78,5 +78,5 @@ class Admissions:
         self._on_refused(reason)
 
     def _expire(self, number: int) -> None:
-        if (negotiation := self._strangers.get(number)) is not None:
-            negotiation.fail("the peer did not prove the session token in time", Failure.CUT)
+        if (authentication := self._strangers.get(number)) is not None:
+            authentication.fail("the peer did not prove the session token in time", ConnectFailure.CUT)

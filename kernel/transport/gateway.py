@@ -1,8 +1,8 @@
-"""A node's one TCP port: reads who is meant, and hands the accepted socket over. It proxies nothing of ours.
+"""The one TCP port of a node: read which process a connection is for, and hand the accepted socket to that process.
 
-A connection begins with a preamble (see `preamble`). What begins otherwise is somebody else's protocol, and is spliced
-to a UNIX socket if there is one to splice to. Strangers get five seconds, and nothing of theirs is interpreted here.
-Who wants to be relayed is handed to `crossroads`, which the head's node has.
+A connection begins with a preamble (see `preamble`). One that begins otherwise speaks a foreign protocol, and is
+spliced to a UNIX socket if there is one to splice to. Strangers get five seconds, and nothing of theirs is interpreted.
+A connection that asks to be relayed is handed to `socket_relay`, which only the head's node has.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from kernel.transport.admissions import MAXIMUM_STRANGERS, Admissions
 from kernel.transport.connection import Connection, Message
 from kernel.transport.credentials import Credentials
 from kernel.transport.incoming import IncomingConnections
-from kernel.transport.inlet import SUFFIX, pass_in
-from kernel.transport.listener import HANDSHAKE_SECONDS
 from kernel.transport.preamble import (
     CALLED_BACK,
     MAGIC,
@@ -38,9 +36,11 @@ from kernel.transport.preamble import (
     refusal,
 )
 from kernel.transport.reactor import Reactor
-from kernel.transport.refusals import Refusals
+from kernel.transport.refusal_log import RefusalLog
+from kernel.transport.socket_receiver import SUFFIX, send_socket
 from kernel.transport.splice import Splice
 from kernel.transport.tcp_connection import RESUME_SECONDS
+from kernel.transport.unix_listener import HANDSHAKE_SECONDS
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import ProtocolError
 
@@ -55,7 +55,7 @@ _PROCESS = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass(slots=True)
-class _Arrival:
+class _IncomingSocket:
     """A socket of which not enough was read to know whom it is for."""
 
     socket: socket.socket
@@ -64,7 +64,7 @@ class _Arrival:
     """Whether it was told so, and only has to hear it."""
 
 
-class Crossroads(Protocol):
+class SocketRelay(Protocol):
     """What a gateway needs of a relay. The sockets are the relay's from then on, and block no more."""
 
     def forward(self, sock: socket.socket, route: str) -> None:
@@ -77,9 +77,9 @@ class Crossroads(Protocol):
 class Gateway:
     """Listens on `host` and `port` (0: any that is free), in the loop of `reactor`; nowhere without a `host`.
 
-    `sockets` is the directory in which the processes of this node have their inlets. `on_refused(reason)` hears of
-    every connection that was not handed over. With `tls`, who speaks none is refused.
-    Raises OSError when nobody may listen there.
+    `sockets` is the directory of the socket receivers of this node's processes. `on_refused(reason)` is called for
+    every connection that is not handed over. With `tls`, a peer that does not speak TLS is refused.
+    Raises OSError when the address can't be listened on.
     """
 
     def __init__(
@@ -96,16 +96,16 @@ class Gateway:
         self._token = token
         self._reactor = reactor
         self._sockets = sockets
-        self._on_refused = Refusals(reactor, on_refused)
+        self._on_refused = RefusalLog(reactor, on_refused)
         self.splice_to = splice_to
         self._tls = tls
         self._targets: dict[str, IncomingConnections | Admissions] = {}
-        self._arrivals: dict[int, _Arrival] = {}  # by descriptor, the oldest first
+        self._arrivals: dict[int, _IncomingSocket] = {}  # by descriptor, the oldest first
         self._passing = 0
         self._splices: set[Splice] = set()
         self._courier = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         self._courier.setblocking(False)
-        self.crossroads: Crossroads | None = None
+        self.socket_relay: SocketRelay | None = None
         self.host = host
         self.port: int = 0
         self._acceptor: Acceptor | None = None
@@ -153,7 +153,7 @@ class Gateway:
 
     def refuse(self, sock: socket.socket, answer: int, reason: str) -> None:
         """Tell who is at the other end why it is not served (see `preamble`), and close its socket."""
-        arrival = _Arrival(sock)
+        arrival = _IncomingSocket(sock)
         self._answer(arrival, answer)
         self._reactor.call_later(HANDSHAKE_SECONDS, lambda: self._expire(arrival))
         self._on_refused(reason)
@@ -190,12 +190,12 @@ class Gateway:
             oldest = next(iter(self._arrivals.values()))
             self._refuse(oldest, "too many connections at once that did not say whom they are for")
         sock.setblocking(False)
-        arrival = _Arrival(sock)
+        arrival = _IncomingSocket(sock)
         self._arrivals[sock.fileno()] = arrival
         self._reactor.register(sock.fileno(), lambda events: self._on_first_bytes(arrival))
         self._reactor.call_later(HANDSHAKE_SECONDS, lambda: self._expire(arrival))
 
-    def _on_first_bytes(self, arrival: _Arrival) -> None:
+    def _on_first_bytes(self, arrival: _IncomingSocket) -> None:
         try:
             data = arrival.socket.recv(needed(arrival.read) - len(arrival.read))
         except BlockingIOError:
@@ -212,17 +212,17 @@ class Gateway:
             self._forget(arrival)
             self._dispatch(arrival)
 
-    def _expire(self, arrival: _Arrival) -> None:
+    def _expire(self, arrival: _IncomingSocket) -> None:
         if self._arrivals.get(arrival.socket.fileno()) is arrival:
             self._refuse(arrival, "a peer did not say in time whom it is for")
 
-    def _refuse(self, arrival: _Arrival, reason: str) -> None:
+    def _refuse(self, arrival: _IncomingSocket, reason: str) -> None:
         self._forget(arrival)
         arrival.socket.close()
         if not arrival.refused:
             self._on_refused(reason)
 
-    def _forget(self, arrival: _Arrival) -> None:
+    def _forget(self, arrival: _IncomingSocket) -> None:
         fd = arrival.socket.fileno()
         if self._arrivals.get(fd) is arrival:
             del self._arrivals[fd]
@@ -230,7 +230,7 @@ class Gateway:
 
     # -- handing over ----------------------------------------------------------------------------------------------
 
-    def _dispatch(self, arrival: _Arrival) -> None:
+    def _dispatch(self, arrival: _IncomingSocket) -> None:
         try:
             if kind_of(arrival.read) in (RELAYED, CALLED_BACK):
                 self._cross(arrival)
@@ -253,25 +253,25 @@ class Gateway:
             self._answer(arrival, NOT_HERE)
             self._on_refused(f"a peer asked for {target!r}, which is not here")
 
-    def _cross(self, arrival: _Arrival) -> None:
+    def _cross(self, arrival: _IncomingSocket) -> None:
         """Hand over who wants to be relayed, or dials back."""
-        if self.crossroads is None:
+        if self.socket_relay is None:
             self.refuse(
                 arrival.socket, NOT_HERE, "a peer asked to be relayed, which the node beside the head does alone"
             )
         elif kind_of(arrival.read) == CALLED_BACK:
-            self.crossroads.called_back(arrival.socket, parse_ticket(arrival.read))
+            self.socket_relay.called_back(arrival.socket, parse_ticket(arrival.read))
         else:
             try:
                 route = parse_route(arrival.read, self._token)
             except ProtocolError as error:
                 self.refuse(arrival.socket, WRONG_TOKEN, str(error))
             else:
-                self.crossroads.forward(arrival.socket, route)
+                self.socket_relay.forward(arrival.socket, route)
 
-    def _pass(self, arrival: _Arrival, target: str, deadline: float) -> None:
+    def _pass(self, arrival: _IncomingSocket, target: str, deadline: float) -> None:
         try:
-            pass_in(self._courier, arrival.socket, os.path.join(self._sockets, target + SUFFIX))
+            send_socket(self._courier, arrival.socket, os.path.join(self._sockets, target + SUFFIX))
         except (FileNotFoundError, ConnectionRefusedError):
             self._answer(arrival, NOT_HERE)
             if target != HEAD:
@@ -288,11 +288,11 @@ class Gateway:
         else:
             arrival.socket.close()
 
-    def _pass_again(self, arrival: _Arrival, target: str, deadline: float) -> None:
+    def _pass_again(self, arrival: _IncomingSocket, target: str, deadline: float) -> None:
         self._passing -= 1
         self._pass(arrival, target, deadline)
 
-    def _answer(self, arrival: _Arrival, reason: int) -> None:
+    def _answer(self, arrival: _IncomingSocket, reason: int) -> None:
         """Say why it is refused, and read on until the peer has heard it: closing at once could take it back."""
         with suppress(OSError):
             arrival.socket.send(refusal(reason))
@@ -301,7 +301,7 @@ class Gateway:
         self._arrivals[arrival.socket.fileno()] = arrival
         self._reactor.register(arrival.socket.fileno(), lambda events: self._drain(arrival))
 
-    def _drain(self, arrival: _Arrival) -> None:
+    def _drain(self, arrival: _IncomingSocket) -> None:
         try:
             data = arrival.socket.recv(1 << 16)
         except BlockingIOError:
@@ -311,7 +311,7 @@ class Gateway:
         if not data:
             self._refuse(arrival, "")
 
-    def _splice(self, arrival: _Arrival) -> None:
+    def _splice(self, arrival: _IncomingSocket) -> None:
         if not self.splice_to:
             self._refuse(arrival, "a peer does not speak this protocol")
         elif arrival.read.startswith(_TLS_HELLO) and self._tls is None:

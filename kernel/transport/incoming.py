@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 
-from kernel.transport import frame_words as words
+from kernel.transport import control_frames as words
 from kernel.transport.admissions import Admissions
 from kernel.transport.connection import Connection, Message
 from kernel.transport.credentials import Credentials
@@ -69,7 +69,7 @@ class IncomingConnections:
         name = greeting.connection
         connection = TcpConnection(self._reactor, self._first_messages, self._closed, self._resume_seconds, True)
         if greeting.relayed:
-            connection.be_patient()
+            connection.allow_for_relay()
         connection.on_end = lambda: self._forget(name)
         self._silent.add(connection)
         self._known[name] = connection

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from struct import Struct
 
-from kernel.transport import frame_words as words
+from kernel.transport import control_frames as words
 from kernel.transport.connection import MAXIMUM_FRAME, Connection, Message, pack_batch, unpack_frame
-from kernel.transport.frame_log import FrameLog
 from kernel.transport.poller import WRITE
 from kernel.transport.reactor import Reactor
+from kernel.transport.resend_buffer import ResendBuffer
 from kernel_spec.errors import ProtocolError
 
 RESUME_SECONDS = 10.0
@@ -34,8 +34,8 @@ class TcpConnection(Connection):
     """
 
     __slots__ = (
-        "_cut_at", "_cuts", "_ending", "_log", "_silent", "ended_seconds", "fresh", "incoming", "is_relayed", "on_cut",
-        "on_end", "resume_seconds",
+        "_cut_at", "_cuts", "_ending", "_resend", "_silent", "ended_seconds", "fresh", "incoming", "is_relayed",
+        "on_cut", "on_end", "resume_seconds",
     )  # fmt: skip
 
     def __init__(
@@ -56,7 +56,7 @@ class TcpConnection(Connection):
         self.on_end: Callable[[], None] = lambda: None
         self.fresh = True
         """Whether the server may never have heard of it."""
-        self._log = FrameLog()
+        self._resend = ResendBuffer()
         self._cuts = 0
         self._cut_at = 0.0
         self._silent: socket.socket | None = None
@@ -65,30 +65,30 @@ class TcpConnection(Connection):
     @property
     def heard(self) -> int:
         """How many frames of the peer have arrived."""
-        return self._log.heard
+        return self._resend.heard
 
     def wait_at_least(self, seconds: float) -> None:
-        """Give up no earlier than so many seconds after a cut."""
+        """Give up no earlier than `seconds` after a cut."""
         self.resume_seconds = max(self.resume_seconds, seconds)
 
-    def be_patient(self) -> None:
-        """Wait longer, because it leads by way of a relay; not if it must not be cut at all."""
+    def allow_for_relay(self) -> None:
+        """Wait longer after a cut, because a relay is in between. A connection that may not be cut at all stays so."""
         if self.resume_seconds > 0:
             self.wait_at_least(RELAYED_RESUME_SECONDS)
             self.ended_seconds = max(self.ended_seconds, RELAYED_ENDED_SECONDS)
             self.is_relayed = True
 
-    def wait_alike(self, seconds: float) -> None:
-        """Give up no earlier than so many seconds after a cut, also where the peer seems to have ended.
+    def wait_even_if_ended(self, seconds: float) -> None:
+        """Give up no earlier than `seconds` after a cut, even if the peer seems to have ended.
 
-        For a peer that may be reached by way of others: they end connections, and are started again.
+        For a peer that is reached through other processes: those may end a connection, and be started again.
         """
         self.wait_at_least(seconds)
         self.ended_seconds = self.resume_seconds
 
     def unheard(self) -> list[Message]:
         """Return every message that the peer may not have got. Those that it has got may be among them."""
-        return [*(one for frame in self._log.kept for one in unpack_frame(memoryview(frame)[4:])), *self.outbox]
+        return [*(one for frame in self._resend.kept for one in unpack_frame(memoryview(frame)[4:])), *self.outbox]
 
     # -- sockets ---------------------------------------------------------------------------------------------------
 
@@ -101,14 +101,14 @@ class TcpConnection(Connection):
         self._drop_silent()
         with self._flushing:
             try:
-                self._log.acknowledged(heard)
+                self._resend.acknowledged(heard)
             except ProtocolError as error:
                 sock.close()
                 self.close(str(error))
                 return
             if self.incoming:
-                self._pending += words.CONTROL.pack(words.WELCOME, self._log.say())
-            self._pending += b"".join(self._log.kept)
+                self._pending += words.CONTROL.pack(words.WELCOME, self._resend.say())
+            self._pending += b"".join(self._resend.kept)
             self._use(sock)
         if self._pending:
             self.reactor.watch_writes(self.fd, True)
@@ -190,7 +190,7 @@ class TcpConnection(Connection):
             return
         if self._flushing._is_owned():  # type: ignore[attr-defined]
             return self._flush_afterwards()
-        log = self._log
+        log = self._resend
         with self._flushing:
             while self.outbox and not self._pending and not log.full:
                 frame = pack_batch(self.outbox)
@@ -236,8 +236,8 @@ class TcpConnection(Connection):
             self.on_messages(self, messages)
         if self._ending:
             self.close(self._ending)
-        elif self._log.due and self.fd >= 0:
-            self._say(words.HEARD, self._log.say())
+        elif self._resend.due and self.fd >= 0:
+            self._say(words.HEARD, self._resend.say())
 
     def _split(self, data: bytes) -> list[Message]:
         """Return the messages of every complete frame, keep the rest; obey words of control on the way."""
@@ -259,7 +259,7 @@ class TcpConnection(Connection):
                 self._obey(*words.CONTROL.unpack_from(data, position))
             else:
                 messages += unpack_frame(view[position + 4 : position + needed])
-                self._log.hear(needed)
+                self._resend.hear(needed)
             position += needed
         if position < end:
             self._incoming += view[position:]
@@ -268,8 +268,8 @@ class TcpConnection(Connection):
     def _obey(self, word: int, number: int) -> None:
         if word == words.HEARD:
             with self._flushing:
-                was_full = self._log.full
-                self._log.acknowledged(number)
+                was_full = self._resend.full
+                self._resend.acknowledged(number)
             if was_full:
                 self.flush()
         elif word == words.WELCOME:

@@ -14,10 +14,10 @@ from types import CoroutineType
 from typing import Any
 
 from kernel.runtime.acknowledgements import Arrival
-from kernel.runtime.core import CoreRuntime
 from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.execution_context import Execution, ExitActor, current_execution
 from kernel.runtime.object_ref import ObjectRef
+from kernel.runtime.process_runtime import ProcessRuntime
 from kernel.runtime.tracing import FAILED, failure_of
 from kernel.transport.connection import Connection, Message
 from kernel.worker.call_runner import CallRunner
@@ -50,7 +50,7 @@ class AsyncExecutor(ExecutorBase):
 
     def __init__(
         self,
-        runtime: CoreRuntime,
+        runtime: ProcessRuntime,
         runner: CallRunner,
         lookup: Lookup,
         name_of: NameOf,

@@ -9,17 +9,17 @@ from typing import Any
 
 from kernel.protocol import process_messages as op
 from kernel.runtime.acknowledgements import Arrival
-from kernel.runtime.core import CoreRuntime
 from kernel.runtime.execution_context import ExitActor
 from kernel.runtime.layout import unpack
-from kernel.runtime.objects import INLINE, STORED
+from kernel.runtime.message_pump import Waiter
+from kernel.runtime.object_entry import INLINE, STORED
+from kernel.runtime.process_runtime import ProcessRuntime
 from kernel.runtime.remote_traceback import is_internal
 from kernel.runtime.task_arguments import WITH_KEYWORDS, WITH_REFERENCES
 from kernel.runtime.task_error import capture
 from kernel.runtime.unpicklable import explain
 from kernel.runtime.unpickling_notes import naming
-from kernel.runtime.value_forms import INLINE_BYTES, Stored, in_message, inline, inline_or_stored
-from kernel.runtime.waiting import Waiter
+from kernel.runtime.value_placement import INLINE_BYTES, Stored, in_message, inline, inline_or_stored
 from kernel.runtime.worker_info import current_worker
 from kernel.transport.connection import Connection
 from kernel_spec.errors import ActorDiedError, KernelError, ObjectLostError, TaskCancelledError
@@ -32,7 +32,7 @@ _ZERO = (0).to_bytes(4, "little")
 class CallRunner:
     """Knows how values travel between this worker and the callers."""
 
-    def __init__(self, runtime: CoreRuntime) -> None:
+    def __init__(self, runtime: ProcessRuntime) -> None:
         self._runtime = runtime
         self._serializer = runtime.serializer
         self._send = runtime.io.send

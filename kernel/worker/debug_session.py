@@ -9,7 +9,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from kernel.protocol.debug_conversation import Conversation
-from kernel.runtime.waiting import Waiter
+from kernel.runtime.message_pump import Waiter
 
 if TYPE_CHECKING:
     from kernel.runtime.process import Process

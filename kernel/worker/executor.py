@@ -19,11 +19,11 @@ from typing import Any
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import packed
 from kernel.runtime.acknowledgements import Arrival
-from kernel.runtime.core import CoreRuntime
 from kernel.runtime.critical_sections import calls_user_code, critical, is_from_outside
 from kernel.runtime.execution_context import NO_EXECUTION, Execution, ExitActor, current_execution
+from kernel.runtime.message_pump import Waiter
+from kernel.runtime.process_runtime import ProcessRuntime
 from kernel.runtime.tracing import FAILED, failure_of
-from kernel.runtime.waiting import Waiter
 from kernel.system.process_title import IDLE_SECONDS, worker_title
 from kernel.threads import NO_ROOM, begin_thread
 from kernel.transport.connection import Connection, Message
@@ -40,7 +40,7 @@ _BETWEEN_CALLS = b""
 class Executor(ExecutorBase):
     """Runs queued calls. `running` has their ids by thread, or nothing where one ends and the next begins."""
 
-    def __init__(self, runtime: CoreRuntime, runner: CallRunner, lookup: Lookup, name_of: NameOf) -> None:
+    def __init__(self, runtime: ProcessRuntime, runner: CallRunner, lookup: Lookup, name_of: NameOf) -> None:
         super().__init__(runtime, runner, lookup, name_of)
         self.main = CallGroup("", 1, with_main=True)
         self.groups: dict[str, CallGroup] = {"": self.main}
@@ -231,7 +231,7 @@ class Executor(ExecutorBase):
                 if now - flushed > _FLUSH_SECONDS:
                     flushed = now
                     self._io.flush()
-                elif not pump.lurking:
+                elif not pump.backing_off:
                     pump.nudge()  # the next call may take long
         if count:
             self._report(last, function, count, started)

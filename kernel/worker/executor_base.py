@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Protocol
 
-from kernel.runtime.core import CoreRuntime
+from kernel.runtime.process_runtime import ProcessRuntime
 from kernel.transport.connection import Connection, Message
 from kernel.worker.call_runner import CallRunner
 
@@ -34,7 +34,7 @@ class ExecutorBase:
     groups: Mapping[str, Group]
     running: Mapping[Any, Any]
 
-    def __init__(self, runtime: CoreRuntime, runner: CallRunner, lookup: Lookup, name_of: NameOf) -> None:
+    def __init__(self, runtime: ProcessRuntime, runner: CallRunner, lookup: Lookup, name_of: NameOf) -> None:
         self._runtime = runtime
         self._io = runtime.io
         self._runner = runner

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kernel.protocol import process_messages as op
-from kernel.runtime.objects import Entry
+from kernel.runtime.message_pump import Waiter
+from kernel.runtime.object_entry import ObjectEntry
 from kernel.runtime.ownership import Ownership
+from kernel.runtime.peer_requests import PeerRequest
 from kernel.runtime.process import Process
-from kernel.runtime.requests import Request
-from kernel.runtime.waiting import Waiter
 from kernel.transport.connection import Connection, Message
 from kernel.worker.executor import Executor
 from kernel_spec.errors import KernelError
@@ -65,7 +65,7 @@ class CpuLending:
 
     # -- threads that wait -----------------------------------------------------------------------------------------
 
-    def before_block(self, waiter: Waiter | None = None, pending: list[Entry] | None = None) -> bool:
+    def before_block(self, waiter: Waiter | None = None, pending: list[ObjectEntry] | None = None) -> bool:
         """A thread is about to wait for `pending`; return whether that gave the lease's CPU back.
 
         Threads that a task has started count: it may be waiting for them. An actor's may wait all its life. What its
@@ -128,7 +128,7 @@ class CpuLending:
         if self._permission is not None:
             self._permission.complete()
 
-    def _is_at_hand(self, waiter: Waiter, pending: list[Entry]) -> bool:
+    def _is_at_hand(self, waiter: Waiter, pending: list[ObjectEntry]) -> bool:
         """Return whether `waiter` has nothing left once the owners of `pending` have said what they have.
 
         They were asked already, and answer in order: after an echo there is no more to come at once.
@@ -139,7 +139,7 @@ class CpuLending:
             if details is None or details.owner is None:
                 return False  # it is made by a call of this process
             owners[details.owner] = details.address
-        echoes: list[Request] = []
+        echoes: list[PeerRequest] = []
         try:
             with self._process.lock:
                 for owner, address in owners.items():

@@ -14,8 +14,8 @@ from kernel.plugin_faults import told
 from kernel.plugins import PluginManager
 from kernel.protocol.identity import Identity
 from kernel.protocol.named_output import named
-from kernel.runtime.core import CoreRuntime
 from kernel.runtime.execution_context import current_execution
+from kernel.runtime.process_runtime import ProcessRuntime
 from kernel.runtime.serialization import ValueSerializer
 from kernel.runtime.variables import expand
 from kernel.runtime.worker_info import worker_info
@@ -75,7 +75,7 @@ def main(worker: dict[str, Any], session: dict[str, Any]) -> int:
         session["gateway"],
         session["tls"],
     )
-    runtime = CoreRuntime(identity, ValueSerializer(prepared["serializers"]), prepared["store"], worker["namespace"])
+    runtime = ProcessRuntime(identity, ValueSerializer(prepared["serializers"]), prepared["store"], worker["namespace"])
     return serve(runtime, {"worker": True}, lambda: leave_lost_session(session))
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import number_of, packed, unpacked
 from kernel.runtime.circular_waits import Ahead
-from kernel.runtime.core import CoreRuntime
 from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.current import set_runtime
 from kernel.runtime.execution_context import Execution, current_execution
+from kernel.runtime.process_runtime import ProcessRuntime
 from kernel.runtime.worker_info import worker_info
 from kernel.system.process_title import worker_title
 from kernel.transport.connection import Connection, Message
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class Worker:
     """Connects the runtime of this process with what executes calls."""
 
-    def __init__(self, runtime: CoreRuntime, on_session_lost: Callable[[], None]) -> None:
+    def __init__(self, runtime: ProcessRuntime, on_session_lost: Callable[[], None]) -> None:
         self.runtime = runtime
         self.trace = runtime.trace
         self.runner = CallRunner(runtime)
@@ -256,7 +256,7 @@ class Worker:
         return True
 
 
-def serve(runtime: CoreRuntime, details: dict[str, Any], on_session_lost: Callable[[], None]) -> int:
+def serve(runtime: ProcessRuntime, details: dict[str, Any], on_session_lost: Callable[[], None]) -> int:
     """Join the session as a worker and serve until told to end; return the exit code.
 
     `on_session_lost()` is called when the node agent is gone; it must end this process.

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import number_of, packed, unpacked
-from kernel.runtime.core import CoreRuntime
 from kernel.runtime.critical_sections import calls_user_code
+from kernel.runtime.process_runtime import ProcessRuntime
 from kernel.runtime.worker_info import worker_info
 from kernel.system.process_exit import finish
 from kernel.threads import begin_thread
@@ -56,7 +56,7 @@ class WorkerEnd:
     `out_of_scope` says why this actor ends after the calls that it has, and takes no more.
     """
 
-    def __init__(self, runtime: CoreRuntime, worker: EndingWorker) -> None:
+    def __init__(self, runtime: ProcessRuntime, worker: EndingWorker) -> None:
         self._runtime = runtime
         self._worker = worker
         self.out_of_scope = ""

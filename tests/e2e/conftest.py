@@ -35,7 +35,7 @@ def eventually() -> Callable[..., Any]:
 @pytest.fixture
 def patient_explanations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give others the time to say what something waits for: `get` and `explain` would do without it after a moment."""
-    monkeypatch.setattr("kernel.runtime.object_values._HASTE_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr("kernel.runtime.session_objects._HASTE_SECONDS", PATIENCE_SECONDS)
     monkeypatch.setattr("kernel.runtime.inspection.PATIENCE_SECONDS", PATIENCE_SECONDS)
 
 

@@ -110,7 +110,7 @@ def test_output_of_other_nodes_is_shown_here(cluster):
     done = program(
         cluster,
         """
-        from kernel.runtime import core
+        from kernel.runtime import process_runtime
 
         core._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
         kernel.init()

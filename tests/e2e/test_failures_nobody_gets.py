@@ -17,7 +17,7 @@ from kernel.testing.faults import PATIENCE_SECONDS
 BEGIN = """
 import gc, os, sys, time
 import kernel
-from kernel.runtime import core
+from kernel.runtime import process_runtime
 
 core._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
 

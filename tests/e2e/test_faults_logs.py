@@ -26,7 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 HELLO = """
     import kernel
-    from kernel.runtime import core, object_values
+    from kernel.runtime import session_objects
+    from kernel.runtime import process_runtime
 
     core._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
     object_values.PATIENCE_SECONDS = 600.0  # it would warn of what takes a few seconds

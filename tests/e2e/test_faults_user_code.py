@@ -323,7 +323,7 @@ def test_a_worker_in_a_long_call_into_c_holds_up_nobody_else(session: RunningSes
 def test_a_driver_in_a_long_call_into_c_keeps_its_session() -> None:
     program = """
         import ctypes, kernel
-        from kernel.runtime import object_values
+        from kernel.runtime import session_objects
         object_values.PATIENCE_SECONDS = 600.0  # it would warn of what takes a few seconds
         kernel.init(num_cpus=1)
 

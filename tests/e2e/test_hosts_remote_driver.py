@@ -31,7 +31,7 @@ kernel.init(sys.argv[1], token_file=sys.argv[2], namespace="tests", **options)
 USE = (
     START
     + """
-from kernel.runtime import core
+from kernel.runtime import process_runtime
 core._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
 
 @kernel.remote(resources={"there": 1})

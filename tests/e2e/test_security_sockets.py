@@ -24,10 +24,10 @@ from kernel.testing.constants import constants
 from kernel.testing.faults import wait_until
 from kernel.testing.session import RunningSession, running_session
 from kernel.transport.authentication import MAGIC, Handshake
-from kernel.transport.listener import HANDSHAKE_SECONDS
+from kernel.transport.unix_listener import HANDSHAKE_SECONDS
 
 HANDSHAKE_BYTES = len(MAGIC) + 16 + 32
-HANDSHAKE = "kernel.transport.listener.HANDSHAKE_SECONDS"
+HANDSHAKE = "kernel.transport.unix_listener.HANDSHAKE_SECONDS"
 SECONDS = 120.0
 
 

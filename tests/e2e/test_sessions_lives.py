@@ -32,7 +32,7 @@ SECONDS = 120.0
 WAITS = """
     import sys
     import kernel
-    from kernel.runtime import object_values
+    from kernel.runtime import session_objects
 
     object_values.PATIENCE_SECONDS = 600.0  # it would warn of what takes a few seconds
     kernel.init(num_cpus=1, object_store_memory=32 << 20)
@@ -143,7 +143,7 @@ def test_shutdown_while_other_threads_wait(monkeypatch: pytest.MonkeyPatch) -> N
     waiting: set[int] = set()
     with running_session(num_cpus=1):
         inspection = kernel.api.session.ensure_session().inspection
-        monkeypatch.setattr("kernel.runtime.object_values.PATIENCE_SECONDS", 0.05)
+        monkeypatch.setattr("kernel.runtime.session_objects.PATIENCE_SECONDS", 0.05)
         monkeypatch.setattr(inspection, "warn_waiting", lambda pending: waiting.add(threading.get_ident()))
 
         @kernel.remote

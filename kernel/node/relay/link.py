@@ -10,13 +10,13 @@ from kernel.logs import Logger
 from kernel.protocol import relay_messages
 from kernel.protocol.named_messages import number_of, packed, unpacked
 from kernel.transport.addresses import RELAY, SCHEME, parse_host_and_port
-from kernel.transport.connecting import connect
+from kernel.transport.connect import connect
 from kernel.transport.connection import Connection, Message, may_be_handled
-from kernel.transport.connector import Connector
 from kernel.transport.credentials import Credentials, TlsFiles
-from kernel.transport.dialling import CONNECT_SECONDS
+from kernel.transport.host_connector import HostConnector
 from kernel.transport.preamble import calling_back
 from kernel.transport.reactor import Reactor
+from kernel.transport.tcp_dialler import CONNECT_SECONDS
 from kernel_spec.errors import SessionEndedError
 from kernel_spec.ids import NodeId
 
@@ -101,7 +101,7 @@ class RelayLink:
             adopt(sock)
 
         host, port = parse_host_and_port(self._relay)
-        Connector(host, port, self._reactor, connected, lambda reason, failure: None, CONNECT_SECONDS).begin()
+        HostConnector(host, port, self._reactor, connected, lambda reason, failure: None, CONNECT_SECONDS).begin()
 
     def _on_close(self, connection: Connection, reason: str) -> None:
         self._lost = reason

@@ -18,10 +18,10 @@ from contextlib import suppress
 from kernel.system.descriptor_limit import raise_limit
 from kernel.system.processes import collect_garbage, ignore_terminal_signals, set_title
 from kernel.transport.addresses import parse_host_and_port
-from kernel.transport.connector import Connector
-from kernel.transport.negotiation import Failure, tune
+from kernel.transport.host_connector import HostConnector
 from kernel.transport.preamble import CLOSED, UNREACHABLE, refusal
 from kernel.transport.reactor import Reactor
+from kernel.transport.socket_authentication import ConnectFailure, tune
 from kernel.transport.splice import Splice
 
 CONNECT = b"C"
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 class Relay:
-    """Joins the sockets that arrive at `inlet`."""
+    """Join the pairs of sockets that arrive at `inlet`, and pass their bytes."""
 
     def __init__(self, inlet: socket.socket, reactor: Reactor) -> None:
         self._inlet = inlet
@@ -101,12 +101,12 @@ class Relay:
             self._connecting -= 1
             self._join(caller, sock)
 
-        def failed(reason: str, failure: Failure) -> None:
+        def failed(reason: str, failure: ConnectFailure) -> None:
             self._connecting -= 1
-            self._refuse(caller, CLOSED if failure is Failure.CLOSED else UNREACHABLE)
+            self._refuse(caller, CLOSED if failure is ConnectFailure.CLOSED else UNREACHABLE)
 
         self._connecting += 1
-        Connector(*parse_host_and_port(place), self._reactor, connected, failed, CONNECT_SECONDS).begin()
+        HostConnector(*parse_host_and_port(place), self._reactor, connected, failed, CONNECT_SECONDS).begin()
 
     def _refuse(self, caller: socket.socket, answer: int) -> None:
         """Say why it can't be joined, and read on until the caller has heard it: closing at once could take it back."""

@@ -35,7 +35,7 @@ class RelayService:
         self._clients: dict[str, Connection] = {}
         self._ticking = False
         self._closed = False
-        gateway.crossroads = self
+        gateway.socket_relay = self
         gateway.serve_connections(RELAY, self._on_messages, self._on_close)
 
     @property
@@ -48,17 +48,17 @@ class RelayService:
         self._table.member(place, there)
 
     def forward(self, sock: socket.socket, route: str) -> None:
-        """See `Crossroads.forward`."""
+        """See `SocketRelay.forward`."""
         self._carry_out(self._table.asked(self._number(sock), route, self._reactor.clock()))
 
     def called_back(self, sock: socket.socket, ticket: bytes) -> None:
-        """See `Crossroads.called_back`."""
+        """See `SocketRelay.called_back`."""
         self._carry_out(self._table.called_back(self._number(sock), ticket, self._reactor.clock()))
 
     def close(self) -> None:
         """Relay nobody any more."""
         self._closed = True
-        self._gateway.crossroads = None
+        self._gateway.socket_relay = None
         for sock in self._sockets.values():
             sock.close()
         self._process.close()

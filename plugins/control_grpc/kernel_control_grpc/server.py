@@ -21,7 +21,7 @@ from google.protobuf.message import DecodeError
 
 from kernel.head.head import Head
 from kernel.transport.credentials import TlsFiles
-from kernel.transport.refusals import Refusals
+from kernel.transport.refusal_log import RefusalLog
 from kernel_control_grpc.errors import NotAllowedError, NotServedError, bases_of, code_of
 from kernel_control_grpc.feeds import Close
 from kernel_control_grpc.head_line import HeadLine
@@ -61,7 +61,7 @@ class Server:
         self._expected = f"Bearer {token.hex()}".encode()
         self._tls = tls
         self._on_ready = on_ready
-        self._refused = Refusals(head.reactor, lambda reason: head.log.warning("call refused", reason=reason))
+        self._refused = RefusalLog(head.reactor, lambda reason: head.log.warning("call refused", reason=reason))
         self._answers = {service.__name__: service(head) for service in SERVICES}
         self._loop = asyncio.new_event_loop()
         self._line = HeadLine(head.reactor, self._loop)

@@ -18,7 +18,7 @@ import pytest
 
 import kernel
 from kernel.api import display_hooks
-from kernel.runtime.objects import Entry
+from kernel.runtime.object_entry import ObjectEntry
 from kernel.runtime.task_error import capture, rebuild
 from kernel_spec.errors import OptionError, ReferenceUseError
 from kernel_spec.ids import ObjectId
@@ -27,7 +27,7 @@ from kernel_spec.ids import ObjectId
 @pytest.fixture
 def ref() -> kernel.ObjectRef:
     """A reference to nothing."""
-    return kernel.ObjectRef(Entry(ObjectId(bytes(20)), 1))
+    return kernel.ObjectRef(ObjectEntry(ObjectId(bytes(20)), 1))
 
 
 REMEDY = (

@@ -9,7 +9,7 @@ import pytest
 
 from kernel.local.actor import LocalActor
 from kernel.local.cancelling import Cancelling
-from kernel.runtime.objects import INLINE, Entry
+from kernel.runtime.object_entry import INLINE, ObjectEntry
 from kernel_spec.errors import ArgumentError, TaskCancelledError
 from kernel_spec.ids import ObjectId
 
@@ -34,9 +34,9 @@ class Parts:
         assert isinstance(error, TaskCancelledError)
         self.failed.append(task.name)
 
-    def entry(self, name: str, parent: bytes = b"", place: Any = None) -> Entry:
+    def entry(self, name: str, parent: bytes = b"", place: Any = None) -> ObjectEntry:
         task = SimpleNamespace(id=name.encode(), name=name, parent=parent, place=place, cancelled=False)
-        entry = Entry(ObjectId(name.encode()), 1, task)
+        entry = ObjectEntry(ObjectId(name.encode()), 1, task)
         self.ownership.objects[entry.id] = entry
         return entry
 

@@ -10,7 +10,7 @@ import pytest
 
 from kernel.local.stalemate import Stalemate
 from kernel.local.waits import Waits
-from kernel.runtime.objects import INLINE, Entry
+from kernel.runtime.object_entry import INLINE, ObjectEntry
 from kernel_spec.errors import InfeasibleError, SessionEndedError
 from kernel_spec.ids import ObjectId
 
@@ -47,12 +47,12 @@ def parts() -> Parts:
     return Parts()
 
 
-def entry_of(name: str, wish: Any = None, slots: tuple[Entry, ...] = ()) -> Entry:
+def entry_of(name: str, wish: Any = None, slots: tuple[ObjectEntry, ...] = ()) -> ObjectEntry:
     definition = SimpleNamespace(backpressure=0, shape=wish)
     task = SimpleNamespace(
         id=name.encode(), name=name, definition=definition, slots=[(0, entry) for entry in slots], place=None
     )
-    return Entry(ObjectId(name.encode()), 1, task)
+    return ObjectEntry(ObjectId(name.encode()), 1, task)
 
 
 def test_what_is_ready_or_may_run_is_not_hopeless(parts: Parts) -> None:
@@ -63,7 +63,7 @@ def test_what_is_ready_or_may_run_is_not_hopeless(parts: Parts) -> None:
 
 
 def test_a_group_that_can_never_be_placed(parts: Parts) -> None:
-    entry = Entry(ObjectId(b"promised"), 1)
+    entry = ObjectEntry(ObjectId(b"promised"), 1)
     parts.promised[entry.id] = "group"
     assert parts.stalemate.why_never(entry) == "group is too large"
 

@@ -76,7 +76,7 @@ def test_what_did_not_arrive_is_said_again(world: World) -> None:
 def test_what_was_sent_and_not_acknowledged_is_said_again(world: World) -> None:
     world.agent_links.delete(PLACE, [b"a"])  # type: ignore[list-item]
     connection = world.made[0]
-    connection._log.keep(pack_batch(connection.outbox))
+    connection._resend.keep(pack_batch(connection.outbox))
     assert not connection.outbox and [message[1] for message in connection.unheard()] == [[b"a"]]
     connection.close("cut for too long")
     world.pass_time(AGAIN_SECONDS)

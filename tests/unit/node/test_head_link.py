@@ -14,9 +14,9 @@ from kernel.protocol import head_messages
 from kernel.protocol.named_messages import number_of, packed
 from kernel.testing.faults import wait_until
 from kernel.transport.connection import Connection, Message
-from kernel.transport.listener import Listener
 from kernel.transport.reactor import Reactor
 from kernel.transport.tcp_connection import ENDED_SECONDS, TcpConnection
+from kernel.transport.unix_listener import UnixListener
 from kernel_spec.errors import SessionEndedError
 from kernel_spec.ids import NodeId
 
@@ -36,7 +36,7 @@ class ScriptedHead:
         self.open()
 
     def open(self) -> None:
-        self.listener = Listener(
+        self.listener = UnixListener(
             self.path, TOKEN, self.reactor, self._on_messages, lambda connection, reason: None, lambda reason: None
         )
 

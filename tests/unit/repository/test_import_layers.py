@@ -67,7 +67,7 @@ SIBLINGS: Mapping[str, frozenset[str]] = {
             "kernel.transport.certificates",
             "kernel.transport.credentials",
             "kernel.transport.reactor",
-            "kernel.transport.refusals",
+            "kernel.transport.refusal_log",
         }
     ),
     "conformance": frozenset({"kernel.runtime.serialization"}),

@@ -7,7 +7,7 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
-from kernel.runtime.objects import FAILED, INLINE, PENDING, Entry
+from kernel.runtime.object_entry import FAILED, INLINE, PENDING, ObjectEntry
 from kernel.runtime.ownership import Ownership
 from kernel_spec.ids import ObjectId, ProcessId
 
@@ -55,14 +55,14 @@ class Bench:
         deleted, self.deleted = self.deleted, []
         return deleted
 
-    def own(self, id: ObjectId = ID, state: int = INLINE, value: Any = b"value") -> Entry:
+    def own(self, id: ObjectId = ID, state: int = INLINE, value: Any = b"value") -> ObjectEntry:
         """Have an object of our own, with a reference to it."""
-        entry = self.table.objects[id] = Entry(id, 1)
+        entry = self.table.objects[id] = ObjectEntry(id, 1)
         if state != PENDING:
             entry.resolve(state, value)
         return entry
 
-    def borrow(self, id: ObjectId = ID) -> Entry:
+    def borrow(self, id: ObjectId = ID) -> ObjectEntry:
         """Have a reference to an object of the owner."""
         self.table.adopt(id, OWNER, "/owner", None)
         entry = self.table.objects[id]
@@ -70,7 +70,7 @@ class Bench:
         self.take()
         return entry
 
-    def drop(self, entry: Entry) -> None:
+    def drop(self, entry: ObjectEntry) -> None:
         entry.local -= 1
         self.table.reconsider(entry)
 
@@ -79,7 +79,7 @@ class Bench:
             function(SimpleNamespace(id=process), "killed")
 
 
-def error_of(entry: Entry) -> Exception:
+def error_of(entry: ObjectEntry) -> Exception:
     """Return why an object has failed."""
     assert entry.state == FAILED
     error: Exception = pickle.loads(entry.value[1])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.runtime.argument_budget import SMALL_BYTES, ArgumentBudget
-from kernel.runtime.value_forms import INLINE_BYTES
+from kernel.runtime.value_placement import INLINE_BYTES
 
 
 def test_once_the_budget_is_used_only_small_arguments_stay() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kernel.protocol.identity import Identity
+from kernel.runtime.message_pump import Waiter
 from kernel.runtime.process import Process
-from kernel.runtime.waiting import Waiter
 from kernel.transport.connection import Connection
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import UsageError
@@ -59,7 +59,7 @@ def ends(process: Process) -> Iterator[tuple[Connection, list[Any]]]:
 def is_free(process: Process) -> bool:
     """Whether nobody has the seat or the lock."""
     with process.lock:
-        return not process.pump._seat.locked() and not process.pump._parked
+        return not process.pump._poll_lock.locked() and not process.pump._parked
 
 
 def test_what_a_destructor_sends_amid_a_flush_goes_out_with_it(

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from kernel.runtime.deliveries import THREAD_NAME
+from kernel.runtime.delivery_threads import THREAD_NAME
 from kernel.runtime.futures import Futures
+from kernel.runtime.message_pump import Waiter
+from kernel.runtime.object_entry import INLINE, ObjectEntry
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.objects import INLINE, Entry
 from kernel.runtime.stream_consumer import StreamConsumer
-from kernel.runtime.streams import Stream
-from kernel.runtime.waiting import Waiter
+from kernel.runtime.streams import ObjectStream
 from kernel.testing.faults import wait_until
 from kernel_spec.errors import GetTimeoutError
 from kernel_spec.ids import ObjectId, TaskId
@@ -28,13 +28,13 @@ SECONDS = 120.0
 
 
 @pytest.fixture
-def entry() -> Entry:
-    return Entry(ObjectId(bytes(20)), 1)
+def entry() -> ObjectEntry:
+    return ObjectEntry(ObjectId(bytes(20)), 1)
 
 
 @pytest.fixture
 def futures() -> Futures:
-    return Futures(Entry.when_ready, lambda entry: entry.value)
+    return Futures(ObjectEntry.when_ready, lambda entry: entry.value)
 
 
 def give_up_on(wait: Callable[[asyncio.AbstractEventLoop], Any]) -> None:
@@ -47,7 +47,7 @@ def give_up_on(wait: Callable[[asyncio.AbstractEventLoop], Any]) -> None:
     asyncio.run(main())
 
 
-def test_a_value_that_comes_after_its_loop_was_closed(entry: Entry, futures: Futures) -> None:
+def test_a_value_that_comes_after_its_loop_was_closed(entry: ObjectEntry, futures: Futures) -> None:
     ref = ObjectRef(entry)
     give_up_on(lambda loop: futures.deliver_async(ref, loop))
     with capture_logs() as logs:
@@ -55,20 +55,20 @@ def test_a_value_that_comes_after_its_loop_was_closed(entry: Entry, futures: Fut
     assert not logs
 
 
-def test_an_item_that_comes_after_its_loop_was_closed(entry: Entry) -> None:
+def test_an_item_that_comes_after_its_loop_was_closed(entry: ObjectEntry) -> None:
     process: Any = SimpleNamespace(lock=threading.RLock(), after_batch=lambda leftovers, function: None)
     consumer = StreamConsumer(process, lambda waiter, entries, deadline: False, lambda entry: "")
-    stream = Stream(TaskId(bytes(16)), None, 0)
+    stream = ObjectStream(TaskId(bytes(16)), None, 0)
     give_up_on(lambda loop: consumer.item_arrival(stream, loop))
     with capture_logs() as logs:
         stream.append(ObjectRef(entry), 1)
     assert not logs
 
 
-def test_a_value_reaches_a_loop_from_its_own_thread_and_from_others(entry: Entry, futures: Futures) -> None:
+def test_a_value_reaches_a_loop_from_its_own_thread_and_from_others(entry: ObjectEntry, futures: Futures) -> None:
     async def main() -> list[bytes]:
         loop = asyncio.get_running_loop()
-        other = Entry(ObjectId(bytes(20)), 1)
+        other = ObjectEntry(ObjectId(bytes(20)), 1)
         waiting = [futures.deliver_async(ObjectRef(each), loop) for each in (entry, other)]
         entry.resolve(INLINE, b"here")
         threading.Thread(target=other.resolve, args=(INLINE, b"there")).start()
@@ -77,8 +77,8 @@ def test_a_value_reaches_a_loop_from_its_own_thread_and_from_others(entry: Entry
     assert asyncio.run(main()) == [b"here", b"there"]
 
 
-def test_one_that_fails_to_hear_of_a_value_keeps_no_other_from_it(entry: Entry) -> None:
-    heard: list[Entry] = []
+def test_one_that_fails_to_hear_of_a_value_keeps_no_other_from_it(entry: ObjectEntry) -> None:
+    heard: list[ObjectEntry] = []
     waiter = Waiter(1)
     for each in (lambda entry: 1 / 0, heard.append, waiter):
         entry.when_ready(each)
@@ -89,8 +89,8 @@ def test_one_that_fails_to_hear_of_a_value_keeps_no_other_from_it(entry: Entry) 
     assert logs[0]["object"] == entry.id.hex()
 
 
-def test_one_that_fails_to_hear_of_an_item_keeps_no_other_from_it(entry: Entry) -> None:
-    stream = Stream(TaskId(bytes(16)), None, 0)
+def test_one_that_fails_to_hear_of_an_item_keeps_no_other_from_it(entry: ObjectEntry) -> None:
+    stream = ObjectStream(TaskId(bytes(16)), None, 0)
     heard: list[int] = []
     waiter = Waiter(1)
     for each in (lambda: 1 / 0, lambda: heard.append(1), waiter):
@@ -103,7 +103,7 @@ def test_one_that_fails_to_hear_of_an_item_keeps_no_other_from_it(entry: Entry) 
 
 def test_futures_are_filled_where_it_may_block(futures: Futures) -> None:
     """Neither reading a value nor calling back happens in the thread that tells of it; nobody waits for others."""
-    entries = [Entry(ObjectId(bytes(20)), 1) for _ in range(10)]
+    entries = [ObjectEntry(ObjectId(bytes(20)), 1) for _ in range(10)]
     all_here = threading.Barrier(len(entries))
     values: list[concurrent.futures.Future[Any]] = [concurrent.futures.Future() for _ in entries]
     called: list[concurrent.futures.Future[None]] = [concurrent.futures.Future() for _ in entries]
@@ -119,24 +119,24 @@ def test_futures_are_filled_where_it_may_block(futures: Futures) -> None:
     wait_until(idle, SECONDS, "the end of threads without work")
 
 
-def test_a_future_of_what_can_not_be_read(entry: Entry) -> None:
-    def load(entry: Entry) -> Any:
+def test_a_future_of_what_can_not_be_read(entry: ObjectEntry) -> None:
+    def load(entry: ObjectEntry) -> Any:
         raise StopIteration
 
-    futures = Futures(Entry.when_ready, load)
+    futures = Futures(ObjectEntry.when_ready, load)
     future: concurrent.futures.Future[Any] = concurrent.futures.Future()
     futures.deliver(ObjectRef(entry), future)
     entry.resolve(INLINE, b"")
     assert isinstance(future.exception(SECONDS), StopIteration)
 
 
-def test_a_consumer_waits_for_items_as_get_does_for_values(entry: Entry) -> None:
+def test_a_consumer_waits_for_items_as_get_does_for_values(entry: ObjectEntry) -> None:
     """So it lends its CPU, warns when nothing moves, and is told why when its time is up."""
     process: Any = SimpleNamespace(lock=threading.RLock(), after_batch=lambda leftovers, function: None, ended=None)
-    stream = Stream(TaskId(bytes(16)), ObjectRef(entry), 0)
-    waits: list[tuple[int, list[Entry]]] = []
+    stream = ObjectStream(TaskId(bytes(16)), ObjectRef(entry), 0)
+    waits: list[tuple[int, list[ObjectEntry]]] = []
 
-    def block(waiter: Waiter, entries: list[Entry], deadline: float | None) -> bool:
+    def block(waiter: Waiter, entries: list[ObjectEntry], deadline: float | None) -> bool:
         waits.append((waiter.remaining, entries))
         return False
 
@@ -147,9 +147,9 @@ def test_a_consumer_waits_for_items_as_get_does_for_values(entry: Entry) -> None
     assert not stream._waiters, "nobody waits any longer"
 
 
-def test_who_awaits_has_somebody_read_what_comes_and_the_many_behind_it_do_not_ask_again(entry: Entry) -> None:
+def test_who_awaits_has_somebody_read_what_comes_and_the_many_behind_it_do_not_ask_again(entry: ObjectEntry) -> None:
     attended = []
-    futures = Futures(Entry.when_ready, lambda entry: entry.value, lambda: attended.append(True))
+    futures = Futures(ObjectEntry.when_ready, lambda entry: entry.value, lambda: attended.append(True))
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -157,7 +157,7 @@ def test_who_awaits_has_somebody_read_what_comes_and_the_many_behind_it_do_not_a
         assert len(attended) == 1
         entry.resolve(INLINE, b"")
         await asyncio.gather(*awaited)
-        later = Entry(ObjectId(bytes(20)), 1)
+        later = ObjectEntry(ObjectId(bytes(20)), 1)
         one_more = futures.deliver_async(ObjectRef(later), loop)
         assert len(attended) == 2
         later.resolve(INLINE, b"")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kernel.runtime.inspection import Inspection
+from kernel.runtime.object_entry import dropped
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.objects import dropped
 from tests.unit.runtime.owner_bench import ID, SECOND, Bench
 
 

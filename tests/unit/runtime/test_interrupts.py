@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from kernel.protocol.identity import Identity
-from kernel.runtime import waiting
+from kernel.runtime import message_pump
+from kernel.runtime.message_pump import Waiter
 from kernel.runtime.process import Process
-from kernel.runtime.waiting import Waiter
 
 SECONDS = 120.0
 """How long anything may take: the machine may be busy."""
@@ -72,7 +72,7 @@ def poll_until(process: Process, condition: Callable[[], bool]) -> None:
 
 def assert_in_order(process: Process) -> None:
     """Nobody has the seat or the lock for ever, and nobody is thought to wait."""
-    assert not process.pump._seat.locked()
+    assert not process.pump._poll_lock.locked()
     assert not process.pump._parked
     assert not process.pump.interrupts
     assert process.lock.acquire(blocking=False)
@@ -93,7 +93,7 @@ def test_a_thread_in_user_code_is_interrupted(process: Process) -> None:
 
 
 def test_a_thread_that_is_parked_is_interrupted(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "sleep", lambda signal, seconds: signal.acquire())  # only a poke ends it
+    monkeypatch.setattr(message_pump, "sleep", lambda signal, seconds: signal.acquire())  # only a poke ends it
     ended = Waiter()
     calls: list[Call] = []
 

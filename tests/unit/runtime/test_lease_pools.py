@@ -9,9 +9,9 @@ import pytest
 
 from kernel.runtime.definitions import Shape
 from kernel.runtime.lease_pools import LeasePools
-from kernel.runtime.leasing import Lease, LeasePool
+from kernel.runtime.leasing import LeasePool, WorkerLease
 from kernel.runtime.locality import NEAR_BYTES, bytes_near, home_of
-from kernel.runtime.objects import INLINE, PENDING, STORED
+from kernel.runtime.object_entry import INLINE, PENDING, STORED
 from kernel_spec.ids import LeaseId, ProcessId
 
 HERE, THERE, YONDER = "here:1", "there:1", "yonder:1"
@@ -28,8 +28,8 @@ def task(*arguments: Any, strategy: Any = "", retries: int = 3) -> Any:
     return SimpleNamespace(definition=SimpleNamespace(shape=shape), retries=retries, holds=holds, cancelled=False)
 
 
-def lease(pool: LeasePool, place: str, busy: bool = False) -> Lease:
-    found = Lease(LeaseId(b"lease"), pool, ProcessId(b"worker"), None, place=place)
+def lease(pool: LeasePool, place: str, busy: bool = False) -> WorkerLease:
+    found = WorkerLease(LeaseId(b"lease"), pool, ProcessId(b"worker"), None, place=place)
     if busy:
         found.in_flight[b"task"] = task()
     pool.leases.append(found)

@@ -16,8 +16,8 @@ from kernel.runtime.leasing import (
     MAXIMUM_IN_FLIGHT,
     MAXIMUM_REQUESTS,
     WINDOW_SECONDS,
-    Lease,
     LeasePool,
+    WorkerLease,
 )
 
 _numbers = itertools.count()
@@ -32,7 +32,7 @@ def make_task():
 def make_pool(leases=1):
     pool = LeasePool(Shape({"CPU": 10_000}))
     for _ in range(leases):
-        pool.leases.append(Lease(next(_numbers), pool, b"worker", None))
+        pool.leases.append(WorkerLease(next(_numbers), pool, b"worker", None))
     return pool
 
 
@@ -200,7 +200,9 @@ class Books(RuleBasedStateMachine):
 
     @rule()
     def grant(self):
-        self.pool.leases.append(Lease(next(_numbers), self.pool, b"w", None, idle_since=self.now, progress_at=self.now))
+        self.pool.leases.append(
+            WorkerLease(next(_numbers), self.pool, b"w", None, idle_since=self.now, progress_at=self.now)
+        )
 
     @rule(estimate=estimates)
     def dispatch(self, estimate):

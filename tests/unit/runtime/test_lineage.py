@@ -12,8 +12,8 @@ from kernel.protocol.named_messages import number_of
 from kernel.runtime import lineage as module
 from kernel.runtime.definitions import CallOptions, FunctionDefinition
 from kernel.runtime.lineage import CALL_BYTES, Lineage
-from kernel.runtime.objects import FAILED, FREED, INLINE, LOST, PENDING, STORED, Entry, dropped
-from kernel.runtime.streams import Stream
+from kernel.runtime.object_entry import FAILED, FREED, INLINE, LOST, PENDING, STORED, ObjectEntry, dropped
+from kernel.runtime.streams import ObjectStream
 from kernel.runtime.task import Task
 from kernel_spec.errors import ObjectLostError
 from kernel_spec.ids import TaskId, object_id
@@ -29,13 +29,13 @@ class World(Bench):
         self.lineage = Lineage(self.process, self.table, self.again.append)
         self._number = 0
 
-    def task(self, *arguments: Entry, results: int = 1, retries: int = 3, actor: bool = False) -> Task:
+    def task(self, *arguments: ObjectEntry, results: int = 1, retries: int = 3, actor: bool = False) -> Task:
         """Submit a task that is given these objects."""
         self._number += 1
         id = TaskId(b"me------" + self._number.to_bytes(8, "little"))
         definition = CallOptions(name="f") if actor else FunctionDefinition(None, f"f{self._number}", None)  # type: ignore[arg-type]
         task = Task(id, definition, retries)
-        entries = [Entry(object_id(id, index), 1, task) for index in range(results)]
+        entries = [ObjectEntry(object_id(id, index), 1, task) for index in range(results)]
         for entry in entries:
             self.table.objects[entry.id] = entry
         task.entries = entries if results != 1 else entries[0]
@@ -43,7 +43,7 @@ class World(Bench):
         self.table.hold(arguments)
         return task
 
-    def end(self, task: Task, *places: str, keep: bool = True) -> list[Entry]:
+    def end(self, task: Task, *places: str, keep: bool = True) -> list[ObjectEntry]:
         """Have a task end with stored results; return them."""
         for entry in task.all_entries():
             if entry.state == PENDING:
@@ -281,13 +281,13 @@ def test_a_lost_argument_is_awaited_by_the_one_task_that_runs_already(world: Wor
 # -- generators ------------------------------------------------------------------------------------------------------
 
 
-def streaming(world: World, items: int) -> tuple[Task, list[Entry]]:
+def streaming(world: World, items: int) -> tuple[Task, list[ObjectEntry]]:
     """Return a generator that has ended, and its items."""
     task = world.task()
-    task.stream = Stream(task.id, None, 0)
+    task.stream = ObjectStream(task.id, None, 0)
     entries = []
     for index in range(1, items + 1):
-        entry = world.table.objects[object_id(task.id, index)] = Entry(object_id(task.id, index), 1)
+        entry = world.table.objects[object_id(task.id, index)] = ObjectEntry(object_id(task.id, index), 1)
         entry.resolve(STORED, (500, (THERE,)))
         world.lineage.keep_item(task, entry)
         entries.append(entry)

@@ -19,10 +19,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kernel.runtime.acknowledgements import Arrival
 from kernel.runtime.inspection import Inspection
+from kernel.runtime.message_pump import Waiter
+from kernel.runtime.object_entry import INLINE, PENDING, ObjectEntry, dropped
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.objects import INLINE, PENDING, Entry, dropped
 from kernel.runtime.ownership import Ownership
-from kernel.runtime.waiting import Waiter
 from kernel.worker.worker_end import WorkerEnd
 from kernel_spec.errors import ObjectLostError
 
@@ -90,7 +90,7 @@ class FakeProcess:
         return self.id + self.counter.to_bytes(8, "little") + b"\0\0\0\0"
 
     def put(self, inner):
-        entry = Entry(self.new_id(), 1)
+        entry = ObjectEntry(self.new_id(), 1)
         entry.resolve(INLINE, b"")
         self.ownership.objects[entry.id] = entry
         if inner:
@@ -120,7 +120,7 @@ class FakeProcess:
     # a task: its arguments are held until the result is there
 
     def call(self, worker, refs):
-        entry = Entry(self.new_id(), 1, task=SimpleNamespace(site=None))
+        entry = ObjectEntry(self.new_id(), 1, task=SimpleNamespace(site=None))
         self.ownership.objects[entry.id] = entry
         self.refs.append(ObjectRef(entry))
         held = [ref._entry for ref in refs]
@@ -375,7 +375,7 @@ def test_a_release_that_crosses_a_new_registration_removes_only_the_old_one(thre
     borrower.drop(0)
     network.deliver_all()
     assert id in owner.ownership.objects, "the release took the new registration with it"
-    outer = Entry(b"outer", 1)
+    outer = ObjectEntry(b"outer", 1)
     borrower.ownership.accept_carried(outer, carried, owner.id, b"key")
     assert entry.details.borrowers == {borrower.id: 1}
     borrower.ownership.release(outer.more().contained)
@@ -402,7 +402,7 @@ class SeenWhilePutting:
 
     @property
     def details(self):
-        self.objects[b"object%d" % len(self.objects)] = Entry(b"", 1)
+        self.objects[b"object%d" % len(self.objects)] = ObjectEntry(b"", 1)
 
     @property
     def owner(self):

@@ -11,7 +11,7 @@ import pytest
 
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import packed
-from kernel.runtime.objects import FAILED, FREED, INLINE, LOST, PENDING, STORED, Entry, dropped
+from kernel.runtime.object_entry import FAILED, FREED, INLINE, LOST, PENDING, STORED, ObjectEntry, dropped
 from kernel_spec.errors import ObjectLostError, OwnerDiedError
 from kernel_spec.ids import ObjectId
 from tests.unit.runtime.owner_bench import ELSEWHERE, HERE, ID, ME, OTHER, OWNER, SECOND, THERE, Bench, error_of
@@ -118,7 +118,7 @@ def test_who_asks_for_a_value_gets_it_when_it_is_there(bench: Bench) -> None:
 
 
 def test_what_failed_is_told_and_noted_as_asked_for(bench: Bench) -> None:
-    asked: list[Entry] = []
+    asked: list[ObjectEntry] = []
     bench.table.failure_asked = asked.append
     entry = bench.own(state=FAILED, value=(1, b"error"))
     bench.hear(OTHER, op.FETCH, [ID])
@@ -134,7 +134,7 @@ def test_what_was_freed_is_told_to_be_lost(bench: Bench) -> None:
 
 @pytest.mark.parametrize("state", [LOST, FREED])
 def test_what_is_lost_is_made_again_before_it_is_sent(bench: Bench, state: int) -> None:
-    def recover(entry: Entry) -> None:
+    def recover(entry: ObjectEntry) -> None:
         entry.state = PENDING
 
     bench.table.recover = recover
@@ -213,7 +213,7 @@ def test_what_a_task_will_write_or_somebody_else_keeps_stays(bench: Bench) -> No
 
 
 def test_the_recipe_goes_with_the_object_and_what_was_inside_it(bench: Bench) -> None:
-    recipes: list[Entry] = []
+    recipes: list[ObjectEntry] = []
     bench.table.drop_recipe = recipes.append
     inner, outer = bench.own(SECOND), bench.own()
     outer.more().contained, outer.more().recipe = [inner], "how it is made"
@@ -223,7 +223,7 @@ def test_the_recipe_goes_with_the_object_and_what_was_inside_it(bench: Bench) ->
 
 
 def test_an_ingredient_of_something_that_may_be_made_again_loses_only_its_value(bench: Bench) -> None:
-    freed: list[Entry] = []
+    freed: list[ObjectEntry] = []
     bench.table.value_freed = freed.append
     inner, entry = bench.own(SECOND), bench.own(state=STORED, value=(500, (THERE,)))
     inner.holds, inner.local = 1, 0

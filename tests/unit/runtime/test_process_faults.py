@@ -12,8 +12,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from kernel.protocol.identity import Identity
+from kernel.runtime.message_pump import Waiter
 from kernel.runtime.process import Peer, Process
-from kernel.runtime.waiting import Waiter
 from kernel.transport.connection import Connection
 
 LOGGED = "something failed between two messages"

@@ -18,9 +18,9 @@ from kernel.runtime.process import Process
 from kernel.testing.roots import temporary_root
 from kernel.transport.connection import Connection, Message
 from kernel.transport.gateway import Gateway
-from kernel.transport.listener import Listener
 from kernel.transport.reactor import Reactor
 from kernel.transport.tcp_connection import TcpConnection
+from kernel.transport.unix_listener import UnixListener
 from kernel_spec.ids import ProcessId
 
 TOKEN = b"t" * 32
@@ -46,7 +46,7 @@ class Node:
         self.directory = str(directory)
         self.reactor = Reactor()
         self.refused: list[str] = []
-        self.listener = Listener(
+        self.listener = UnixListener(
             str(directory / "agent.sock"), TOKEN, self.reactor, self._answer, lambda c, r: None, self.refused.append
         )
         self.gateway = Gateway("127.0.0.1", 0, TOKEN, self.reactor, str(directory / "sockets"), self.refused.append)
@@ -144,16 +144,16 @@ def test_on_one_node_the_gateway_is_passed_by(nodes: tuple[Node, Node]) -> None:
     until(lambda: heard == ["near"])
 
 
-def test_without_a_gateway_there_is_no_inlet(nodes: tuple[Node, Node]) -> None:
+def test_without_a_gateway_there_is_no_socket_receiver(nodes: tuple[Node, Node]) -> None:
     process = nodes[0].process(1, gateway=False)
     assert process.address == process.identity.socket_path(process.id)
     assert not os.path.exists(process.address + ".in")
     with_one = nodes[0].process(2)
-    inlet = with_one.identity.socket_path(with_one.id) + ".in"
-    assert os.stat(inlet).st_mode & 0o777 == 0o600
+    receiver = with_one.identity.socket_path(with_one.id) + ".in"
+    assert os.stat(receiver).st_mode & 0o777 == 0o600
     with_one.stop()
     nodes[0].processes.remove(with_one)
-    assert not os.path.exists(inlet)
+    assert not os.path.exists(receiver)
 
 
 def test_a_peer_that_was_never_there_is_lost_late(nodes: tuple[Node, Node]) -> None:

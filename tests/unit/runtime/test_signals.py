@@ -21,8 +21,8 @@ import pytest
 
 from kernel.protocol.identity import Identity
 from kernel.runtime.critical_sections import take_in
+from kernel.runtime.message_pump import Waiter
 from kernel.runtime.process import Process
-from kernel.runtime.waiting import Waiter
 from kernel.testing.faults import wait_until
 from kernel.transport.connection import Connection
 
@@ -60,7 +60,7 @@ def step() -> None:
 
 def assert_in_order(process: Process) -> None:
     """Nobody has the seat or the lock for ever, and nobody is thought to wait."""
-    assert not process.pump._seat.locked()
+    assert not process.pump._poll_lock.locked()
     assert not process.pump._parked
     assert not process.pump.interrupts
     assert process.lock.acquire(blocking=False)
@@ -240,11 +240,11 @@ def test_a_signal_in_a_finalizer_is_not_swallowed(process: Process, number: int,
 @pytest.mark.parametrize("where", ["polls", "is parked"])
 def test_a_signal_ends_a_wait(process: Process, number: int, error: type[BaseException], where: str) -> None:
     if where == "is parked":
-        process.pump._seat.acquire()
+        process.pump._poll_lock.acquire()
 
     def strike() -> None:
         pump = process.pump
-        wait_until(lambda: pump._parked if where == "is parked" else pump._seat.locked(), SECONDS, "the wait")
+        wait_until(lambda: pump._parked if where == "is parked" else pump._poll_lock.locked(), SECONDS, "the wait")
         signal.pthread_kill(threading.main_thread().ident or 0, number)
 
     striking = threading.Thread(target=strike)
@@ -253,13 +253,13 @@ def test_a_signal_ends_a_wait(process: Process, number: int, error: type[BaseExc
         process.pump.wait(Waiter(), time.monotonic() + SECONDS)
     striking.join()
     if where == "is parked":
-        process.pump._seat.release()
+        process.pump._poll_lock.release()
     assert_in_order(process)
 
 
 def test_a_signal_that_came_just_before_a_wait_began_ends_it_soon(process: Process) -> None:
     def strike() -> None:
-        wait_until(process.pump._seat.locked, SECONDS, "the wait")
+        wait_until(process.pump._poll_lock.locked, SECONDS, "the wait")
         time.sleep(0.05)  # until the main thread is in the system's call, most likely; if not, the test is easier
         _thread.interrupt_main()  # Python has noted the signal, and nothing wakes the main thread
 

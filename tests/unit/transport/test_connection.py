@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from kernel.transport.acceptor import PAUSE_SECONDS
 from kernel.transport.authentication import Handshake
-from kernel.transport.connecting import connect
+from kernel.transport.connect import connect
 from kernel.transport.connection import ATTACH_OPERATION, MAXIMUM_FRAME, Connection, may_be_handled, pack_batch
-from kernel.transport.listener import HANDSHAKE_SECONDS, Listener
 from kernel.transport.poller import READ, WRITE, SelectorPoller, make_poller
 from kernel.transport.reactor import Reactor
+from kernel.transport.unix_listener import HANDSHAKE_SECONDS, UnixListener
 
 TOKEN = b"t" * 32
 
@@ -389,7 +389,7 @@ def server(tmp_path):
             self.reactor = Reactor(self.clock)
             self.path = str(tmp_path / "socket")
             self.heard, self.closed, self.refused = [], [], []
-            self.listener = Listener(
+            self.listener = UnixListener(
                 self.path,
                 TOKEN,
                 self.reactor,
@@ -553,7 +553,7 @@ def test_the_socket_is_private_and_goes_with_the_listener(server):
 def test_a_path_that_is_too_long_is_named(tmp_path, reactor):
     path = str(tmp_path / ("x" * 200))
     with pytest.raises(OSError, match="AF_UNIX path too long") as raised:
-        Listener(path, TOKEN, reactor, lambda *_: None, lambda *_: None, lambda *_: None)
+        UnixListener(path, TOKEN, reactor, lambda *_: None, lambda *_: None, lambda *_: None)
     assert (raised.value.errno, raised.value.filename) == (errno.ENAMETOOLONG, path)
 
 

@@ -13,16 +13,16 @@ import pytest
 
 from kernel.testing.clocks import UnhurriedClock
 from kernel.testing.leaks import count_descriptors
-from kernel.transport import connector, dialling, gateway
+from kernel.transport import gateway, host_connector, tcp_dialler
 from kernel.transport.acceptor import PAUSE_SECONDS
 from kernel.transport.addresses import TcpAddress
 from kernel.transport.authentication import Handshake
-from kernel.transport.connecting import connect, open_socket
-from kernel.transport.entrance import Entrance
-from kernel.transport.inlet import Inlet, pass_in
-from kernel.transport.listener import HANDSHAKE_SECONDS
+from kernel.transport.connect import connect, open_socket
 from kernel.transport.preamble import preamble
+from kernel.transport.process_listener import ProcessListener
 from kernel.transport.reactor import Reactor
+from kernel.transport.socket_receiver import SocketReceiver, send_socket
+from kernel.transport.unix_listener import HANDSHAKE_SECONDS
 from kernel_spec.errors import ProtocolError
 
 TOKEN = b"t" * 32
@@ -46,10 +46,10 @@ class Node:
         self.gateway.serve_connections("agent", lambda c, m: self.heard.extend(m), lambda c, r: self.closed.append(r))
         self.gateway.serve_sockets("transfer", self.served.append)
         self.process_heard, self.process_refused, self.process_closed = [], [], []
-        self.entrance = None
+        self.listener = None
 
     def start_process(self):
-        self.entrance = Entrance(
+        self.listener = ProcessListener(
             os.path.join(self.directory, PROCESS),
             True,
             TOKEN,
@@ -104,8 +104,8 @@ class Node:
 
     def close(self):
         self.gateway.close()
-        if self.entrance is not None:
-            self.entrance.close()
+        if self.listener is not None:
+            self.listener.close()
         self.reactor.close()
 
 
@@ -208,8 +208,8 @@ def test_a_process_that_is_gone_is_not_here(node):
     node.start_process()
     connection = node.connect(PROCESS)
     hear(node, connection, node.process_heard)
-    node.entrance.close()
-    node.entrance = None
+    node.listener.close()
+    node.listener = None
     late = node.connect(PROCESS)
     late.send((3, "unsent"))
     node.until(lambda: late.closed)
@@ -229,7 +229,9 @@ def test_a_path_in_a_target_leads_nowhere(node):
 
 
 def test_a_process_that_takes_nothing_for_a_while_gets_its_sockets_later(node):
-    waiting = Inlet(os.path.join(node.directory, PROCESS + ".in"), Reactor(), lambda sock: None, node.refused.append)
+    waiting = SocketReceiver(
+        os.path.join(node.directory, PROCESS + ".in"), Reactor(), lambda sock: None, node.refused.append
+    )
     connections = [node.connect(PROCESS) for _ in range(50)]
     node.until(lambda: node.gateway._passing > 0)  # the queue of an inlet is short
     taken = []
@@ -245,7 +247,9 @@ def test_a_process_that_takes_nothing_for_a_while_gets_its_sockets_later(node):
 
 def test_a_process_that_never_takes_its_socket_is_given_up(node, monkeypatch):
     monkeypatch.setattr(gateway, "PASSING_SECONDS", 0.0)
-    waiting = Inlet(os.path.join(node.directory, PROCESS + ".in"), Reactor(), lambda sock: None, node.refused.append)
+    waiting = SocketReceiver(
+        os.path.join(node.directory, PROCESS + ".in"), Reactor(), lambda sock: None, node.refused.append
+    )
     connections = [node.connect(PROCESS) for _ in range(50)]
     node.until(lambda: any(f"can't be passed to process {PROCESS}" in reason for reason in node.refused))
     for connection in connections:
@@ -255,19 +259,19 @@ def test_a_process_that_never_takes_its_socket_is_given_up(node, monkeypatch):
 
 def test_an_inlet_takes_sockets_alone(tmp_path):
     loop, taken, refused = Reactor(), [], []
-    inlet = Inlet(str(tmp_path / "in"), loop, taken.append, refused.append)
-    assert os.stat(inlet.path).st_mode & 0o777 == 0o600
+    receiver = SocketReceiver(str(tmp_path / "in"), loop, taken.append, refused.append)
+    assert os.stat(receiver.path).st_mode & 0o777 == 0o600
     courier = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    courier.sendto(b"noise", inlet.path)
-    courier.sendto(os.urandom(5000), inlet.path)
+    courier.sendto(b"noise", receiver.path)
+    courier.sendto(os.urandom(5000), receiver.path)
     before = count_descriptors()
     left, right = socket.socketpair()
     socket_and_noise = socket.SCM_RIGHTS, left.fileno().to_bytes(4, "little")
-    courier.sendmsg([b"noise"], [(socket.SOL_SOCKET, *socket_and_noise)], 0, inlet.path)
+    courier.sendmsg([b"noise"], [(socket.SOL_SOCKET, *socket_and_noise)], 0, receiver.path)
     while loop.poll(0):
         pass
     assert taken == [] and count_descriptors() == before + 2
-    pass_in(courier, left, inlet.path)
+    send_socket(courier, left, receiver.path)
     while loop.poll(0):
         pass
     assert len(taken) == 1 and not taken[0].get_inheritable()
@@ -275,7 +279,7 @@ def test_an_inlet_takes_sockets_alone(tmp_path):
     assert right.recv(1) == b"x"
     for sock in (left, right, courier, *taken):
         sock.close()
-    inlet.close()
+    receiver.close()
     loop.close()
 
 
@@ -335,7 +339,7 @@ def test_a_target_that_never_proves_the_token_is_given_up(node):
     accepted, _ = silent.accept()
     for _ in range(5):
         node.reactor.poll(0.01)
-    node.clock.added = dialling.PROOF_SECONDS + 1
+    node.clock.added = tcp_dialler.PROOF_SECONDS + 1
     node.until(lambda: reasons)
     assert reasons == [f"no connection to {address}: the target did not prove the session token within 60 s"]
     accepted.close()
@@ -344,13 +348,13 @@ def test_a_target_that_never_proves_the_token_is_given_up(node):
 
 def test_names_are_looked_up_beside_the_loop(node, monkeypatch):
     asked, waited = threading.Event(), []
-    found = connector.look_up
+    found = host_connector.look_up
 
     def slow(host, port):
         waited.append(asked.wait(SECONDS))
         return [(int(socket.AF_INET), ("127.0.0.1", 1)), *found("127.0.0.1", node.gateway.port)]
 
-    monkeypatch.setattr(connector, "look_up", slow)
+    monkeypatch.setattr(host_connector, "look_up", slow)
     connection = connect(
         str(TcpAddress("head.example", node.gateway.port, "agent")),
         TOKEN,
@@ -369,7 +373,7 @@ def test_a_name_that_nobody_knows(node, monkeypatch):
     def unknown(host, port):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    monkeypatch.setattr(connector, "look_up", unknown)
+    monkeypatch.setattr(host_connector, "look_up", unknown)
     reasons = []
     connect("tcp://nowhere.invalid:1/agent", TOKEN, node.reactor, lambda c, m: None, lambda c, r: reasons.append(r))
     node.until(lambda: reasons)

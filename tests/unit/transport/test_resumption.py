@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from kernel.testing.clocks import UnhurriedClock
 from kernel.testing.leaks import count_descriptors
-from kernel.transport import certificates, frame_log, tcp_connection
-from kernel.transport import frame_words as words
+from kernel.transport import certificates, resend_buffer, tcp_connection
+from kernel.transport import control_frames as words
 from kernel.transport.authentication import Handshake
-from kernel.transport.connecting import connect
+from kernel.transport.connect import connect
 from kernel.transport.credentials import Credentials, TlsFiles
-from kernel.transport.frame_log import FrameLog
 from kernel.transport.gateway import Gateway
 from kernel.transport.preamble import preamble
 from kernel.transport.reactor import Reactor
+from kernel.transport.resend_buffer import ResendBuffer
 from kernel.transport.tcp_connection import ENDED_SECONDS, RELAYED_RESUME_SECONDS, RESUME_SECONDS, TcpConnection
 from kernel_spec.errors import ProtocolError
 
@@ -210,7 +210,7 @@ def tls(tmp_path_factory):
 @given(steps=st.lists(st.tuples(st.sampled_from(["send", "arrive", "acknowledge", "cut"]), st.integers(0, 100))))
 def test_the_log_loses_and_doubles_nothing(steps):
     """One direction: frames under way, and acknowledgements under way, vanish with each cut."""
-    sender, receiver = FrameLog(), FrameLog()
+    sender, receiver = ResendBuffer(), ResendBuffer()
     wire, answers, delivered = [], [], []
     for number, (step, size) in enumerate(steps):
         if step == "send":
@@ -236,7 +236,7 @@ def test_the_log_loses_and_doubles_nothing(steps):
 
 
 def test_what_can_not_have_been_heard_is_refused():
-    log = FrameLog()
+    log = ResendBuffer()
     for _ in range(3):
         log.keep(b"frame")
     log.acknowledged(2)
@@ -406,7 +406,9 @@ def test_a_peer_is_lost_when_it_does_not_come_back_in_time(make, how, seconds):
     assert len(pair.client_closed) == len(pair.server_closed) == 1
 
 
-@pytest.mark.parametrize("patient", [TcpConnection.be_patient, lambda one: one.wait_alike(RELAYED_RESUME_SECONDS)])
+@pytest.mark.parametrize(
+    "patient", [TcpConnection.allow_for_relay, lambda one: one.wait_even_if_ended(RELAYED_RESUME_SECONDS)]
+)
 def test_an_end_by_somebody_on_the_way_is_waited_for_as_a_cut(make, patient):
     """What stands on the way accepts, and passes nothing on for longer than a peer that has ended is waited for."""
     pair = make()
@@ -515,14 +517,14 @@ def test_a_target_that_is_gone_is_lost_at_the_first_attempt(make):
 
 
 def test_a_peer_that_reads_nothing_holds_the_sender_up(make, monkeypatch):
-    monkeypatch.setattr(frame_log, "MOST_KEPT_BYTES", 1 << 20)
+    monkeypatch.setattr(resend_buffer, "MOST_KEPT_BYTES", 1 << 20)
     pair = make()
     pair.begin()
     sent = [(number, bytes(100_000)) for number in range(100)]
     for message in sent:
         pair.client.send(message)
         pair.client.flush()
-    log = pair.client._log
+    log = pair.client._resend
     assert log.kept_bytes < (1 << 20) + 100_100 and pair.client.outbox
     pair.until(lambda: len(pair.server_heard) == 100)
     assert pair.server_heard == sent
@@ -535,8 +537,8 @@ def test_little_is_kept_when_all_is_quiet(make):
         pair.client.send((number, b"x" * 1000))
         pair.client.flush()
     pair.until(lambda: len(pair.server_heard) == 3000)
-    pair.until(lambda: pair.client._log.kept_bytes < 2 * frame_log.ACKNOWLEDGE_BYTES)
-    assert len(pair.client._log.kept) <= 2 * frame_log.ACKNOWLEDGE_FRAMES
+    pair.until(lambda: pair.client._resend.kept_bytes < 2 * resend_buffer.ACKNOWLEDGE_BYTES)
+    assert len(pair.client._resend.kept) <= 2 * resend_buffer.ACKNOWLEDGE_FRAMES
 
 
 def test_hundreds_of_cuts_leave_nothing_behind(make):

@@ -15,11 +15,11 @@ import pytest
 
 from kernel.testing.clocks import UnhurriedClock
 from kernel.transport import certificates
-from kernel.transport.connecting import connect, open_socket
+from kernel.transport.connect import connect, open_socket
 from kernel.transport.credentials import Credentials, TlsFiles
-from kernel.transport.entrance import Entrance
 from kernel.transport.gateway import Gateway
 from kernel.transport.preamble import NOT_HERE, preamble, refusal
+from kernel.transport.process_listener import ProcessListener
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import OptionError, ProtocolError
 
@@ -59,7 +59,7 @@ class Node:
         self.gateway.serve_connections("agent", self.on_messages, lambda c, r: self.refused.append(r))
         self.gateway.serve_sockets("transfer", self.served.append)
         path = os.path.join(directory, PROCESS)
-        self.entrance = Entrance(
+        self.listener = ProcessListener(
             path, True, TOKEN, tls, self.reactor, self.on_messages, lambda c, r: None, self.refused.append
         )
 
@@ -102,7 +102,7 @@ class Node:
 
     def close(self):
         self.gateway.close()
-        self.entrance.close()
+        self.listener.close()
         self.reactor.close()
 
 

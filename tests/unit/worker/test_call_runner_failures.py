@@ -11,7 +11,7 @@ import pytest
 
 from kernel.protocol import process_messages as op
 from kernel.runtime.execution_context import ExitActor
-from kernel.runtime.object_verbs import failure_to_raise
+from kernel.runtime.object_operations import failure_to_raise
 from kernel.runtime.serialization import ValueSerializer
 from kernel.worker.call_runner import CallRunner
 from kernel_spec.errors import (

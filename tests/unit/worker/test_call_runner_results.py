@@ -12,11 +12,11 @@ import pytest
 from kernel.protocol import process_messages as op
 from kernel.runtime.current import set_runtime
 from kernel.runtime.definitions import CallOptions
+from kernel.runtime.object_entry import ObjectEntry, dropped
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.objects import Entry, dropped
 from kernel.runtime.ownership import Ownership
 from kernel.runtime.serialization import ValueSerializer
-from kernel.runtime.streams import Stream
+from kernel.runtime.streams import ObjectStream
 from kernel.runtime.task import Task
 from kernel.runtime.tasks import TaskTable
 from kernel.worker.call_runner import CallRunner
@@ -80,17 +80,17 @@ class Side:
         return details.owner or self.id, details.address
 
     def borrow(self, name: bytes, owner: bytes) -> ObjectRef:
-        entry = self.ownership.objects[name] = Entry(name, 1)  # type: ignore[index, arg-type]
+        entry = self.ownership.objects[name] = ObjectEntry(name, 1)  # type: ignore[index, arg-type]
         entry.more().owner, entry.more().debt = owner, 1  # type: ignore[assignment]
         return ObjectRef(entry)
 
     def expect(self, returns: int) -> Task:
         task = Task(TASK, CallOptions(returns=returns, name="f"), 0)
         if returns >= 0:
-            task.entries = [Entry(object_id(TASK, index), 1, task) for index in range(returns)]
+            task.entries = [ObjectEntry(object_id(TASK, index), 1, task) for index in range(returns)]
         else:
-            task.entries = Entry(object_id(TASK, 0), 1, task)
-            task.stream = Stream(TASK, None, 0)
+            task.entries = ObjectEntry(object_id(TASK, 0), 1, task)
+            task.stream = ObjectStream(TASK, None, 0)
         self.tasks.register(task)
         self.tasks.running[TASK] = task
         return task
@@ -151,7 +151,7 @@ def test_an_item_that_a_retried_generator_repeats_leaves_the_first_alone(
     stream = caller.expect(returns).stream
     assert stream is not None
     inner = worker.borrow(b"inner", caller.id)
-    caller.ownership.objects[b"inner"] = known = Entry(b"inner", 1)  # type: ignore[index, arg-type]
+    caller.ownership.objects[b"inner"] = known = ObjectEntry(b"inner", 1)  # type: ignore[index, arg-type]
     first = yield_again(worker, caller, [inner, LARGE])
     assert yield_again(worker, caller, [inner, LARGE]) is first
     assert [ref._entry for ref in stream.items] == [first]

@@ -14,9 +14,9 @@ import pytest
 from kernel.protocol import process_messages as op
 from kernel.protocol.identity import Identity
 from kernel.runtime.acknowledgements import Arrival
+from kernel.runtime.message_pump import Waiter
 from kernel.runtime.process import Process
 from kernel.runtime.tracing import Trace
-from kernel.runtime.waiting import Waiter
 from kernel.worker.async_executor import AsyncExecutor
 from kernel.worker.executor import Executor
 from kernel.worker.lending import CpuLending

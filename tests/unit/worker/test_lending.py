@@ -10,7 +10,7 @@ import pytest
 
 from kernel.logs import Logger
 from kernel.protocol import process_messages as op
-from kernel.runtime.waiting import Waiter
+from kernel.runtime.message_pump import Waiter
 from kernel.worker.lending import CPU_SECONDS, CpuLending
 
 

@@ -16,7 +16,7 @@ from kernel.system.processes import is_alive
 from kernel.testing.clocks import UnhurriedClock
 from kernel.transport import certificates, tcp_connection
 from kernel.transport.addresses import parse_tcp, through
-from kernel.transport.connecting import connect, open_socket
+from kernel.transport.connect import connect, open_socket
 from kernel.transport.credentials import Credentials, TlsFiles
 from kernel.transport.gateway import Gateway
 from kernel.transport.preamble import calling_back, opening

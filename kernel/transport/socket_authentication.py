@@ -33,7 +33,7 @@ def tune(sock: socket.socket) -> None:
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-class Failure(Enum):
+class ConnectFailure(Enum):
     """What kind of failure it was to come to a connection."""
 
     UNREACHABLE = "unreachable"
@@ -47,13 +47,13 @@ class Failure(Enum):
 
 
 _FAILURES = {
-    errno.EPROTO: Failure.REFUSED,
-    errno.EHOSTUNREACH: Failure.UNREACHABLE,
-    errno.ECONNREFUSED: Failure.CLOSED,
+    errno.EPROTO: ConnectFailure.REFUSED,
+    errno.EHOSTUNREACH: ConnectFailure.UNREACHABLE,
+    errno.ECONNREFUSED: ConnectFailure.CLOSED,
 }
 
 
-class Negotiation:
+class SocketAuthentication:
     """One side of a handshake, in TLS if there is a `tls`, over a connected socket: its own until it is handed over.
 
     `begin` it. `on_done(socket, rest)` gets the socket (not blocking, not registered) and the bytes that came after the
@@ -68,7 +68,7 @@ class Negotiation:
         handshake: Handshake,
         tls: Credentials | None,
         on_done: Callable[[socket.socket, bytes], None],
-        on_failed: Callable[[str, Failure], None],
+        on_failed: Callable[[str, ConnectFailure], None],
         greeting: bytes = b"",
         wanted: int = 0,
     ) -> None:
@@ -91,7 +91,7 @@ class Negotiation:
         try:
             self._socket = self._tls.wrap(self._socket, self._handshake.server)
         except (OSError, ValueError) as error:
-            self.fail(f"TLS can't begin: {getattr(error, 'strerror', None) or error}", Failure.REFUSED)
+            self.fail(f"TLS can't begin: {getattr(error, 'strerror', None) or error}", ConnectFailure.REFUSED)
             return
         self._reactor.register(self._socket.fileno(), self._on_tls_ready)
         self._on_tls_ready(0)
@@ -102,7 +102,7 @@ class Negotiation:
             self._reactor.unregister(self._socket.fileno())
             self._socket.close()
 
-    def fail(self, reason: str, failure: Failure) -> None:
+    def fail(self, reason: str, failure: ConnectFailure) -> None:
         """Close the socket and say why."""
         self.cancel()
         self._on_failed(reason, failure)
@@ -136,7 +136,7 @@ class Negotiation:
             self.fail(f"the connection broke during the handshake: {error.strerror}", _kind(error))
             return
         if not data:
-            self.fail("the peer closed the connection during the handshake", Failure.CUT)
+            self.fail("the peer closed the connection during the handshake", ConnectFailure.CUT)
         elif (refused := refusal_of(data)) is not None:
             self.fail(refused.strerror or "", _kind(refused))
         else:
@@ -148,7 +148,7 @@ class Negotiation:
         except ProtocolError as error:
             if self._handshake.server:
                 self._send(refusal(WRONG_TOKEN))
-            self.fail(str(error), Failure.REFUSED)
+            self.fail(str(error), ConnectFailure.REFUSED)
             return
         if not self._handshake.done:
             return
@@ -165,5 +165,5 @@ class Negotiation:
                 self._socket.send(data)
 
 
-def _kind(error: OSError) -> Failure:
-    return _FAILURES.get(error.errno or 0, Failure.CUT)
+def _kind(error: OSError) -> ConnectFailure:
+    return _FAILURES.get(error.errno or 0, ConnectFailure.CUT)

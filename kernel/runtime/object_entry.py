@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kernel.logs import Logger
-from kernel.runtime.waiting import Waiter
+from kernel.runtime.message_pump import Waiter
 from kernel_spec.ids import ObjectId, ProcessId
 
 PENDING = 0
@@ -35,7 +35,7 @@ FREED = 5
 STATE_NAMES = ("pending", "inline", "stored", "failed", "lost", "freed")
 
 
-class Details:
+class ObjectDetails:
     """What few entries have. `may_go` is asked before an entry is freed; after a no, somebody must ask again.
 
     `recipe` is the task that can make the object again, `recipe_users` how many recipes it is an ingredient of.
@@ -51,7 +51,7 @@ class Details:
         self.address = ""
         self.debt = 0
         self.borrowers: dict[ProcessId, int] | None = None
-        self.contained: list[Entry] | None = None
+        self.contained: list[ObjectEntry] | None = None
         self.may_go: Callable[[], bool] | None = None
         self.fetching = False
         self.view: memoryview | None = None
@@ -60,7 +60,7 @@ class Details:
         self.site: tuple[Any, int] | None = None
 
 
-class Entry:
+class ObjectEntry:
     """One object, as this process sees it. Changed only under the process's lock (`local` as its users say)."""
 
     __slots__ = ("details", "holds", "id", "local", "site", "state", "task", "value", "waiters")
@@ -73,14 +73,14 @@ class Entry:
         self.state = PENDING
         self.value: Any = None
         self.holds = 0
-        self.waiters: list[Waiter | Callable[[Entry], None]] | None = None
-        self.details: Details | None = None
+        self.waiters: list[Waiter | Callable[[ObjectEntry], None]] | None = None
+        self.details: ObjectDetails | None = None
 
-    def more(self) -> Details:
+    def more(self) -> ObjectDetails:
         """Return the details, made now if need be."""
         details = self.details
         if details is None:
-            details = self.details = Details()
+            details = self.details = ObjectDetails()
         return details
 
     @property
@@ -111,7 +111,7 @@ class Entry:
                     except Exception:  # the others wait all the same
                         _log.exception("what waited for an object failed", object=self.id.hex())
 
-    def when_ready(self, waiter: Waiter | Callable[[Entry], None]) -> None:
+    def when_ready(self, waiter: Waiter | Callable[[ObjectEntry], None]) -> None:
         """Tell `waiter` once, when the entry is no longer pending."""
         if self.waiters is None:
             self.waiters = [waiter]
@@ -138,6 +138,6 @@ class Entry:
         return self.details is not None and bool(self.details.borrowers)
 
 
-dropped: deque[Entry] = deque()
+dropped: deque[ObjectEntry] = deque()
 """Entries one of whose references was collected. Filled by `__del__`, drained by the runtime: counting never runs
 inside the garbage collector."""

@@ -11,8 +11,9 @@ from typing import Any
 
 from kernel.protocol import process_messages as op
 from kernel.runtime.layout import unpack
+from kernel.runtime.message_pump import Waiter
+from kernel.runtime.object_entry import FAILED, INLINE, PENDING, ObjectEntry
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.objects import FAILED, INLINE, PENDING, Entry
 from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
 from kernel.runtime.serialization import ValueSerializer
@@ -20,13 +21,12 @@ from kernel.runtime.store_access import StoreAccess
 from kernel.runtime.task_error import rebuild
 from kernel.runtime.tasks import TaskTable
 from kernel.runtime.unpickling_notes import naming
-from kernel.runtime.value_forms import inline_or_stored
-from kernel.runtime.waiting import Waiter
+from kernel.runtime.value_placement import inline_or_stored
 from kernel_spec.errors import ArgumentError, GetTimeoutError
 from kernel_spec.ids import object_id
 
 
-class ObjectVerbs(ABC):
+class ObjectOperations(ABC):
     """The verbs on objects, for any thread. How a runtime blocks, and what it may say of it, is its own."""
 
     def __init__(
@@ -41,7 +41,9 @@ class ObjectVerbs(ABC):
     # -- what each runtime has of its own --------------------------------------------------------------------------
 
     @abstractmethod
-    def _wait_ready(self, pending: list[Entry], count: int, timeout: float | None, until_failure: bool = False) -> bool:
+    def _wait_ready(
+        self, pending: list[ObjectEntry], count: int, timeout: float | None, until_failure: bool = False
+    ) -> bool:
         """Block until `count` of `pending` are ready, or (`until_failure`) one has failed; return whether that is."""
 
     @abstractmethod
@@ -49,7 +51,7 @@ class ObjectVerbs(ABC):
         """Learn what can be learned about `refs` without waiting."""
 
     @abstractmethod
-    def explain(self, entry: Entry) -> str:
+    def explain(self, entry: ObjectEntry) -> str:
         """Say what an object waits for, now that there is no more time."""
 
     # -- the verbs -------------------------------------------------------------------------------------------------
@@ -63,7 +65,7 @@ class ObjectVerbs(ABC):
             )
         head, buffers, refs = self.serializer.dumps(value)
         id = object_id(self._tasks.next_id(), 0)
-        entry = Entry(id, 1)
+        entry = ObjectEntry(id, 1)
         entry.state, entry.value = inline_or_stored(self._store.write, id, head, buffers, self._io.id, weak)
         ref = ObjectRef(entry)
         if refs:
@@ -99,7 +101,7 @@ class ObjectVerbs(ABC):
             raise
         return values
 
-    def _wait_for_all(self, refs: Sequence[ObjectRef], pending: list[Entry], timeout: float | None) -> None:
+    def _wait_for_all(self, refs: Sequence[ObjectRef], pending: list[ObjectEntry], timeout: float | None) -> None:
         """Wait for the `pending` ones of `refs`. Raises the first failure as soon as there is one."""
         if not any(ref._entry.state == FAILED for ref in refs) and not self._wait_ready(
             pending, len(pending), timeout, until_failure=True
@@ -119,7 +121,7 @@ class ObjectVerbs(ABC):
             self._raise_late([entry], timeout)
         return self.load(entry, deadline)
 
-    def load(self, entry: Entry, deadline: float | None = None) -> Any:
+    def load(self, entry: ObjectEntry, deadline: float | None = None) -> Any:
         """Return the value of a ready entry, or raise its failure. `deadline` is in monotonic seconds."""
         if entry.state == FAILED:
             self._tasks.failures.asked(entry)
@@ -130,7 +132,7 @@ class ObjectVerbs(ABC):
         except Exception as error:
             raise _naming(entry, error)  # noqa: B904  (the same error)
 
-    def stored_payload(self, entry: Entry, deadline: float | None = None) -> tuple[Any, list[memoryview]]:
+    def stored_payload(self, entry: ObjectEntry, deadline: float | None = None) -> tuple[Any, list[memoryview]]:
         """Return head and buffers of a value in the store, pinned while anybody looks at it."""
         details = entry.more()
         view = details.view
@@ -160,7 +162,7 @@ class ObjectVerbs(ABC):
                 others.append(ref)
         return done, others
 
-    def when_ready(self, entry: Entry, callback: Callable[[Entry], None]) -> None:
+    def when_ready(self, entry: ObjectEntry, callback: Callable[[ObjectEntry], None]) -> None:
         """Call `callback` once when `entry` is ready, now or from the thread that learns of it."""
         with self._io.lock:
             if entry.state == PENDING:
@@ -173,7 +175,7 @@ class ObjectVerbs(ABC):
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _register(self, waiter: Waiter, pending: list[Entry]) -> None:
+    def _register(self, waiter: Waiter, pending: list[ObjectEntry]) -> None:
         """Have `waiter` told of each of `pending`, also of those that are ready by now. Under the lock."""
         for entry in pending:
             if entry.state == PENDING:
@@ -183,20 +185,20 @@ class ObjectVerbs(ABC):
             else:
                 waiter.remaining -= 1
 
-    def _forget_waiter(self, waiter: Waiter, pending: list[Entry]) -> None:
+    def _forget_waiter(self, waiter: Waiter, pending: list[ObjectEntry]) -> None:
         with self._io.lock:
             for entry in pending:
                 if entry.waiters is not None and waiter in entry.waiters:
                     entry.waiters.remove(waiter)
             waiter.remaining = 0  # nobody waits for it any more
 
-    def _raise_late(self, pending: list[Entry], timeout: float | None) -> None:
+    def _raise_late(self, pending: list[ObjectEntry], timeout: float | None) -> None:
         missing = [entry for entry in pending if entry.state == PENDING]
         if missing:
             raise GetTimeoutError(f"get() had no result within {timeout} s: {self.explain(missing[0])}")
 
 
-def _naming(entry: Entry, error: Exception) -> Exception:
+def _naming(entry: ObjectEntry, error: Exception) -> Exception:
     """Return what the unpickling of an object raised, with a note that says which object it is and where it is from."""
     site = getattr(entry, "site", None) or (entry.details.site if entry.details is not None else None)
     made = f", made in {site[0].co_filename}, line {site[1]}" if site is not None else ""

@@ -10,7 +10,7 @@ AT_ONCE = 10
 WINDOW_SECONDS = 1.0
 
 
-class Refusals:
+class RefusalLog:
     """Passes reasons on to `tell`: ten a second as they are, of the rest how many there were and the last one."""
 
     def __init__(self, reactor: Reactor, tell: Callable[[str], None]) -> None:

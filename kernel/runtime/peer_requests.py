@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kernel.runtime.waiting import Waiter
+from kernel.runtime.message_pump import Waiter
 from kernel.transport.connection import Connection
 
 
-class Request(Waiter):
+class PeerRequest(Waiter):
     """A question on its way. The answer is `value`, or an error if it has `failed`."""
 
     __slots__ = ("_error", "connection", "failed", "number", "value")
@@ -35,7 +35,7 @@ class Request(Waiter):
         return error
 
 
-class AnsweredRequest(Request):
+class AnsweredRequest(PeerRequest):
     """Calls `then(answer)`, which does not wait; nothing if there is no answer."""
 
     __slots__ = ("_then",)
@@ -50,12 +50,12 @@ class AnsweredRequest(Request):
             self._then(self.value)
 
 
-class WithdrawnRequest(Request):
+class WithdrawnRequest(PeerRequest):
     """Takes the place of a question whose asker has gone away: what it is granted yet is undone."""
 
     __slots__ = ("_undo",)
 
-    def __init__(self, request: Request, undo: Callable[[], None]) -> None:
+    def __init__(self, request: PeerRequest, undo: Callable[[], None]) -> None:
         super().__init__(request.number, request.connection)
         self._undo = undo
 

@@ -8,11 +8,11 @@ from contextlib import suppress
 
 from kernel.transport.addresses import TcpAddress
 from kernel.transport.authentication import Handshake
-from kernel.transport.connector import Connector
 from kernel.transport.credentials import Credentials
-from kernel.transport.negotiation import Failure, Negotiation
+from kernel.transport.host_connector import HostConnector
 from kernel.transport.preamble import opening
 from kernel.transport.reactor import Reactor
+from kernel.transport.socket_authentication import ConnectFailure, SocketAuthentication
 
 CONNECT_SECONDS = 5.0
 """How long the name service and the other machine have to answer."""
@@ -20,11 +20,11 @@ PROOF_SECONDS = 60.0
 """How long the target then has to prove the token: its machine is there, but it may be busy."""
 
 
-class Dialler:
+class TcpDialler:
     """One attempt to reach `address`; `begin` it.
 
     `on_done(socket, rest)` or `on_failed(reason, failure)` is called once, from the loop, which may be that of another
-    thread; neither is after `cancel`. For `greeting` and `wanted` see `Negotiation`.
+    thread; neither is after `cancel`. For `greeting` and `wanted` see `SocketAuthentication`.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Dialler:
         tls: Credentials | None,
         reactor: Reactor,
         on_done: Callable[[socket.socket, bytes], None],
-        on_failed: Callable[[str, Failure], None],
+        on_failed: Callable[[str, ConnectFailure], None],
         seconds: float,
         greeting: bytes,
         wanted: int,
@@ -47,9 +47,11 @@ class Dialler:
         self._on_failed = on_failed
         self._greeting = greeting
         self._wanted = wanted
-        self._negotiation: Negotiation | None = None
+        self._authentication: SocketAuthentication | None = None
         self._over = False
-        self._connector = Connector(address.host, address.port, reactor, self._on_connected, self._unconnected, seconds)
+        self._connector = HostConnector(
+            address.host, address.port, reactor, self._on_connected, self._unconnected, seconds
+        )
 
     def begin(self) -> None:
         """Connect, and prove the token."""
@@ -59,31 +61,31 @@ class Dialler:
         """Give up; nobody is told."""
         self._over = True
         self._connector.cancel()
-        if self._negotiation is not None:
-            self._negotiation.cancel()
+        if self._authentication is not None:
+            self._authentication.cancel()
 
     def _on_connected(self, sock: socket.socket) -> None:
         with suppress(OSError):  # who reads will learn of the end
             sock.send(opening(self._address, self._tls is not None, self._token))
         handshake = Handshake(self._token, server=False)
-        self._negotiation = Negotiation(
+        self._authentication = SocketAuthentication(
             sock, self._reactor, handshake, self._tls, self._finish, self._fail, self._greeting, self._wanted
         )
         self._reactor.call_later(PROOF_SECONDS, self._expire_proof)
-        self._negotiation.begin()
+        self._authentication.begin()
 
-    def _unconnected(self, reason: str, failure: Failure) -> None:
+    def _unconnected(self, reason: str, failure: ConnectFailure) -> None:
         """A relay that is away says nothing of who is behind it."""
-        self._fail(reason, Failure.UNREACHABLE if self._address.route else failure)
+        self._fail(reason, ConnectFailure.UNREACHABLE if self._address.route else failure)
 
     def _finish(self, sock: socket.socket, rest: bytes) -> None:
         self._over = True
         self._on_done(sock, rest)
 
-    def _fail(self, reason: str, failure: Failure) -> None:
+    def _fail(self, reason: str, failure: ConnectFailure) -> None:
         if not self._over:
             self.cancel()
             self._on_failed(f"no connection to {self._address}: {reason}", failure)
 
     def _expire_proof(self) -> None:
-        self._fail(f"the target did not prove the session token within {PROOF_SECONDS:g} s", Failure.CUT)
+        self._fail(f"the target did not prove the session token within {PROOF_SECONDS:g} s", ConnectFailure.CUT)

@@ -9,15 +9,15 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from kernel.transport.negotiation import Failure, tune
 from kernel.transport.poller import WRITE
 from kernel.transport.reactor import Reactor
+from kernel.transport.socket_authentication import ConnectFailure, tune
 
 Place = tuple[int, tuple[Any, ...]]
 """An address family and an address of it."""
 
 
-class Connector:
+class HostConnector:
     """One attempt to connect to `host` and `port`, within `seconds`; `begin` it.
 
     `on_connected(socket)` or `on_failed(reason, failure)` is called once, from the loop, which may be that of another
@@ -30,7 +30,7 @@ class Connector:
         port: int,
         reactor: Reactor,
         on_connected: Callable[[socket.socket], None],
-        on_failed: Callable[[str, Failure], None],
+        on_failed: Callable[[str, ConnectFailure], None],
         seconds: float,
     ) -> None:
         self._host = host
@@ -43,7 +43,7 @@ class Connector:
         self._socket: socket.socket | None = None
         self._over = False
 
-    def begin(self) -> Connector:
+    def begin(self) -> HostConnector:
         """Look up, and connect."""
         self._reactor.call_later(self._seconds, self._expire)
         if (place := numeric_place(self._host, self._port)) is not None:
@@ -63,7 +63,7 @@ class Connector:
             places = look_up(self._host, self._port)
         except OSError as error:
             reason = f"the name {self._host!r} can't be looked up: {error.strerror}"
-            self._soon(lambda: self._fail(reason, Failure.UNREACHABLE))
+            self._soon(lambda: self._fail(reason, ConnectFailure.UNREACHABLE))
         else:
             self._soon(lambda: self._go_to(places))
 
@@ -81,7 +81,7 @@ class Connector:
         self._drop_socket()
         if not self._places:
             reason = f"it can't be reached: {os.strerror(number)}"
-            failure = Failure.CLOSED if number == errno.ECONNREFUSED else Failure.UNREACHABLE
+            failure = ConnectFailure.CLOSED if number == errno.ECONNREFUSED else ConnectFailure.UNREACHABLE
             self._soon(lambda: self._fail(reason, failure))
             return
         family, place = self._places.pop(0)
@@ -112,13 +112,13 @@ class Connector:
         tune(sock)
         self._on_connected(sock)
 
-    def _fail(self, reason: str, failure: Failure) -> None:
+    def _fail(self, reason: str, failure: ConnectFailure) -> None:
         if not self._over:
             self.cancel()
             self._on_failed(reason, failure)
 
     def _expire(self) -> None:
-        self._fail(f"nobody has answered within {self._seconds:g} s", Failure.UNREACHABLE)
+        self._fail(f"nobody has answered within {self._seconds:g} s", ConnectFailure.UNREACHABLE)
 
     def _drop_socket(self) -> None:
         if self._socket is not None:

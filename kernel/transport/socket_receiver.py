@@ -1,4 +1,4 @@
-"""Where a process gets its TCP connections: the gateway of its node passes the accepted sockets in, one by one."""
+"""Receive accepted TCP sockets from the gateway of the node, as descriptors over a UNIX socket (SCM_RIGHTS)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from contextlib import suppress
 from kernel.transport.reactor import Reactor
 
 SUFFIX = ".in"
-"""What the name of an inlet has more than that of the process's listener."""
+"""Appended to the path of a process's listener, this is the path of its socket receiver."""
 NOTE = b"kernel"
-"""What comes with each socket: descriptors can't travel alone."""
+"""Sent with each socket: descriptors can't travel without data."""
 _AT_ONCE = 64
 _ROOM = socket.CMSG_SPACE(4 * array.array("i").itemsize)
 
 
-class Inlet:
-    """Receives sockets at `path` and hands each to `adopt`."""
+class SocketReceiver:
+    """Receive sockets at `path` and call `adopt(socket)` with each."""
 
     def __init__(
         self, path: str, reactor: Reactor, adopt: Callable[[socket.socket], None], on_refused: Callable[[str], None]
@@ -35,7 +35,7 @@ class Inlet:
         reactor.register(self._socket.fileno(), self._on_ready)
 
     def close(self) -> None:
-        """Take no more sockets and remove the file."""
+        """Stop receiving and remove the socket file."""
         self._reactor.unregister(self._socket.fileno())
         self._socket.close()
         with suppress(FileNotFoundError, PermissionError):  # the directory may be gone, or not ours any more
@@ -62,8 +62,8 @@ class Inlet:
                 self._on_refused("a connection can't be taken for want of descriptors; allow more with `ulimit -n`")
 
 
-def pass_in(courier: socket.socket, sock: socket.socket, path: str) -> None:
-    """Pass `sock` to the inlet at `path`; `courier` is any UNIX datagram socket.
+def send_socket(courier: socket.socket, sock: socket.socket, path: str) -> None:
+    """Send `sock` to the receiver at `path`; `courier` is any UNIX datagram socket.
 
     Raises FileNotFoundError or ConnectionRefusedError when no process is there, BlockingIOError when it has not taken
     the last ones yet, and OSError for what else may be wrong.

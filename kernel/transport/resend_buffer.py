@@ -17,7 +17,7 @@ ACKNOWLEDGE_FRAMES = 64
 """What was heard is acknowledged after so many bytes or frames, whichever comes first."""
 
 
-class FrameLog:
+class ResendBuffer:
     """Counts and keeps frames. `keep` and `acknowledged` exclude each other, which the caller sees to."""
 
     __slots__ = ("_unsaid_bytes", "_unsaid_frames", "heard", "kept", "kept_bytes", "sent")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import socket
 
-from kernel.transport import frame_words as words
+from kernel.transport import control_frames as words
 from kernel.transport.addresses import TcpAddress
 from kernel.transport.credentials import Credentials
-from kernel.transport.dialling import Dialler
-from kernel.transport.negotiation import Failure
 from kernel.transport.reactor import Reactor
+from kernel.transport.socket_authentication import ConnectFailure
 from kernel.transport.tcp_connection import TcpConnection
+from kernel.transport.tcp_dialler import TcpDialler
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 """Between attempts, in seconds; each is twice the one before."""
@@ -18,7 +18,7 @@ _AGAIN_SECONDS = 2.0
 """How long one attempt to go on may take: without a network TCP tries ever more rarely, a new attempt is sooner."""
 
 
-class Redialler:
+class Reconnector:
     """Gives `connection` a socket to `address`, and another whenever it is cut, until it is closed."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Redialler:
         self._name = words.new_connection()
         self._greeted = False
         self._pause = _FIRST_PAUSE
-        self._dialler: Dialler | None = None
+        self._dialler: TcpDialler | None = None
         connection.on_cut = self._dial
         connection.on_end = self._cancel
         self._dial()
@@ -49,7 +49,7 @@ class Redialler:
         if self._connection.closed or self._connection.fd >= 0:
             return
         greeting = words.Greeting(self._connection.fresh, self._name, self._connection.heard, bool(self._address.route))
-        dialler = self._dialler = Dialler(
+        dialler = self._dialler = TcpDialler(
             self._address,
             self._token,
             self._tls,
@@ -77,14 +77,14 @@ class Redialler:
             sock.close()
             self._connection.give_up("the peer has given up this connection")
 
-    def _failed(self, reason: str, failure: Failure) -> None:
+    def _failed(self, reason: str, failure: ConnectFailure) -> None:
         """Try again what may come right: all that is not an answer, once connected; before, only a cut handshake."""
         self._dialler = None
-        hopeless = failure is Failure.REFUSED or (not self._greeted and failure is not Failure.CUT)
+        hopeless = failure is ConnectFailure.REFUSED or (not self._greeted and failure is not ConnectFailure.CUT)
         if hopeless or (not self._greeted and self._reactor.clock() >= self._until):
             self._connection.close(reason)
             return
-        if failure is Failure.CLOSED:
+        if failure is ConnectFailure.CLOSED:
             self._connection.hasten(reason)
         self._reactor.call_later(self._pause, self._dial)
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)

@@ -89,7 +89,7 @@ def _known(value: Any) -> str | None:
     return None
 
 
-def remedy_for(value: Any) -> str:
+def pickling_hint(value: Any) -> str:
     """Return the sentence for `value`, for an unknown kind what always helps."""
     return _known(value) or _OWN
 

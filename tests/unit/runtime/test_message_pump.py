@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernel.runtime import waiting
-from kernel.runtime.waiting import Pump, Waiter
+from kernel.runtime import message_pump
+from kernel.runtime.message_pump import MessagePump, Waiter
 from kernel.testing.faults import wait_until
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import SessionEndedError
@@ -27,7 +27,7 @@ class World:
     def __init__(self) -> None:
         self.reactor = Reactor()
         self.flushers: list[int] = []
-        self.pump = Pump(self.reactor, lambda: self.flushers.append(threading.get_ident()), "test")
+        self.pump = MessagePump(self.reactor, lambda: self.flushers.append(threading.get_ident()), "test")
         self.source, self.sink = os.pipe()
         self.readers: list[int] = []
         self.reactor.register(self.source, self._read)
@@ -54,7 +54,7 @@ def world() -> Iterator[World]:
 def test_the_background_thread_leaves_the_messages_to_an_event_loop(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "_STUCK_SECONDS", NEVER)  # whoever runs the loop may stand still for a moment
+    monkeypatch.setattr(message_pump, "_STUCK_SECONDS", NEVER)  # whoever runs the loop may stand still for a moment
     wait_until(lambda: world.pump._in_background, SECONDS, "the background thread to wait for messages")
     world.pump.yield_to_loop(True)
     wait_until(lambda: not world.pump._in_background, SECONDS, "the background thread to give way")
@@ -103,7 +103,7 @@ def test_a_thread_that_waits_when_another_ends_the_session_is_told_so() -> None:
 def test_who_waits_without_polling_is_attended_to_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for round in range(1, 30):
         wait_until(lambda: world.pump._in_background, SECONDS, "the background thread to wait for messages")
-        monkeypatch.setattr(waiting, "LURK_SECONDS", NEVER)
+        monkeypatch.setattr(message_pump, "BACK_OFF_SECONDS", NEVER)
         world.pump.nudge()  # something is queued, and the background thread lets more come together
         world.pump.attend()
         assert world.flushers[-1] == threading.get_ident(), "what is queued is sent before"
@@ -117,7 +117,7 @@ def test_who_waits_without_polling_is_attended_to_also_when_others_have_just_pol
 ) -> None:
     for round in range(1, 30):
         wait_until(lambda: world.pump._in_background, SECONDS, "the background thread to wait for messages")
-        monkeypatch.setattr(waiting, "LURK_SECONDS", NEVER)
+        monkeypatch.setattr(message_pump, "BACK_OFF_SECONDS", NEVER)
         waiter = Waiter()
         world.pump.wait(waiter, time.monotonic() + 0.001)  # others poll, and the background thread keeps out of the way
         world.pump.attend()

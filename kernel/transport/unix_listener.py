@@ -18,7 +18,7 @@ HANDSHAKE_SECONDS = 5.0
 _MAXIMUM_STRANGERS = 256
 
 
-class Listener:
+class UnixListener:
     """Listens at `path` and hands over connections that proved the token, with their first messages."""
 
     def __init__(

@@ -1,9 +1,9 @@
-"""Waiting for messages without a thread hop.
+"""Wait for messages without a thread hop: threads that block take turns at polling (the leader/followers pattern).
 
-A thread that blocks (in `get`, or a worker without work) polls the sockets itself: it takes the *seat*. Others that
-block meanwhile are parked and told when their wait is over, or when the seat is free. When nobody blocks, one
-background thread takes the seat, but only after a few milliseconds of quiet, so that it never stands in the way of
-a program that calls `get` in a loop. While it stays out of the way it still flushes what was queued.
+A thread that blocks (in `get`, or a worker without work) polls the sockets itself: it holds the *poll lock*. Other
+threads that block meanwhile are parked. They are woken when their wait is over, or when the poll lock is free. When no
+thread blocks, one background thread polls, but only after a few milliseconds of quiet (it *backs off*), so that it
+never stands in the way of a program that calls `get` in a loop. While it backs off it still flushes what was queued.
 """
 
 from __future__ import annotations
@@ -19,20 +19,23 @@ from kernel.runtime.critical_sections import catches_interrupts, critical, holds
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import SessionEndedError, UsageError
 
-LURK_SECONDS = 0.003
-"""How often the background thread looks while others poll; also the longest a queued message waits for a flush."""
+BACK_OFF_SECONDS = 0.003
+"""Seconds between two looks of the background thread while other threads poll.
+
+A queued message waits no longer than this for its flush."""
 
 IDLE_SECONDS = 0.25
-"""How often the background thread looks after what was dropped (references, streams) when nothing else happens."""
+"""Seconds between two looks of the background thread for dropped references and streams, when nothing else happens."""
 
 _STUCK_SECONDS = 0.05
-"""How often the background thread looks whether an event loop still polls."""
+"""Seconds between two checks of the background thread that an event loop still polls."""
 
 _MOMENT_SECONDS = 0.001
 
 _LOOK_SECONDS = 0.5
-"""How long a wait lasts at most before Python looks for signals again, and this module for interrupts. A signal that
-comes between Python's last look and the beginning of a wait ends nothing."""
+"""The longest single wait in seconds. After it Python looks for signals again, and this module for interrupts.
+
+A signal that arrives between Python's last look and the beginning of a wait does not end that wait."""
 
 
 _NEVER = (
@@ -43,9 +46,9 @@ _NEVER = (
 
 
 class Waiter:
-    """Counts down what a blocked thread waits for. `complete` is called under the process's lock.
+    """Count down the things that a blocked thread waits for. Call `complete` under the process's lock.
 
-    With `until_failure` the first thing that fails ends the wait as well, and `failed` says so.
+    With `until_failure` the first failure ends the wait as well, and sets `failed`.
     """
 
     __slots__ = ("failed", "remaining", "signal", "until_failure")
@@ -57,13 +60,13 @@ class Waiter:
         self.failed = False
 
     def complete(self) -> None:
-        """One thing less; wake the thread when nothing is left."""
+        """Count one thing as done; wake the thread when it was the last."""
         self.remaining -= 1
         if self.remaining <= 0 and self.signal is not None:
             self.poke()
 
     def fail(self) -> None:
-        """One thing less, which has failed."""
+        """Count one thing as done, and as failed."""
         if self.until_failure:
             self.failed = True
             self.remaining = 1
@@ -77,14 +80,14 @@ class Waiter:
 
 
 def sleep(signal: threading.Lock, seconds: float) -> None:
-    """Wait for a poke, and nothing else: here a signal may strike."""
+    """Wait for a poke, at most `seconds`. A signal's handler may raise here."""
     signal.acquire(timeout=seconds)
 
 
 class Interrupted(BaseException):
-    """Ends a wait at once, without a trace, so that `deliver` is called outside of it. It may raise; else one waits on.
+    """End a wait at once, and have `deliver` called after it. The wait goes on, unless `deliver` raises.
 
-    Raised by what may interrupt a thread in a wait (see `signals`), and never seen outside of this module.
+    Raised by what may interrupt a waiting thread (see `signals`). It never leaves this module.
     """
 
     def __init__(self, deliver: Callable[[], None]) -> None:
@@ -92,32 +95,32 @@ class Interrupted(BaseException):
         self.deliver = deliver
 
 
-class Pump:
-    """Decides which thread polls the reactor. `flush` writes what is queued on every connection."""
+class MessagePump:
+    """Decide which thread polls the reactor. `flush` writes what is queued on every connection."""
 
     def __init__(self, reactor: Reactor, flush: Callable[[], None], name: str) -> None:
         self._reactor = reactor
         self._flush = flush
-        self._seat = threading.Lock()
+        self._poll_lock = threading.Lock()
         self._polling = 0
-        """The thread that has the seat and polls, 0 where none does."""
+        """The thread that holds the poll lock and polls; 0 when no thread does."""
         self._parked: deque[Waiter] = deque()
         self._foreground = 0
         self._in_background = False
         self._wanted = 0
         self._attended = False
-        """Somebody waits who does not poll: the background thread is to do it, without keeping out of the way."""
+        """Whether a caller waits that can't poll: then the background thread polls without backing off."""
         self._alarm = threading.Lock()
         self._alarm.acquire()
         self._hurry = threading.Lock()
         self._hurry.acquire()
         self._stopped = False
         self._loop_polls = False
-        self.lurking = False
+        self.backing_off = False
         self._thread = threading.Thread(target=self._background, name=f"{name}-io", daemon=True)
         self.on_tick: Callable[[], None] | None = None
         self.interrupts: dict[int, BaseException] = {}
-        """By thread, what is kept until that can be interrupted; `raise_interrupt` raises it there."""
+        """Thread to the exception that is kept until it can be interrupted; `raise_interrupt` raises it there."""
         self.raise_interrupt: Callable[[], None] = lambda: None
 
     def start(self) -> None:
@@ -134,17 +137,17 @@ class Pump:
 
     @critical
     def wait(self, waiter: Waiter, deadline: float | None = None) -> bool:
-        """Poll or park until `waiter` has nothing left or `deadline` (monotonic seconds); return whether it has not.
+        """Poll or park until `waiter` is done or `deadline` (monotonic seconds) has passed; return whether it is done.
 
-        Raises SessionEndedError when the pump was stopped and its reactor closed; UsageError in a destructor that runs
-        amid what this thread does for the wait to end, which then never would.
+        Raises SessionEndedError when the pump was stopped and its reactor closed. Raises UsageError in a destructor
+        that interrupts the very work of this thread that would end the wait.
         """
         interrupted: Interrupted | None = None
         if waiter.remaining > 0 and (self._polling == get_ident() or holds_lock()):
             raise UsageError(_NEVER)
         while waiter.remaining > 0:
             try:
-                if self._seat.acquire(False) or self._take_seat_from_background():
+                if self._poll_lock.acquire(False) or self._take_poll_lock_from_background():
                     try:
                         if not self._poll_until(waiter, deadline):
                             return False
@@ -153,7 +156,7 @@ class Pump:
                             raise
                         raise SessionEndedError("the session was shut down while this thread waited") from error
                     finally:
-                        self._leave_seat()
+                        self._leave_poll_lock()
                 else:
                     remaining = None if deadline is None else deadline - monotonic()
                     if remaining is not None and remaining <= 0:
@@ -169,29 +172,29 @@ class Pump:
         return True
 
     def nudge(self) -> None:
-        """Make sure that what was just queued is flushed soon, though nobody is about to block."""
-        if not self.lurking:
-            self.lurking = True
+        """Have what was just queued flushed soon, although no thread is about to block."""
+        if not self.backing_off:
+            self.backing_off = True
             self._ring()
             if self._in_background:
                 self._reactor.wake()
 
     def attend(self) -> None:
-        """Send what is queued, and read what comes, at once: somebody waits for that who does not poll."""
+        """Flush and poll immediately, on behalf of a caller that can't poll itself."""
         if self._loop_polls:
             return  # it does both, and is helped when it is stuck
         self._flush()
         self._attended = True
-        if self.lurking or not self._in_background:
+        if self.backing_off or not self._in_background:
             _release(self._hurry)
 
     @critical
     @catches_interrupts(Reactor.poll)
     def poll_now(self) -> None:
-        """Handle what has arrived without waiting for more, unless another thread is doing so."""
-        # One that has the seat for a moment only gets that moment: a loop would come back at once, and spin.
+        """Handle what has arrived, without waiting for more. Does nothing while another thread does so."""
+        # If another thread polls for a moment only, wait for that: a loop would come back at once, and spin.
         interrupted: Interrupted | None = None
-        if self._seat.acquire(False) or self._seat.acquire(timeout=_MOMENT_SECONDS):
+        if self._poll_lock.acquire(False) or self._poll_lock.acquire(timeout=_MOMENT_SECONDS):
             try:
                 self._polling = get_ident()
                 self._foreground += 1
@@ -199,32 +202,32 @@ class Pump:
             except Interrupted as error:
                 interrupted = error
             finally:
-                self._leave_seat()
+                self._leave_poll_lock()
         if interrupted is not None:
             interrupted.deliver()
         if self.interrupts:
             self.raise_interrupt()
 
     def look_for_interrupts(self) -> None:
-        """Have the threads that wait look whether they are interrupted."""
+        """Make waiting threads check whether they are interrupted."""
         for waiter in list(self._parked):
             waiter.poke()
         self._reactor.wake()
 
     def yield_to_loop(self, yes: bool) -> None:
-        """While an event loop polls for us (`poll_now`), the background thread only helps out when that is stuck."""
+        """Say whether an event loop polls (`poll_now`): if so, the background thread polls only while that is stuck."""
         self._loop_polls = yes
         self._reactor.wake()
 
-    # -- the seat --------------------------------------------------------------------------------------------------
+    # -- the poll lock ---------------------------------------------------------------------------------------------
 
-    def _take_seat_from_background(self) -> bool:
+    def _take_poll_lock_from_background(self) -> bool:
         if not self._in_background:
             return False
         self._wanted += 1
         try:
             self._reactor.wake()
-            return self._seat.acquire(timeout=0.05)
+            return self._poll_lock.acquire(timeout=0.05)
         finally:
             self._wanted -= 1
 
@@ -250,14 +253,14 @@ class Pump:
         return True
 
     def _check_flush(self) -> None:
-        """Raise UsageError where this thread could not write, because it does so already further up."""
+        """Raise UsageError if this thread could not write, because it is writing already further up its stack."""
         if self._reactor.flushing_thread == get_ident():
             self._reactor.flushing_thread = 0
             raise UsageError(_NEVER)
 
-    def _leave_seat(self) -> None:
+    def _leave_poll_lock(self) -> None:
         self._polling = 0
-        self._seat.release()
+        self._poll_lock.release()
         while self._parked:
             try:
                 follower = self._parked.popleft()
@@ -266,8 +269,8 @@ class Pump:
             if follower.remaining > 0:
                 follower.poke()
                 return
-        if not self.lurking and not self._loop_polls:
-            self.lurking = True
+        if not self.backing_off and not self._loop_polls:
+            self.backing_off = True
             self._ring()
 
     @catches_interrupts(sleep)
@@ -279,8 +282,8 @@ class Pump:
         signal.acquire()
         waiter.signal = signal
         self._parked.append(waiter)
-        # The seat may have been freed, or the wait ended, just before we were in line.
-        if waiter.remaining > 0 and self._seat.locked():
+        # The poll lock may have been released, or the wait ended, just before this thread was parked.
+        if waiter.remaining > 0 and self._poll_lock.locked():
             try:
                 sleep(signal, min(timeout, _LOOK_SECONDS) if timeout is not None else _LOOK_SECONDS)
             finally:
@@ -309,32 +312,32 @@ class Pump:
                     self._help_loop()
                 elif self._wanted or (self._foreground != seen and not self._attended):
                     seen = self._foreground
-                    self._lurk()
+                    self._back_off()
                 else:
                     self._take_over()
             except Exception:
                 self._reactor.on_error()
-                time.sleep(LURK_SECONDS)
+                time.sleep(BACK_OFF_SECONDS)
 
-    def _lurk(self) -> None:
-        """Keep out of the way of those who poll, but flush."""
-        self.lurking = True
-        self._hurry.acquire(timeout=LURK_SECONDS)
+    def _back_off(self) -> None:
+        """Leave polling to the others for a moment, but flush."""
+        self.backing_off = True
+        self._hurry.acquire(timeout=BACK_OFF_SECONDS)
         self._flush()
         self._tick()
 
     def _take_over(self) -> None:
-        if self._seat.acquire(blocking=False):
+        if self._poll_lock.acquire(blocking=False):
             try:
                 self._polling = get_ident()
                 self._poll_in_background()
             finally:
                 self._polling = 0
-                self._seat.release()
+                self._poll_lock.release()
                 self._hand_over()
         else:
-            # Somebody polls for long: sleep until they leave or something is queued.
-            self.lurking = False
+            # Another thread polls for long: sleep until it stops or something is queued.
+            self.backing_off = False
             self._alarm.acquire(timeout=0.1)
             self._flush()
             self._tick()
@@ -342,7 +345,7 @@ class Pump:
     def _help_loop(self) -> None:
         """Flush what threads beside the event loop have queued, and poll when the loop is stuck in a long call."""
         seen = self._foreground
-        self.lurking = False
+        self.backing_off = False
         self._alarm.acquire(timeout=_STUCK_SECONDS)
         self._flush()
         if self._foreground == seen:
@@ -351,16 +354,16 @@ class Pump:
 
     def _poll_in_background(self) -> None:
         self._in_background = True
-        self.lurking = False
+        self.backing_off = False
         try:
-            while not (self._wanted or self._stopped or self.lurking or self._loop_polls):
+            while not (self._wanted or self._stopped or self.backing_off or self._loop_polls):
                 self._flush()
                 self._reactor.poll(IDLE_SECONDS)
                 self._attended = False
                 self._tick()
         finally:
             self._in_background = False
-            if self.lurking:
+            if self.backing_off:
                 self._foreground += 1
 
     def _hand_over(self) -> None:
@@ -376,7 +379,7 @@ class Pump:
 
 
 def _release(signal: threading.Lock) -> None:
-    """Wake who waits for a lock, or who will; nothing if that was done already."""
+    """Release a lock that another thread waits for, or will wait for; do nothing if it is free already."""
     if signal.locked():
         try:
             signal.release()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kernel.runtime.objects import INLINE, STORED
+from kernel.runtime.object_entry import INLINE, STORED
 from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.serialization import Buffer
 

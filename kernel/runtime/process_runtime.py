@@ -26,14 +26,14 @@ from kernel.runtime.futures import Futures
 from kernel.runtime.inspection import Inspection
 from kernel.runtime.last_output import await_last_output
 from kernel.runtime.lineage import Lineage
+from kernel.runtime.object_entry import FAILED, PENDING, ObjectEntry
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.object_values import ObjectValues
-from kernel.runtime.objects import FAILED, PENDING, Entry
 from kernel.runtime.open_tasks import open_tasks
 from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
 from kernel.runtime.promises import Promises
 from kernel.runtime.serialization import ValueSerializer, current_load
+from kernel.runtime.session_objects import SessionObjects
 from kernel.runtime.stacks import thread_stacks
 from kernel.runtime.store_access import StoreAccess
 from kernel.runtime.stream_consumer import StreamConsumer
@@ -57,7 +57,7 @@ _OUTPUT_SECONDS = 10.0
 """How long leaving a session waits for the output of workers, when an agent does not answer."""
 
 
-class CoreRuntime:
+class ProcessRuntime:
     """Tasks, actors and objects of one process of a session."""
 
     local_mode = False
@@ -96,7 +96,7 @@ class CoreRuntime:
         self.inspection = Inspection(
             self.io, self.ownership, self.tasks, self.submitter, self.actors, self.promises.pending
         )
-        self.values = ObjectValues(
+        self.values = SessionObjects(
             self.io, self.ownership, self.store, self.tasks, self.inspection, serializer, self.lineage
         )
         self.put = self.values.put
@@ -151,7 +151,7 @@ class CoreRuntime:
         pump = io.pump
         if pump.interrupts:
             io.raise_interrupt()
-        if not pump.lurking:
+        if not pump.backing_off:
             pump.nudge()
         return result
 
@@ -198,7 +198,7 @@ class CoreRuntime:
                 self.cancel_entry(entry, force, recursive)
         self.io.flush_soon()
 
-    def cancel_entry(self, entry: Entry, force: bool, recursive: bool) -> None:
+    def cancel_entry(self, entry: ObjectEntry, force: bool, recursive: bool) -> None:
         """Cancel the task of an entry that this process owns. Under the lock."""
         task = entry.task
         if task is None or entry.state != PENDING:
@@ -258,7 +258,7 @@ class CoreRuntime:
         pump = io.pump
         if pump.interrupts:
             io.raise_interrupt()
-        if not pump.lurking:
+        if not pump.backing_off:
             pump.nudge()
         return result
 

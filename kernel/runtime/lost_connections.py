@@ -17,7 +17,7 @@ _FIRST_SECONDS, _LATER_SECONDS = 0.02, 0.25
 """How soon after a cut the agent is asked, and how often then: its news may be on the way."""
 
 
-class CutPeers:
+class LostConnections:
     """Looks after the incoming connections of a process. Under its lock, or in its loop.
 
     `call_later(seconds, function)` is its loop's. `ask_whether_ended(peer, then)` asks the agent, which calls

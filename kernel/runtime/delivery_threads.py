@@ -10,7 +10,7 @@ THREAD_NAME = "kernel-delivery"
 _IDLE_SECONDS = 0.5
 
 
-class Deliveries:
+class DeliveryThreads:
     """Runs functions as they come, however many are blocked: one that finds no idle thread gets a new one.
 
     A thread that has found nothing to do for a moment ends.

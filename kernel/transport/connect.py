@@ -11,13 +11,13 @@ from kernel.transport.addresses import TcpAddress, is_tcp, parse_tcp
 from kernel.transport.authentication import Handshake
 from kernel.transport.connection import Connection, Message
 from kernel.transport.credentials import Credentials
-from kernel.transport.dialling import CONNECT_SECONDS
-from kernel.transport.negotiation import tune
 from kernel.transport.poller import READ, WRITE, make_poller
 from kernel.transport.preamble import opening, refusal_text
 from kernel.transport.reactor import Reactor
-from kernel.transport.redialling import Redialler
+from kernel.transport.reconnector import Reconnector
+from kernel.transport.socket_authentication import tune
 from kernel.transport.tcp_connection import RESUME_SECONDS, TcpConnection
+from kernel.transport.tcp_dialler import CONNECT_SECONDS
 from kernel_spec.errors import ProtocolError
 
 
@@ -82,8 +82,8 @@ def _dial(
 ) -> TcpConnection:
     connection = TcpConnection(reactor, on_messages, on_close, resume_seconds)
     if address.route:
-        connection.be_patient()
-    Redialler(connection, address, token, tls, reactor, seconds)
+        connection.allow_for_relay()
+    Reconnector(connection, address, token, tls, reactor, seconds)
     return connection
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from kernel.transport.reactor import Reactor
-from kernel.transport.refusals import Refusals
+from kernel.transport.refusal_log import RefusalLog
 
 
 def test_ten_a_second_are_told_and_the_rest_counted():
     now = [0.0]
     loop, told = Reactor(lambda: now[0]), []
-    refusals = Refusals(loop, told.append)
+    refusals = RefusalLog(loop, told.append)
     for number in range(1000):
         refusals(f"reason {number}")
     assert told == [f"reason {number}" for number in range(10)]

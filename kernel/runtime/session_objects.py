@@ -8,16 +8,16 @@ from typing import Any
 
 from kernel.runtime.inspection import Inspection
 from kernel.runtime.lineage import Lineage
+from kernel.runtime.message_pump import Waiter
+from kernel.runtime.object_entry import FAILED, INLINE, LOST, PENDING, STORED, ObjectEntry
+from kernel.runtime.object_operations import ObjectOperations, failure_to_raise
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.object_verbs import ObjectVerbs, failure_to_raise
-from kernel.runtime.objects import FAILED, INLINE, LOST, PENDING, STORED, Entry
 from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
 from kernel.runtime.serialization import ValueSerializer
 from kernel.runtime.store_access import StoreAccess
 from kernel.runtime.tasks import TaskTable
-from kernel.runtime.value_forms import Stored
-from kernel.runtime.waiting import Waiter
+from kernel.runtime.value_placement import Stored
 from kernel_spec.errors import ObjectLostError, SessionEndedError
 
 PATIENCE_SECONDS = 5.0
@@ -27,7 +27,7 @@ _HASTE_SECONDS = 0.2
 """How long others may take to say what was missing, once the time of a `get` is up."""
 
 
-class ObjectValues(ObjectVerbs):
+class SessionObjects(ObjectOperations):
     """The objects of a process of a session.
 
     A worker sets `before_block` and `after_block`: they lend its CPU to others while a call waits in here for some
@@ -47,10 +47,12 @@ class ObjectValues(ObjectVerbs):
         super().__init__(io, ownership, store, tasks, serializer)
         self._inspection = inspection
         self._lineage = lineage
-        self.before_block: Callable[[Waiter, list[Entry]], bool] = lambda waiter, pending: False
+        self.before_block: Callable[[Waiter, list[ObjectEntry]], bool] = lambda waiter, pending: False
         self.after_block: Callable[[float | None], None] = lambda deadline: None
 
-    def _wait_ready(self, pending: list[Entry], count: int, timeout: float | None, until_failure: bool = False) -> bool:
+    def _wait_ready(
+        self, pending: list[ObjectEntry], count: int, timeout: float | None, until_failure: bool = False
+    ) -> bool:
         io = self._io
         waiter = Waiter(count, until_failure)
         with io.lock:
@@ -68,7 +70,7 @@ class ObjectValues(ObjectVerbs):
             if waiter.remaining > 0 or waiter.failed:
                 self._forget_waiter(waiter, pending)
 
-    def block(self, waiter: Waiter, pending: list[Entry], deadline: float | None) -> bool:
+    def block(self, waiter: Waiter, pending: list[ObjectEntry], deadline: float | None) -> bool:
         """Block until `waiter` has nothing left or `deadline` (monotonic seconds); return whether it has not.
 
         Says now and then what `pending` wait for. Raises SessionEndedError.
@@ -99,7 +101,7 @@ class ObjectValues(ObjectVerbs):
             raise SessionEndedError(io.ended)
         return done
 
-    def stored_payload(self, entry: Entry, deadline: float | None = None) -> tuple[Any, list[memoryview]]:
+    def stored_payload(self, entry: ObjectEntry, deadline: float | None = None) -> tuple[Any, list[memoryview]]:
         """Return head and buffers of a stored value; one that is lost is waited for until it was made again."""
         while True:
             tried, why = entry.value if entry.state == STORED else None, ""
@@ -119,7 +121,7 @@ class ObjectValues(ObjectVerbs):
                 value = entry.value
                 return (value, []) if type(value) is bytes else (value[0], list(map(memoryview, value[1])))
 
-    def _seek(self, entry: Entry, tried: Stored | None, why: str) -> None:
+    def _seek(self, entry: ObjectEntry, tried: Stored | None, why: str) -> None:
         """No place of what was `tried` can give the object: have it made again if it is ours, else ask its owner.
 
         Another thread may have had that done meanwhile: then the entry has another value, if an equal one.
@@ -139,7 +141,7 @@ class ObjectValues(ObjectVerbs):
                 self._ownership.fetch(entry)
             self._io.finish_batch()
 
-    def explain(self, entry: Entry) -> str:
+    def explain(self, entry: ObjectEntry) -> str:
         """Say what an object waits for, now that there is no more time."""
         return self._inspection.explain_entry(entry, _HASTE_SECONDS)
 
