@@ -2,24 +2,34 @@
 
 `Simulation` drives a scheduler through its contract alone: events in, instructions out, time from a heap of what
 happens when. The same load, scheduler and seed give the same run. `kernel simulate` is its command.
+
+Each name is loaded when it is first used: sessions import this package for its plugin alone.
 """
 
-from kernel_simulation.engine import Simulation
-from kernel_simulation.load import Load, NodeKind
-from kernel_simulation.load_file import load_from, read_load, write_load
-from kernel_simulation.recording import load_of_timeline
-from kernel_simulation.report import Report
-from kernel_simulation.scenarios import SCENARIOS, scenario
+from typing import Any
 
-__all__ = [
-    "SCENARIOS",
-    "Load",
-    "NodeKind",
-    "Report",
-    "Simulation",
-    "load_from",
-    "load_of_timeline",
-    "read_load",
-    "scenario",
-    "write_load",
-]
+_MODULES: dict[str, tuple[str, ...]] = {
+    "engine": ("Simulation",),
+    "load": ("Load", "NodeKind"),
+    "load_file": ("load_from", "read_load", "write_load"),
+    "recording": ("load_of_timeline",),
+    "report": ("Report",),
+    "scenarios": ("SCENARIOS", "scenario"),
+}
+_HOMES = {name: f"kernel_simulation.{module}" for module, names in _MODULES.items() for name in names}
+
+__all__ = [*_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'kernel_simulation' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
