@@ -12,7 +12,7 @@ import click
 from kernel.cli import display
 from kernel.cli.client import address_option, ask_session, json_option
 from kernel.cli.node_table import show_nodes
-from kernel.head.queries import PATIENCE_SECONDS
+from kernel.head.gathering import PATIENCE_SECONDS
 from kernel.node.sessions import Session, running_sessions, sessions_elsewhere
 
 _BYTES = ("memory", "object_store_memory")

@@ -5,39 +5,39 @@ A worker tells of its own, again and again while they wait, so that a new head k
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kernel.head.cluster_table import ClusterTable
 from kernel.head.deferred import Deferred
+from kernel.head.dispatcher import Dispatcher
+from kernel.head.driver_output import DriverOutput
 from kernel.head.nodes import Caller
-from kernel.protocol import head_messages
 from kernel.protocol.debug_conversation import ATTACH, ATTACHED, DETACH, OVER, WAITING, Reply
-from kernel.protocol.named_messages import packed
 from kernel.protocol.pickled import Pickled
 from kernel.protocol.process_messages import NOTICE_STREAM
 from kernel_spec.errors import OptionError
 from kernel_spec.ids import ProcessId
 
-if TYPE_CHECKING:
-    from kernel.head.head import Head
-
 
 class BreakpointTable:
     """Hears of breakpoints from workers, and passes on what debuggers and they say. Runs in the head's loop."""
 
-    def __init__(self, head: Head) -> None:
-        self._head = head
+    def __init__(self, dispatcher: Dispatcher, cluster: ClusterTable, output: DriverOutput) -> None:
+        self._cluster = cluster
+        self._output = output
         self._rows: dict[str, dict[str, Any]] = {}
         """By id: what `kernel.worker.breakpoints` tells of it, and `worker`, `pid`, `node_id`, `job_id`."""
         self._attached: dict[str, ProcessId] = {}
-        head.methods |= {
+        dispatcher.methods |= {
             "note_breakpoint": self._note,
             "breakpoints": self._list,
             "debug": self._debug,
             "explain_breakpoint": self._explain,
         }
 
-    def process_left(self, process: ProcessId) -> None:
+    def process_left(self, caller: Caller) -> None:
         """A process is gone: its breakpoints as well, and those that it was attached to wait again."""
+        process = caller.id
         for id, row in list(self._rows.items()):
             if row["worker"] == process:
                 self._forget(id)
@@ -72,13 +72,7 @@ class BreakpointTable:
     def _announce(self, caller: Caller, row: dict[str, Any]) -> None:
         what = f"failed with {row['error']} and" if row["error"] else "is at a breakpoint and"
         text = f"{row['name']} {what} waits for a debugger at {_place(row)}; attach with: kernel debug {row['id']}"
-        message = packed(
-            head_messages.ShowLines(
-                job=caller.job, pid=caller.pid, name=row["name"], stream=NOTICE_STREAM, lines=[text]
-            )
-        )
-        for node in self._head.nodes_of_drivers(caller.job):
-            node.send(message)
+        self._output.show(caller, row["name"], NOTICE_STREAM, text)
 
     def _list(self, caller: Caller) -> Pickled:
         """Return a row per breakpoint, that which waits longest first."""
@@ -114,11 +108,11 @@ class BreakpointTable:
         self, id: str, debugger: bytes, verb: str, number: int = 0, text: str = "", then: Any = lambda answer: None
     ) -> None:
         row = self._rows.get(id)
-        worker = self._head.callers.get(row["worker"]) if row is not None else None
+        worker = self._cluster.callers.get(row["worker"]) if row is not None else None
         if worker is None:
             then(None)
         else:
-            self._head.ask(worker, "debug", then, id, bytes(debugger), verb, number, text)
+            self._cluster.ask(worker, "debug", then, id, bytes(debugger), verb, number, text)
 
     def _detach(self, id: str) -> None:
         """Nobody is attached to it any more."""

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kernel.head.dispatcher import Dispatcher
+from kernel.head.driver_output import DriverOutput
 from kernel.head.job_table import DETACHED
 from kernel.head.nodes import Caller
-from kernel.protocol import head_messages
-from kernel.protocol.named_messages import packed
+from kernel.head.observation import Observation
 from kernel.protocol.pickled import Pickled
 from kernel.protocol.process_messages import FAILURE_STREAM
 from kernel_spec.observers import FAILED, TASK, LifecycleEvent
-
-if TYPE_CHECKING:
-    from kernel.head.head import Head
 
 KEPT = 1000
 """How many failures are kept, the latest."""
@@ -24,11 +22,12 @@ KEPT = 1000
 class FailureTable:
     """Hears of failures from the processes that made the calls. Runs in the head's loop."""
 
-    def __init__(self, head: Head) -> None:
-        self._head = head
+    def __init__(self, dispatcher: Dispatcher, observation: Observation, output: DriverOutput) -> None:
+        self._observation = observation
+        self._output = output
         self._rows: deque[dict[str, Any]] = deque(maxlen=KEPT)
-        head.methods |= {"note_failure": self._note, "failures": self._failures}
-        head.observation.past = self._events
+        dispatcher.methods |= {"note_failure": self._note, "failures": self._failures}
+        observation.past = self._events
 
     def _note(self, caller: Caller, row: dict[str, Any]) -> None:
         """Take a row of `kernel.runtime.failure_reports`."""
@@ -38,7 +37,7 @@ class FailureTable:
         row = {**row, "job": bytes(caller.job), "pid": caller.pid, "node": caller.node.id.hex()}
         self._rows.append(row)
         event = _event(row)
-        self._head.observation.note(event.kind, event.state, row["task"], event.time, event.detail)
+        self._observation.note(event.kind, event.state, row["task"], event.time, event.detail)
         if row["in_full"]:
             self._pass_on(caller, row["name"], row["text"])
 
@@ -53,11 +52,7 @@ class FailureTable:
     def _pass_on(self, caller: Caller, name: str, text: str) -> None:
         """Have the drivers concerned show what a worker tells; a driver has shown its own."""
         if caller.role != "driver":
-            message = packed(
-                head_messages.ShowLines(job=caller.job, pid=caller.pid, name=name, stream=FAILURE_STREAM, lines=[text])
-            )
-            for node in self._head.nodes_of_drivers(caller.job):
-                node.send(message)
+            self._output.show(caller, name, FAILURE_STREAM, text)
 
 
 def _detached(job: bytes) -> bool:

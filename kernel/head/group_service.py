@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernel.head import groups as control
+from kernel.head.actor_service import ActorService
+from kernel.head.cluster_table import ClusterTable
 from kernel.head.deferred import Deferred
+from kernel.head.dispatcher import Dispatcher
+from kernel.head.job_service import JobService
+from kernel.head.journal import Journal
+from kernel.head.lease_answers import LeaseAnswers
+from kernel.head.lease_manager import LeaseManager
 from kernel.head.nodes import Caller, Node
+from kernel.head.observation import Observation
 from kernel.protocol.pickled import Pickled
 from kernel_spec import observers
 from kernel_spec.errors import OptionError, PlacementGroupRemovedError
@@ -17,26 +25,40 @@ from kernel_spec.placement import conditions
 from kernel_spec.resources import Amounts, quantities
 from kernel_spec.scheduling import Bundle, GroupHeld, GroupRequest, GroupRequested
 
-if TYPE_CHECKING:
-    from kernel.head.head import Head
-
 REMOVED_BY_HAND = "it was removed by kernel.remove_placement_group()"
 
 
 class GroupService:
     """The shell around the table of groups. Runs in the head's loop. Groups are named by id, in hexadecimal."""
 
-    def __init__(self, head: Head) -> None:
-        self._head = head
-        self.table = control.GroupTable()
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        cluster: ClusterTable,
+        table: control.GroupTable,
+        jobs: JobService,
+        journal: Journal,
+        leases: LeaseManager,
+        answers: LeaseAnswers,
+        actors: ActorService,
+        observation: Observation,
+    ) -> None:
+        self.table = table
+        self._cluster = cluster
+        self._jobs = jobs
+        self._journal = journal
+        self._leases = leases
+        self._answers = answers
+        self._actors = actors
+        self._observation = observation
         self._waiting: dict[GroupId, list[tuple[Caller, Deferred]]] = {}
-        head.lease_manager.on_placed = self._placed
-        head.methods |= {
+        leases.on_placed = self._placed
+        dispatcher.methods |= {
             "create_placement_group": self._create,
             "remove_placement_group": self._remove,
             "find_placement_group": self._find,
             "placement_group_ready": self._ready,
-            "placement_groups": lambda caller, id="": Pickled.of(self.list(id)),
+            "placement_groups": lambda caller, id="": Pickled.of(self.rows(id)),
             "explain_placement_group": lambda caller, id: self.explain(_group(id)),
         }
 
@@ -68,7 +90,7 @@ class GroupService:
         """Return with whom a group ends: with its program; made by an actor that outlives that, with the actor."""
         if detached:
             return control.NOBODY
-        return caller.job if self._head.jobs.get(caller.job).is_program else caller.id
+        return caller.job if self._jobs.table.get(caller.job).is_program else caller.id
 
     def _remove(self, caller: Caller, id: str) -> None:
         self.carry_out(self.table.remove(_group(id), REMOVED_BY_HAND))
@@ -106,12 +128,13 @@ class GroupService:
 
     def resume(self) -> None:
         """Carry on after the death of a head, now that all nodes are known that are left."""
-        head = self._head
-        running = {job.id for job in head.jobs.jobs.values() if job.is_program and not job.ended}
-        held, instructions = self.table.resume({node.id for node in head.living_nodes()}, running | head.callers.keys())
+        cluster = self._cluster
+        owners = {job.id for job in self._jobs.table.jobs.values() if job.is_program and not job.ended}
+        living = {node.id for node in cluster.living_nodes()}
+        held, instructions = self.table.resume(living, owners | cluster.callers.keys())
         for record in held:
-            head.lease_manager.handle(GroupHeld(record.request, list(record.bundles.values())))
-        head.lease_manager.enter_groups()
+            self._leases.handle(GroupHeld(record.request, list(record.bundles.values())))
+        self._leases.enter_groups()
         self.carry_out(instructions)
 
     # -- instructions ----------------------------------------------------------------------------------------------
@@ -122,13 +145,13 @@ class GroupService:
         for step in instructions:
             record = self.table.groups[step.group]
             if isinstance(step, control.Reserve):
-                if not self._head.recovery.active:  # else `resume` asks for it
-                    self._head.lease_manager.handle(GroupRequested(record.request))
+                if not self._cluster.recovering:  # else `resume` asks for it
+                    self._leases.handle(GroupRequested(record.request))
             elif isinstance(step, control.Dissolve):
                 self._dissolve(record)
             else:
                 self._answer(record.id)
-                self._head.observe(
+                self._observation.happened(
                     observers.PLACEMENT_GROUP,
                     record.state,
                     record.id,
@@ -142,25 +165,25 @@ class GroupService:
             group = self.table.changed.pop()
             record = self.table.groups.get(group)
             if record is not None:
-                self._head.journal.group(record)
+                self._journal.group(record)
             else:
-                self._head.journal.forget_group(group)
+                self._journal.forget_group(group)
 
     def _dissolve(self, record: control.GroupRecord) -> None:
         """End all that runs in a group, and refuse what waits for it."""
-        lease_manager, reason = self._head.lease_manager, f"{record.label} is gone: {record.cause}"
-        for id in lease_manager.leases_in(record.id):
-            lease = lease_manager.leases.get(id)
+        leases, reason = self._leases, f"{record.label} is gone: {record.cause}"
+        for id in leases.leases_in(record.id):
+            lease = leases.leases.get(id)
             if lease is None:
                 continue
             if lease.request.for_actor:
-                self._head.actors.carry_out(self._head.actors.table.place_lost(id, reason))
+                self._actors.place_lost(id, reason)
             elif lease.worker is None:
                 error = PlacementGroupRemovedError(f"{lease.request.name}() can't run: {reason}")
-                self._head.requests.refuse(lease.request, lease.holder, error)
+                self._answers.refuse(lease.request, lease.holder, error)
             else:
-                lease_manager.take(id, reason)
-        lease_manager.dissolve(record.id)
+                leases.take(id, reason)
+        leases.dissolve(record.id)
 
     def _answer(self, group: GroupId) -> None:
         """Tell those who wait for a group, if there is something to tell."""
@@ -187,10 +210,10 @@ class GroupService:
         if record.state == control.CREATED:
             where = ", ".join(f"{index} on node {bundle.node.hex()[:8]}" for index, bundle in _sorted(record))
             return f"{record.label} is placed: bundle {where}"
-        text = f"{record.label} is {record.state}: {self._head.lease_manager.explain(group)}"
+        text = f"{record.label} is {record.state}: {self._leases.explain(group)}"
         return f"{text} ({record.cause})" if record.cause else text
 
-    def list(self, id: str = "") -> list[dict[str, Any]]:
+    def rows(self, id: str = "") -> list[dict[str, Any]]:
         """Return a row per group, or just that of one."""
         records = self.table.groups
         if id:

@@ -9,117 +9,184 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from kernel.head import queries
+from kernel.head.actor_queries import ActorQueries
 from kernel.head.actor_service import ActorService
-from kernel.head.archives import Archives
+from kernel.head.actor_subscriptions import ActorSubscriptions
+from kernel.head.actors import ActorTable
 from kernel.head.breakpoint_table import BreakpointTable
+from kernel.head.cluster_table import ClusterTable
 from kernel.head.config import HeadConfig
+from kernel.head.dispatcher import Dispatcher
 from kernel.head.drain_service import DrainService
-from kernel.head.environments import Environments
+from kernel.head.driver_output import DriverOutput
 from kernel.head.failure_table import FailureTable
+from kernel.head.gathering import Gathering
 from kernel.head.group_service import GroupService
+from kernel.head.groups import GroupTable
 from kernel.head.head_service_host import HeadServiceHost
-from kernel.head.job_table import DETACHED, JobTable
+from kernel.head.job_service import JobService
 from kernel.head.journal import Journal
+from kernel.head.key_value_service import KeyValueService
+from kernel.head.lease_answers import LeaseAnswers
+from kernel.head.lease_manager import LeaseManager
 from kernel.head.lease_requests import LeaseRequests
 from kernel.head.lease_service import LeaseService
 from kernel.head.metadata_guard import guarded
-from kernel.head.nodes import Caller, Node
+from kernel.head.nodes import Node
 from kernel.head.observation import Observation
+from kernel.head.package_service import PackageService
+from kernel.head.process_queries import ProcessQueries
 from kernel.head.process_service import ProcessService
-from kernel.head.recovery import Recovery
 from kernel.head.remote_drivers import RemoteDrivers
+from kernel.head.resource_service import ResourceService
+from kernel.head.status_queries import StatusQueries
+from kernel.head.worker_orders import WorkerOrders
 from kernel.logs import Logger
 from kernel.plugin_faults import told
 from kernel.plugins import PluginManager
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
-from kernel.protocol.named_messages import Kind, number_of, packed
-from kernel.protocol.pending_requests import PendingRequests
-from kernel.transport.background import Background
-from kernel.transport.connection import Message
+from kernel.protocol.named_messages import packed
 from kernel.transport.reactor import Reactor
 from kernel_spec import observers
-from kernel_spec.errors import MetadataError, OptionError
-from kernel_spec.ids import JobId, NodeId, ProcessId
-from kernel_spec.metadata import LastingMetadataStore
+from kernel_spec.errors import MetadataError
+from kernel_spec.ids import NodeId
+from kernel_spec.metadata import LastingMetadataStore, MetadataStore
+from kernel_spec.scheduling import Scheduler
 from kernel_spec.services import HeadInfo
 
 TICK_SECONDS = 0.1
-FAULTS_KEPT = 20
-CLOSE_SECONDS = 5.0
-"""How long the end waits for a piece of an archive that is being read or written."""
+STARTER_ENDED = "the program that started it ended"
 
 
 class Head:
-    """The head. The parts fill `handlers` and `methods`, for messages and calls of processes, and `words`.
+    """The head. Each part enters itself at the `dispatcher` for the messages and calls that it takes.
 
     `on_end(reason)` is called once the session is to end.
     """
 
     def __init__(
-        self, config: HeadConfig, reactor: Reactor, manager: PluginManager, on_end: Callable[[str], None]
+        self,
+        config: HeadConfig,
+        reactor: Reactor,
+        manager: PluginManager,
+        on_end: Callable[[str], None],
+        log: Logger | None = None,
     ) -> None:
         self.config = config
         self.reactor = reactor
-        self.manager = manager
-        self.log = Logger("kernel.head")
-        self.started = time.time()
+        self.log = log or Logger("kernel.head")
         self.ending: str | None = None
-        self.nodes: dict[NodeId, Node] = {}
-        self.fallen: dict[NodeId, str] = {}
-        """Why nodes were declared dead by the heads before this one."""
-        self.callers: dict[ProcessId, Caller] = {}
-        self.handlers: dict[int, Callable[[Caller, Message], None]] = {}
-        self.methods: dict[str, Callable[..., Any]] = {}
         self._on_end = on_end
-        self._pending: PendingRequests[NodeId] = PendingRequests(int.from_bytes(os.urandom(4), "little"))
-        self.environments = Environments()
-        self.archives = Archives(config.directory)
-        self.background = Background(reactor, "archives")
-        """Where the archives are read and written."""
-        self.jobs = JobTable()
-        self._faults: deque[str] = deque(maxlen=FAULTS_KEPT)
-        """What plugins have done wrong: programs that join later are told as well."""
-        self.observation = Observation(manager.all("observer"), reactor.clock)
-        self.observation.on_active = self._observe_nodes
-        self.observation.on_fault = lambda observer, error: self.plugin_fault(
+        self.cluster = ClusterTable(NodeId(config.node), int.from_bytes(os.urandom(4), "little"))
+        self.dispatcher = Dispatcher(self.cluster, self.log)
+        self.output = DriverOutput(self.dispatcher, self.cluster, self.log)
+        self.observation = self._observe(manager)
+        manager.choose("node_provider")  # what asks for machines makes it; a name that there is not is refused here
+        self.metadata = self._open_metadata(manager)
+        self.journal = Journal(self.metadata)
+        actors, groups = ActorTable(), GroupTable()
+        self.jobs = JobService(self.dispatcher, self.cluster, self.journal, actors)
+        orders = WorkerOrders(self.dispatcher, self.cluster, self.jobs, self.journal.durable)
+        self.lease_manager = self._manage_leases(manager.make("scheduler"), orders)
+        self._serve_leases(actors, groups, orders)
+        self.breakpoints = BreakpointTable(self.dispatcher, self.cluster, self.output)
+        self.processes = self._serve_processes()
+        names = list(config.head_services) or None
+        services = manager.make_many("head_service", names)
+        self.services = HeadServiceHost(services, manager.options_of, self.output.plugin_fault)
+        self._answer_questions(manager)
+        self.packages = PackageService(self.dispatcher, config.directory, reactor, self.log)
+        KeyValueService(self.dispatcher, self.metadata)
+        FailureTable(self.dispatcher, self.observation, self.output)
+        DrainService(self.dispatcher, self.cluster, self.lease_manager, reactor)
+        self.remote_drivers = RemoteDrivers(self.cluster, self.journal)
+
+    # -- the parts -------------------------------------------------------------------------------------------------
+
+    def _observe(self, manager: PluginManager) -> Observation:
+        observation = Observation(manager.all("observer"), self.reactor.clock)
+        observation.on_active = self._observe_nodes
+        observation.on_fault = lambda observer, error: self.output.plugin_fault(
             told(manager.label(observer), error, "it is asked no more")
         )
-        manager.choose("node_provider")  # what asks for machines makes it; a name that there is not is refused here
-        metadata = manager.make("metadata_store", config.metadata_directory or config.directory)
-        self.metadata = guarded(metadata, manager.label(metadata))
-        if isinstance(self.metadata, LastingMetadataStore):
+        on = self.dispatcher.on
+        on(head_messages.LifeCycleEvents, lambda node, said: observation.note_all(said.events))
+        on(head_messages.WorkerCalls, lambda node, said: observation.note_calls(said.worker, said.calls))
+        return observation
+
+    def _open_metadata(self, manager: PluginManager) -> MetadataStore:
+        config = self.config
+        made = manager.make("metadata_store", config.metadata_directory or config.directory)
+        metadata = guarded(made, manager.label(made))
+        if isinstance(metadata, LastingMetadataStore):
             me = f"the head of {config.address}, process {os.getpid()} on {socket.gethostname()}"
-            self.metadata.claim(me.encode())
-        self.journal = Journal(self.metadata)
-        self.environments.on_new = self.journal.environment
-        self.words: dict[int, Callable[..., None]] = {}
-        self.on(head_messages.AskAnswered, lambda node, said: self._pending.answered(said.number, said.value))
-        self.on(head_messages.LifeCycleEvents, self._events)
-        self.on(head_messages.WorkerCalls, lambda node, said: self.observation.note_calls(said.worker, said.calls))
-        self.on(head_messages.LinesWritten, self._lines)
-        self.on(head_messages.WantPackage, self._want_package)
-        self.on(head_messages.PluginFault, lambda node, said: self.plugin_fault(said.text))
-        self.on(head_messages.EndSession, lambda node, said: self.end(said.reason))
-        self.processes = ProcessService(self)
-        self.leases = LeaseService(self)
-        self.lease_manager = self.leases.lease_manager
-        self.requests = LeaseRequests(self)
-        self.actors = ActorService(self)
-        self.groups = GroupService(self)
-        self.recovery = Recovery(self)
-        names = list(config.head_services) or None
-        self.services = HeadServiceHost(manager.make_many("head_service", names), manager.options_of, self.plugin_fault)
-        queries.install(self)
-        self.failures = FailureTable(self)
-        self.breakpoints = BreakpointTable(self)
-        self.drains = DrainService(self)
-        self.remote_drivers = RemoteDrivers(self)
+            metadata.claim(me.encode())
+        return metadata
+
+    def _manage_leases(self, scheduler: Scheduler, orders: WorkerOrders) -> LeaseManager:
+        clock = self.reactor.clock
+        manager = LeaseManager(scheduler, clock, orders.find, orders.drop, orders.kill, self.end)
+        manager.tell_worker = orders.tell
+        return manager
+
+    def _serve_leases(self, actors: ActorTable, groups: GroupTable, orders: WorkerOrders) -> None:
+        """Make what asks for leases: processes, actors, placement groups."""
+        dispatcher, cluster, jobs, journal = self.dispatcher, self.cluster, self.jobs, self.journal
+        leases, observation, reactor = self.lease_manager, self.observation, self.reactor
+        answers = LeaseAnswers(cluster, leases)
+        self.requests = LeaseRequests(dispatcher, cluster, groups, jobs, leases, answers)
+        subscriptions = ActorSubscriptions(dispatcher, cluster, actors, observation)
+        self.actors = answers.actors = ActorService(
+            dispatcher, cluster, actors, jobs, journal, leases, self.requests, orders, subscriptions, reactor
+        )
+        self.groups = GroupService(
+            dispatcher, cluster, groups, jobs, journal, leases, answers, self.actors, observation
+        )
+        LeaseService(dispatcher, cluster, leases, answers, self.actors, observation, reactor)
+
+    def _serve_processes(self) -> ProcessService:
+        leavers = (
+            self.breakpoints.process_left,
+            self.lease_manager.holder_left,
+            self.actors.process_left,
+            self.groups.process_left,
+        )
+        return ProcessService(
+            self.dispatcher,
+            self.cluster,
+            self.jobs,
+            self.groups,
+            self.output,
+            self.observation,
+            leavers,
+            self._starter_left,
+        )
+
+    def _answer_questions(self, manager: PluginManager) -> None:
+        """Make what answers processes and tools."""
+        dispatcher, cluster, leases = self.dispatcher, self.cluster, self.lease_manager
+        started = time.time()
+        gathering = Gathering(cluster, self.reactor)
+        actors = ActorQueries(dispatcher, cluster, self.actors.table, leases)
+        ProcessQueries(dispatcher, cluster, gathering, actors, self.groups, self.breakpoints, self.observation)
+        ResourceService(dispatcher, cluster, leases)
+        sections: dict[str, Callable[[], Any]] = {
+            "session": lambda: self.config.directory,
+            "started": lambda: started,
+            "metadata": lambda: {"name": self.metadata.name, "durable": self.journal.durable},
+            "actors": actors.rows,
+            "placement_groups": self.groups.rows,
+            "jobs": self.jobs.rows,
+            "services": lambda: self.services.shown,
+            "problems": lambda: {name: str(error) for name, error in manager.problems.items()},
+        }
+        StatusQueries(dispatcher, cluster, leases, gathering, self.reactor, sections)
+        dispatcher.methods["stop"] = lambda caller: self.end("it was asked to stop")
+        dispatcher.on(head_messages.EndSession, lambda node, said: self.end(said.reason))
 
     # -- life ------------------------------------------------------------------------------------------------------
 
@@ -132,9 +199,13 @@ class Head:
         """End the session."""
         if self.ending is None:
             self.ending = reason
-            for node in self.living_nodes():
+            for node in self.cluster.living_nodes():
                 node.send(packed(head_messages.EndNode(reason=reason)))
             self._on_end(reason)
+
+    def _starter_left(self) -> None:
+        if self.config.ephemeral:
+            self.end(STARTER_ENDED)
 
     def close(self) -> None:
         """Let go of the metadata; if the session has ended, tell the observers, and remove its metadata.
@@ -142,10 +213,10 @@ class Head:
         The nodes have left before, or go on without this head until there is another.
         """
         if self.ending is not None:
-            for node in self.working_nodes():
-                self.observe(observers.NODE, observers.DEAD, node.id, {"cause": self.ending})
+            for node in self.cluster.working_nodes():
+                self.observation.happened(observers.NODE, observers.DEAD, node.id, {"cause": self.ending})
         self.observation.deliver()
-        self.background.close(CLOSE_SECONDS)
+        self.packages.close()
         over = self.ending is not None and isinstance(self.metadata, LastingMetadataStore)
         try:
             self.metadata.discard() if over else self.metadata.close()
@@ -162,38 +233,15 @@ class Head:
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
-    def living_nodes(self) -> list[Node]:
-        """Return the nodes that are there, remote drivers' among them."""
-        return [node for node in self.nodes.values() if node.alive]
-
-    def working_nodes(self) -> list[Node]:
-        """Return the nodes that are there and on which something may run."""
-        return [node for node in self.living_nodes() if not node.client]
-
-    def node_named(self, id: str) -> Node:
-        """Return the living node with this id (hexadecimal). Raises OptionError when there is none."""
-        for node in self.working_nodes():
-            if node.id.hex() == id:
-                return node
-        there = ", ".join(node.id.hex() for node in self.working_nodes())
-        raise OptionError(f"there is no living node {id!r}; the living nodes are {there}")
-
-    def why_fallen(self, id: NodeId) -> str:
-        """Return why a node was declared dead, by this head or one before it; nothing if it was not."""
-        node = self.nodes.get(id)
-        if node is not None and not node.alive:
-            return node.cause
-        return self.fallen.get(id) or self.remote_drivers.fallen.get(id, "")
-
     def add_node(self, node: Node) -> None:
         """A node joined."""
-        self.nodes[node.id] = node
+        self.cluster.nodes[node.id] = node
         self.remote_drivers.node_added(node)
         node.send(packed(head_messages.Observe(wanted=self.observation.active)))
         if not node.client:
             self.journal.node(node.id)
             self.journal.address(node.id, node.address)
-            self.observe(observers.NODE, observers.ALIVE, node.id, {"resources": node.total})
+            self.observation.happened(observers.NODE, observers.ALIVE, node.id, {"resources": node.total})
             self.lease_manager.add_node(node.id, node.total, dict(node.labels), node.devices)
 
     def remove_node(self, node: Node, cause: str) -> None:
@@ -204,15 +252,15 @@ class Head:
         self.remote_drivers.node_removed(node)
         if not node.client:
             self.journal.node(node.id, cause)
-            self.observe(observers.NODE, observers.DEAD, node.id, {"cause": cause})
+            self.observation.happened(observers.NODE, observers.DEAD, node.id, {"cause": cause})
         if self.ending is None:
             what = "a remote driver is gone" if node.client else "a node is gone"
             self.log.warning(what, node=node.id.hex(), host=node.host, cause=cause)
-        self._pending.lost(node.id)
-        lost = [caller.id for caller in self.callers.values() if caller.node is node]
+        self.cluster.lost(node)
+        lost = [caller.id for caller in self.cluster.callers.values() if caller.node is node]
         self.groups.node_lost(node, cause)
         workers = set(lost).union([] if node.client else self.lease_manager.remove_node(node.id))
-        for other in self.living_nodes():
+        for other in self.cluster.living_nodes():
             other.send(packed(head_messages.ProcessesGone(processes=lost, place=node.address)))
         for id in lost:
             self.processes.forget(id)
@@ -221,83 +269,7 @@ class Head:
             self.actors.worker_died(id, cause)
         self.requests.refuse_the_hopeless()
 
-    def on(self, kind: type[Kind], handler: Callable[[Node, Kind], None]) -> None:
-        """Have `handler(node, message)` called for each message of this kind that a node's agent sends."""
-        self.words[number_of(kind)] = lambda node, *fields: handler(node, kind(*fields))
-
-    def handle(self, node: Node, message: Message) -> None:
-        """Take one message from a node's agent."""
-        try:
-            self.words[message[0]](node, *message[1:])
-        except Exception:
-            self.log.exception("a message of a node could not be handled", word=message[0], node=node.id.hex())
-
-    def ask(self, caller: Caller, method: str, then: Callable[[Any], None], *arguments: Any) -> None:
-        """Ask a process something; `then(answer)` is called from the loop, with None when it can't answer."""
-        number = self._pending.begin(caller.node.id, then)
-        caller.node.send(
-            packed(head_messages.AskProcess(number=number, process=caller.id, method=method, arguments=arguments))
-        )
-
-    def ask_node(self, node: Node, method: str, then: Callable[[Any], None], *arguments: Any) -> None:
-        """Ask an agent something; `then(answer)` is called from the loop, with None when it can't answer."""
-        node.send(
-            packed(head_messages.AskNode(number=self._pending.begin(node.id, then), method=method, arguments=arguments))
-        )
-
-    # -- what is shown ---------------------------------------------------------------------------------------------
-
-    def observe(self, kind: str, state: str, id: bytes, detail: dict[str, Any]) -> None:
-        """Note a life cycle event."""
-        self.observation.note(kind, state, id, time.time(), detail)
-
     def _observe_nodes(self, wanted: bool) -> None:
         """Have the nodes begin, or stop, to tell what happens on them."""
-        for node in self.living_nodes():
+        for node in self.cluster.living_nodes():
             node.send(packed(head_messages.Observe(wanted=wanted)))
-
-    def plugin_fault(self, text: str) -> None:
-        """Tell every program, also those that join later, and the log, what a plugin did wrong."""
-        self.log.warning(text)
-        self._faults.append(text)
-        for node in self.nodes_of_drivers(JobId(DETACHED)):
-            self._show(node, JobId(DETACHED), text)
-
-    def tell_faults(self, driver: Caller) -> None:
-        """Tell a program that has just joined what plugins did wrong before."""
-        for text in self._faults:
-            self._show(driver.node, driver.job, text)
-
-    @staticmethod
-    def _show(node: Node, job: JobId, text: str) -> None:
-        node.send(
-            packed(
-                head_messages.ShowLines(
-                    job=job, pid=os.getpid(), name="kernel", stream="stderr", lines=text.splitlines()
-                )
-            )
-        )
-
-    def _events(self, node: Node, said: head_messages.LifeCycleEvents) -> None:
-        for event in said.events:
-            self.observation.note(*event)
-
-    def _lines(self, node: Node, said: head_messages.LinesWritten) -> None:
-        """Pass output on to the nodes of the drivers that it concerns: every one, that of detached actors."""
-        shown = packed(head_messages.ShowLines(*said))
-        for other in self.nodes_of_drivers(said.job):
-            if other is not node:
-                other.send(shown)
-
-    def nodes_of_drivers(self, job: JobId) -> list[Node]:
-        """Return the nodes of the drivers that `job` concerns: all drivers, if it is one of detached actors."""
-        detached = job.startswith(DETACHED)
-        drivers = [one for one in self.callers.values() if one.role == "driver" and (detached or one.job == job)]
-        return list({id(driver.node): driver.node for driver in drivers}.values())
-
-    def _want_package(self, node: Node, said: head_messages.WantPackage) -> None:
-        def read(found: tuple[int, bytes] | Exception) -> None:
-            total, piece = (0, b"") if isinstance(found, Exception) else found
-            node.send(packed(head_messages.PackagePiece(said.digest, said.offset, total=total, piece=piece)))
-
-        self.background.do(lambda: self.archives.piece(said.digest, said.offset), read)

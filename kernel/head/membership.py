@@ -69,6 +69,7 @@ class NodeMembership:
 
     def __init__(self, head: Head, shared: Mapping[str, Any], death_seconds: float = DEATH_SECONDS) -> None:
         self._head = head
+        self._handle = head.dispatcher.handle
         self._shared = dict(shared)
         self._death_seconds = death_seconds
         self._pulse_seconds = min(PULSE_SECONDS, death_seconds / _LEAST_PULSES)
@@ -98,7 +99,7 @@ class NodeMembership:
             elif message[0] == _LEAVE:
                 self._lose(link, unpacked(head_messages.LeaveCluster, message).reason)
             elif link.node is not None:
-                self._head.handle(link.node, message)
+                self._handle(link.node, message)
 
     def _note_pulse(self, link: NodeLink) -> None:
         link.heard = self._head.reactor.clock()
@@ -110,7 +111,7 @@ class NodeMembership:
         if isinstance(connection.info, ToolClient):
             connection.info.closed = True
             self._tools.discard(connection)
-            self._head.breakpoints.process_left(connection.info.id)
+            self._head.breakpoints.process_left(connection.info)
         elif connection.info is not None:
             self._lose(connection.info, f"its agent is gone: {reason}")
 
@@ -131,7 +132,12 @@ class NodeMembership:
             connection.close("the peer did not introduce itself as a node")
         elif message[0] == _JOIN:
             self._join(connection, unpacked(head_messages.JoinCluster, message))
-        elif isinstance(tool := tool_client_of(self._head, connection, message), ToolClient):
+        else:
+            self._take_tool(connection, message)
+
+    def _take_tool(self, connection: Connection, message: Message) -> None:
+        tool = tool_client_of(self._head.dispatcher, self._head.cluster, connection, message)
+        if isinstance(tool, ToolClient):
             connection.info = tool
             self._tools.add(connection)
         else:
@@ -152,7 +158,7 @@ class NodeMembership:
             connection.ended_seconds = ENDED_SECONDS
         connection.info = link = NodeLink(said.node, connection, self._head.reactor.clock())
         self._links.add(link)
-        shared = {**self._shared, "tell_all": self._head.recovery.active, "death_seconds": self._death_seconds}
+        shared = {**self._shared, "tell_all": self._head.cluster.recovering, "death_seconds": self._death_seconds}
         connection.send(packed(head_messages.Welcome(settings=pickle.dumps(shared))))
         connection.flush()
 
@@ -161,9 +167,9 @@ class NodeMembership:
             return f"{said.host} runs Python {said.python}, the head {PYTHON}: they must be the same"
         if said.version != __version__:
             return f"{said.host} has kernel {said.version}, the head {__version__}: install the same on both"
-        if cause := self._head.why_fallen(said.node):
+        if cause := self._head.cluster.why_fallen(said.node):
             return f"this node was declared dead: {cause}"
-        if said.node in self._head.nodes:
+        if said.node in self._head.cluster.nodes:
             return "a node of this id is here already"
         if self._head.ending is not None:
             return f"the session is ending: {self._head.ending}"

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kernel.head.cluster_table import ClusterTable
 from kernel.head.nodes import Node
+from kernel_spec.ids import NodeId
 from kernel_spec.resources import Amounts, quantities
-
-if TYPE_CHECKING:
-    from kernel.head.head import Head
 
 SHOWN_DEAD = 100
 """How many of the nodes that are gone are shown, the latest."""
 
 
-def node_rows(head: Head) -> list[dict[str, Any]]:
-    """Return a row per node, in the order in which they joined; those of an earlier head first."""
-    snapshot = head.lease_manager.scheduler.snapshot()
-    now = head.reactor.clock()
-    dead = [_fallen_row(id.hex(), cause) for id, cause in head.fallen.items() if id not in head.nodes]
-    nodes = [node for node in head.nodes.values() if not node.client]
-    rows = [_row(node, now, snapshot.available.get(node.id, {}), node.id == head.config.node) for node in nodes]
+def node_rows(cluster: ClusterTable, available: Mapping[NodeId, Amounts], now: float) -> list[dict[str, Any]]:
+    """Return a row per node, in the order in which they joined; those of an earlier head first.
+
+    `available` is what is free on each, `now` the time on the clock of `Node.heard`.
+    """
+    dead = [_fallen_row(id.hex(), cause) for id, cause in cluster.fallen.items() if id not in cluster.nodes]
+    nodes = [node for node in cluster.nodes.values() if not node.client]
+    rows = [_row(node, now, available.get(node.id, {}), node.id == cluster.beside) for node in nodes]
     hidden = max(0, sum(not row["Alive"] for row in (*dead, *rows)) - SHOWN_DEAD)
     shown = []
     for row in (*dead, *rows):

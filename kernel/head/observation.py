@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -64,6 +65,15 @@ class Observation:
         """Add an event."""
         if self._observers:
             self._events.append(LifecycleEvent(kind, state, id.hex(), time, detail))
+
+    def note_all(self, events: Iterable[tuple[str, str, bytes, float, Mapping[str, Any]]]) -> None:
+        """Add what a node tells of: the arguments of `note` for each event."""
+        for event in events:
+            self.note(*event)
+
+    def happened(self, kind: str, state: str, id: bytes, detail: Mapping[str, Any]) -> None:
+        """Add an event of this moment."""
+        self.note(kind, state, id, time.time(), detail)
 
     def collect(self, seconds: float) -> bool:
         """Return whether it is time to ask the processes for their calls (once in `seconds`, if anybody listens)."""

@@ -5,56 +5,44 @@ from __future__ import annotations
 import pickle
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kernel.head.head import Head
 from kernel.head.nodes import Node
 from kernel.protocol import head_messages
 from kernel.protocol.named_messages import packed
-from kernel.transport.connection import Message
-from kernel_spec.ids import LeaseId, NodeId, ProcessId
-
-if TYPE_CHECKING:
-    from kernel.head.head import Head
+from kernel_spec.ids import LeaseId, NodeId
 
 RESTORE_SECONDS = 10.0
 """How long a head that was started again waits for the nodes there were."""
 
 
 class Recovery:
-    """From when a head was started again until it knows all that is left. Grants nothing meanwhile.
-
-    `active` says whether that is now.
-    """
+    """From when a head was started again until it knows all that is left. The head grants nothing meanwhile."""
 
     def __init__(self, head: Head) -> None:
         self._head = head
         self._missing: set[NodeId] = set()
-        self._postponed: list[tuple[Node, ProcessId, Message]] = []
-        self.active = False
-        head.on(head_messages.GrantedBefore, self._lease_held)
-        head.on(head_messages.AllTold, lambda node, said: self._all_told(node))
+        head.dispatcher.on(head_messages.GrantedBefore, self._lease_held)
+        head.dispatcher.on(head_messages.AllTold, lambda node, said: self._all_told(node))
 
     def begin(self, seconds: float = RESTORE_SECONDS) -> None:
         """Wait for the nodes there were, `seconds` at most, then go on without the rest."""
         head = self._head
         for description in head.journal.environments():
-            head.environments.key_of(description)
+            head.jobs.environments.key_of(description)
         for job in head.journal.jobs():
-            head.jobs.jobs[job.id] = job
+            head.jobs.table.jobs[job.id] = job
         for record in head.journal.actors():
             head.actors.table.restore(record)
         for group in head.journal.groups():
             head.groups.table.restore(group)
         nodes = head.journal.nodes()
         self._missing = {id for id, cause in nodes.items() if not cause} | head.remote_drivers.restore()
-        head.fallen = {id: cause for id, cause in nodes.items() if cause}
-        self.active = True
+        head.cluster.fallen = {id: cause for id, cause in nodes.items() if cause}
+        head.cluster.recovering = True
         head.lease_manager.hold()
         head.reactor.call_later(seconds, self._finish)
-
-    def postpone(self, node: Node, process: ProcessId, message: Message) -> None:
-        """Keep what a process says of leases until all that there are are known."""
-        self._postponed.append((node, process, message))
 
     def _lease_held(self, node: Node, said: head_messages.GrantedBefore) -> None:
         request, grant, grants = pickle.loads(said.held)
@@ -66,41 +54,40 @@ class Recovery:
             self._finish()
 
     def _finish(self) -> None:
-        if not self.active:
+        head, cluster = self._head, self._head.cluster
+        if not cluster.recovering:
             return
-        self.active = False
-        head = self._head
+        cluster.recovering = False
         for id in self._missing - head.remote_drivers.missing(self._missing):
-            head.fallen[id] = "it did not come back when the head was started again"
-            head.journal.node(id, head.fallen[id])
+            cluster.fallen[id] = "it did not come back when the head was started again"
+            head.journal.node(id, cluster.fallen[id])
         self._announce_dead_nodes()
         head.groups.resume()
-        head.lease_manager.adopt(head.callers, head.actors.table.leases)
+        head.lease_manager.adopt(cluster.callers, head.actors.table.leases)
         head.actors.resume()
-        postponed, self._postponed = self._postponed, []
-        for node, process, message in postponed:
-            head.handle(node, (head_messages.FROM_PROCESS, process, message))
+        head.dispatcher.replay()
         self._drop_leases_nobody_has()
-        for job in list(head.jobs.jobs.values()):
-            if job.is_program and not job.ended and job.driver not in head.callers:
+        for job in list(head.jobs.table.jobs.values()):
+            if job.is_program and not job.ended and job.driver not in cluster.callers:
                 head.processes.end_job(job.driver)
         head.lease_manager.go_on()
         head.requests.refuse_the_hopeless()
-        for node in head.living_nodes():
-            head.ask_node(node, "report", partial(self._forget_owners, node), True)
-        head.log.warning("the session goes on with another head", nodes=len(head.nodes), lost_nodes=len(self._missing))
+        for node in cluster.living_nodes():
+            cluster.ask_node(node, "report", partial(self._forget_owners, node), True)
+        text = "the session goes on with another head"
+        head.log.warning(text, nodes=len(cluster.nodes), lost_nodes=len(self._missing))
 
     def _announce_dead_nodes(self) -> None:
         """Say which nodes are gone: an earlier head may not have come to it."""
-        living = {node.address for node in self._head.living_nodes()}
-        for address in self._head.journal.addresses_of(self._head.fallen) - living:
-            for node in self._head.living_nodes():
+        living = {node.address for node in self._head.cluster.living_nodes()}
+        for address in self._head.journal.addresses_of(self._head.cluster.fallen) - living:
+            for node in self._head.cluster.living_nodes():
                 node.send(packed(head_messages.ProcessesGone(processes=[], place=address)))
 
     def _drop_leases_nobody_has(self) -> None:
         """Release what was given back to, or never heard of from, an earlier head."""
         for caller, leases in self._head.lease_manager.held_by().items():
-            self._head.ask(caller, "leases_not_held", self._release_all, leases)
+            self._head.cluster.ask(caller, "leases_not_held", self._release_all, leases)
 
     def _release_all(self, leases: list[LeaseId] | None) -> None:
         for id in leases or ():
@@ -108,6 +95,6 @@ class Recovery:
 
     def _forget_owners(self, node: Node, report: Mapping[str, Any] | None) -> None:
         """Have a node free what is owned by processes that were lost while there was no head."""
-        gone = {row[1] for row in report["stored"]} - self._head.callers.keys() if report is not None else ()
+        gone = {row[1] for row in report["stored"]} - self._head.cluster.callers.keys() if report is not None else ()
         if gone:
             node.send(packed(head_messages.ProcessesGone(processes=list(gone), place="")))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kernel.head.cluster_table import ClusterTable
+from kernel.head.dispatcher import Dispatcher
 from kernel.head.nodes import Caller, Node
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import unpacked
@@ -13,27 +15,33 @@ from kernel.transport.connection import Connection, Message, may_be_handled
 from kernel_spec.errors import SessionEndedError
 from kernel_spec.ids import JobId, ProcessId
 
-if TYPE_CHECKING:
-    from kernel.head.head import Head
-
 ROLE = "tool"
 
 
 class ToolClient(Caller):
     """To the head's methods a process like any other; its node is the first there is, for it has none of its own."""
 
-    __slots__ = ("_connection", "_head")
+    __slots__ = ("_cluster", "_connection", "_dispatcher")
 
-    def __init__(self, head: Head, connection: Connection, id: bytes, pid: int, details: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        cluster: ClusterTable,
+        connection: Connection,
+        id: bytes,
+        pid: int,
+        details: Mapping[str, Any],
+    ) -> None:
         self.id, self.role, self.pid, self.address = ProcessId(id), ROLE, pid, ""
         self.job, self.environment, self.details, self.closed = JobId(b""), "", details, False
-        self._head = head
+        self._dispatcher = dispatcher
+        self._cluster = cluster
         self._connection = connection
 
     @property
     def node(self) -> Node:  # type: ignore[override]
         """The first living node. Raises SessionEndedError when there is none."""
-        for node in self._head.working_nodes():
+        for node in self._cluster.working_nodes():
             return node
         raise SessionEndedError("the head has just been started, and no node has joined it yet; ask again in a moment")
 
@@ -44,16 +52,18 @@ class ToolClient(Caller):
     def on_message(self, message: Message) -> None:
         """Answer a question."""
         if may_be_handled(message, (op.CALL,)):
-            self._head.handlers[op.CALL](self, message)
+            self._dispatcher.handlers[op.CALL](self, message)
         else:
             self._connection.close("a tool may only ask")
 
 
-def tool_client_of(head: Head, connection: Connection, message: Message) -> ToolClient | str:
+def tool_client_of(
+    dispatcher: Dispatcher, cluster: ClusterTable, connection: Connection, message: Message
+) -> ToolClient | str:
     """Return who introduces itself with `message`, or why it can't come in."""
     said = unpacked(op.Introduction, message)
     if said.role != ROLE:
         return f"a process that calls itself a {said.role} came to the head; it has to join a node"
     if said.python != PYTHON:
         return f"the peer runs Python {said.python}, the head {PYTHON}: they must be the same"
-    return ToolClient(head, connection, said.process, said.pid, said.details)
+    return ToolClient(dispatcher, cluster, connection, said.process, said.pid, said.details)

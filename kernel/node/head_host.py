@@ -87,7 +87,8 @@ class HeadHere:
         self._manager = manager
         self._gateway = gateway
         self._head = Head(told, reactor, manager, stop)
-        self._head_link = LocalHeadLink(lambda message: self._head.handle(self._node, message), on_word)
+        handle = self._head.dispatcher.handle
+        self._head_link = LocalHeadLink(lambda message: handle(self._node, message), on_word)
         self.head_link: HeadLink = self._head_link
         self.observed = self._head.observation.active
         self.finishing: list[Callable[[], object]] = [self._head.observation.deliver]

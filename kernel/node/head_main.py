@@ -12,6 +12,7 @@ from contextlib import suppress
 from kernel.head.config import HeadConfig
 from kernel.head.head import Head
 from kernel.head.membership import NodeMembership
+from kernel.head.recovery import Recovery
 from kernel.head.socket_activation import SocketActivation
 from kernel.logs import Logger, configure_later
 from kernel.plugins import PluginManager
@@ -72,7 +73,7 @@ class HeadProcess:
         broken_everywhere = set(manager.problems)
         self._head = Head(told, reactor, manager, lambda reason: None)
         for name in manager.problems.keys() - broken_everywhere:  # the agents, which tell of theirs, have not seen them
-            self._head.plugin_fault(skipped(name, manager.problems[name]))
+            self._head.output.plugin_fault(skipped(name, manager.problems[name]))
         shared = {
             "plugins": manager.selected_names(),
             "plugin_options": manager.shared_options(),
@@ -82,8 +83,9 @@ class HeadProcess:
         }
         self._membership = NodeMembership(self._head, shared, config.death_seconds)
         self._head.journal.beside(NodeId(config.node))
+        recovery = Recovery(self._head)
         if self._head.journal.nodes():
-            self._head.recovery.begin(max(LEAST_RESTORE_SECONDS, RESTORE_DEATHS * config.death_seconds))
+            recovery.begin(max(LEAST_RESTORE_SECONDS, RESTORE_DEATHS * config.death_seconds))
         self._listener = ProcessListener(
             path,
             True,

@@ -56,7 +56,7 @@ class FakeHead:
         self.later = Deferred()
         self.barrier = Deferred()
         self.barrier.set(None)
-        self.methods: dict[str, Any] = {
+        methods: dict[str, Any] = {
             "jobs": lambda caller: pickle.dumps(self.rows),
             "kv_get": lambda caller, namespace, key: {b"there": b"\x80pickled?"}.get(key),
             "kv_keys": lambda caller, namespace, prefix: [b"", b"\x00", b"a", b"\xff"],
@@ -64,12 +64,11 @@ class FakeHead:
             "show_output": lambda caller: self.barrier,
             "explain_any": lambda caller, prefix: self.later,
         }
+        self.dispatcher = SimpleNamespace(methods=methods)
+        self.cluster = SimpleNamespace(working_nodes=lambda: [SimpleNamespace(id=b"node")])
         self._running = True
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
-
-    def working_nodes(self) -> list[Any]:
-        return [SimpleNamespace(id=b"node")]
 
     def _fail(self, caller: Any, namespace: str, key: bytes) -> None:
         raise ZeroDivisionError("of the head's own")
@@ -368,7 +367,7 @@ ROW = {
 
 def test_placement_groups_where_the_head_has_them(place: Place, cluster: ControlPlane) -> None:
     removed: list[str] = []
-    place.head.methods |= {
+    place.head.dispatcher.methods |= {
         "placement_groups": lambda caller: pickle.dumps([ROW, {**ROW, "placement_group_id": "00aa", "state": "NEW"}]),
         "remove_placement_group": lambda caller, id: removed.append(id),
     }
@@ -388,7 +387,7 @@ def test_placement_groups_where_the_head_has_them(place: Place, cluster: Control
         with pytest.raises(NotKnownError, match="no placement group 'beef' is known"):
             cluster.placement_groups.remove(id="beef")
     finally:
-        del place.head.methods["placement_groups"], place.head.methods["remove_placement_group"]
+        del place.head.dispatcher.methods["placement_groups"], place.head.dispatcher.methods["remove_placement_group"]
 
 
 def test_a_subscriber_that_gives_up_while_the_head_is_stuck_leaves_nothing_behind(place: Place) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from kernel.head.config import HeadConfig
 from kernel.head.head import Head
 from kernel.head.nodes import Node
+from kernel.head.recovery import Recovery
 from kernel.local.metadata import LocalMetadataStore
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
@@ -89,11 +90,11 @@ class Bench:
             options_of=lambda plugin: {},
             problems={},
         )
-        self.head = Head(
-            HeadConfig("/nowhere", "/nowhere", **{"ephemeral": False, **config}), reactor, manager, self.ended.append
-        )
         self.logged: list[tuple[str, str, dict[str, Any]]] = []
-        self.head.log = Log(self.logged)  # type: ignore[assignment]
+        log: Any = Log(self.logged)
+        told = HeadConfig("/nowhere", "/nowhere", **{"ephemeral": False, **config})
+        self.head = Head(told, reactor, manager, self.ended.append, log)
+        self.recovery = Recovery(self.head)
         self.said: list[tuple[Any, ...]] = []
         """All that was said to nodes."""
         self.said_to: dict[NodeId, list[tuple[Any, ...]]] = {}
@@ -129,7 +130,7 @@ class Bench:
         self.tell(node, *packed(head_messages.ProcessJoined(id, role, 1, f"/{id!r}", JOB, "", {"namespace": "space"})))
 
     def tell(self, node: int, *message: Any) -> None:
-        self.head.handle(self.nodes[node], message)
+        self.head.dispatcher.handle(self.nodes[node], message)
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Ask the head as the driver, and return the answer, None when there is none yet."""
@@ -151,6 +152,11 @@ class Bench:
         ]
         self.said[:] = [message for message in self.said if message[:2] != (head_messages.TO_PROCESS, process)]
         return heard
+
+    def actors(self) -> list[dict[str, Any]]:
+        """Return the rows of all actors."""
+        rows: list[dict[str, Any]] = pickle.loads(self.head.dispatcher.methods["actors"](None))
+        return rows
 
     def told(self, word: int) -> list[Any]:
         return [message[1:] for message in self.said if message[0] == word]

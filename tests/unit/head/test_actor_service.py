@@ -127,7 +127,7 @@ def test_an_actor_asks_for_a_worker_when_its_arguments_are_there(stage: Stage) -
     assert (request.job, request.requester, request.wanted, request.name) == (JOB, OWNER, WANTED, "Counter 'counter'")
     assert (request.for_actor, request.origin, request.group, request.bundle) == (True, FIRST, None, -1)
     assert (request.strategy, request.hints, len(request.id)) == ("SPREAD", {"near": 1}, 8)
-    assert stage.head.environments.description(request.environment) == {"env_vars": {"A": "1"}}
+    assert stage.head.jobs.environments.description(request.environment) == {"env_vars": {"A": "1"}}
     assert stage.logged == [] and stage.states() == []
 
 
@@ -243,7 +243,7 @@ def test_one_that_was_ended_for_memory_rests_before_it_asks_again(stage: Stage) 
     first, timers = stage.lease(), len(stage.timers)
     stage.tell(1, *packed(head_messages.WorkerDied(MINE, 1, "memory ran out", op.OUT_OF_MEMORY)))
     assert stage.lease() == first
-    assert stage.head.actors.explain(ACTOR) == "actor Counter rests before it is restarted: memory ran out"
+    assert stage.ask("explain_actor", ACTOR) == "actor Counter rests before it is restarted: memory ran out"
     ((seconds, ask),) = stage.timers[timers:]
     assert seconds == 1.0
     ask()
@@ -276,7 +276,7 @@ def test_an_actor_goes_with_its_owner_and_a_detached_one_stays(stage: Stage) -> 
     stage.states(DRIVER)
     stage.tell(0, *packed(head_messages.ProcessLeft(OWNER)))
     assert [state[:1] + state[4:5] for state in stage.states(DRIVER)] == [(DEAD, ENDED)]
-    assert [(row["actor_id"], row["state"]) for row in stage.head.actors.list()] == [
+    assert [(row["actor_id"], row["state"]) for row in stage.actors()] == [
         (ACTOR.hex(), DEAD),
         (other.hex(), ALIVE),
     ]
@@ -327,7 +327,7 @@ def test_who_asks_hears_the_state_of_now_and_each_one_after(stage: Stage) -> Non
     assert [state[0] for state in stage.states(DRIVER)] == [DEAD]
     stage.say(*packed(op.SubscribeActor(ACTOR)), by=DRIVER)
     assert [state[0] for state in stage.states(DRIVER)] == [DEAD]
-    assert ACTOR not in stage.head.actors._subscribers, "nothing more will be told of it"
+    assert ACTOR not in stage.head.actors._subscriptions._subscribers, "nothing more will be told of it"
 
 
 def test_one_in_its_constructor_is_not_there_yet(stage: Stage) -> None:
@@ -404,7 +404,7 @@ def test_who_asks_a_head_that_does_not_know_all_yet_is_answered_when_it_does(pla
     stage = Stage(store).start()
     stage.live(detached=True)
     after = Stage(store)
-    after.head.recovery.begin(1000.0)
+    after.recovery.begin(1000.0)
     for node in after.nodes:
         after.head.add_node(node)
     after.process(DRIVER, "driver")
@@ -424,7 +424,7 @@ def test_who_asks_for_an_actor_whose_process_is_known_already_is_answered_at_onc
     store = LastingStore()
     Stage(store).start().live(detached=True)
     after = Stage(store)
-    after.head.recovery.begin(1000.0)
+    after.recovery.begin(1000.0)
     after.head.add_node(after.nodes[1])
     after.process(MINE, "worker", node=1)
     after.process(DRIVER, "driver", node=1)
@@ -439,7 +439,7 @@ def test_an_actor_whose_worker_was_found_while_there_was_no_head_is_constructed(
     stage.create(detached=True)
     stage.say(*packed(op.ActorArguments(ACTOR, b"creation", None)))
     after = Stage(store)
-    after.head.recovery.begin(1000.0)
+    after.recovery.begin(1000.0)
     for node in after.nodes:
         after.head.add_node(node)
     after.process(MINE, "worker", node=1)

@@ -203,7 +203,7 @@ def test_groups_end_with_their_program_and_detached_ones_do_not(bench: Bench) ->
     bench.create(name="gang")
     bench.create(GroupId(b"group-02"), name="stays", detached=True)
     bench.tell(0, *packed(head_messages.ProcessLeft(DRIVER)))
-    states = {one["name"]: (one["state"], one["cause"]) for one in bench.head.groups.list()}
+    states = {one["name"]: (one["state"], one["cause"]) for one in bench.head.groups.rows()}
     assert states == {"gang": ("REMOVED", "the program that created it ended"), "stays": ("CREATED", "")}
 
 
@@ -256,7 +256,7 @@ def test_another_head_tells_the_scheduler_of_groups_before_what_is_in_them() -> 
     bench.lease(b"running-", served=WORKER)
     held = bench.told(head_messages.FIND_WORKER)[0][-1]
     after = Bench(store)
-    after.head.recovery.begin()
+    after.recovery.begin()
     after.head.add_node(after.nodes[0])
     after.process(DRIVER, "driver")
     after.process(WORKER, "worker")
@@ -283,14 +283,14 @@ def test_a_lost_program_takes_its_groups_along_also_while_there_was_no_head() ->
     bench.lease(b"running-", served=WORKER)
     held = bench.told(head_messages.FIND_WORKER)[0][-1]
     after = Bench(store)
-    after.head.recovery.begin()
+    after.recovery.begin()
     for node in after.nodes:
         after.head.add_node(node)
     after.process(WORKER, "worker")
     after.tell(0, *packed(head_messages.GrantedBefore(held, WORKER, False)))
     for number in range(2):
         after.tell(number, *packed(head_messages.AllTold()))
-    (row,) = after.head.groups.list()
+    (row,) = after.head.groups.rows()
     assert (row["state"], row["cause"]) == ("REMOVED", "the program that created it ended")
     after.tell(0, *packed(head_messages.WorkerDied(WORKER, 1, "ended", op.DIED)))
     assert after.scheduler.heard[-1] == GroupRemoved(GROUP)

@@ -20,7 +20,7 @@ from kernel.protocol.named_messages import number_of, packed
 from kernel_spec.errors import MetadataError, OptionError
 from kernel_spec.ids import GroupId, JobId, LeaseId, NodeId, ProcessId
 from kernel_spec.resources import Allocation, amounts
-from kernel_spec.scheduling import Grant, LeaseRequested, NodeAdded, NodeRemoved, SchedulerSnapshot, Tick
+from kernel_spec.scheduling import Grant, LeaseRequested, NodeAdded, NodeRemoved, Tick
 from tests.unit.head.head_bench import CPU, DRIVER, FIRST, JOB, OTHER, SECOND, WORKER, Bench
 
 CLIENT = NodeId(b"client-1")
@@ -89,7 +89,7 @@ def test_a_node_that_joins_is_known_to_all_parts() -> None:
     node = bench.nodes[0]
     node.labels = {"zone": "a"}
     bench.head.add_node(node)
-    assert bench.head.nodes == {FIRST: node}
+    assert bench.head.cluster.nodes == {FIRST: node}
     assert bench.scheduler.heard == [NodeAdded(FIRST, {"CPU": 4.0, "GPU": 4.0}, {"zone": "a"}, ("GPU",))]
     assert bench.take(FIRST) == [packed(head_messages.Observe(wanted=True))]
     assert bench.happened("node") == [("ALIVE", FIRST, {"resources": {"CPU": 4.0, "GPU": 4.0}})]
@@ -103,21 +103,23 @@ def test_the_agent_of_a_remote_driver_is_no_node_to_run_anything_on() -> None:
     node.client = True
     bench.head.add_node(node)
     assert bench.scheduler.heard == [] and CLIENT not in bench.head.journal.nodes()
-    assert bench.head.living_nodes() == [*bench.nodes, node] and bench.head.working_nodes() == bench.nodes
+    assert (
+        bench.head.cluster.living_nodes() == [*bench.nodes, node] and bench.head.cluster.working_nodes() == bench.nodes
+    )
     assert bench.take(CLIENT) == [packed(head_messages.Observe(wanted=True))]
     assert (("ALIVE", CLIENT)) not in states(bench)
     bench.head.remove_node(node, "its program ended")
     assert bench.scheduler.heard == [] and bench.head.journal.nodes() == {FIRST: "", SECOND: ""}
-    assert ("DEAD", CLIENT) not in states(bench) and bench.head.why_fallen(CLIENT) == "its program ended"
+    assert ("DEAD", CLIENT) not in states(bench) and bench.head.cluster.why_fallen(CLIENT) == "its program ended"
     assert [text for _, text, _ in bench.logged] == ["a remote driver is gone"]
 
 
 def test_living_nodes_are_found_by_name(bench: Bench, client: Node) -> None:
-    assert bench.head.node_named(FIRST.hex()) is bench.nodes[0]
+    assert bench.head.cluster.node_named(FIRST.hex()) is bench.nodes[0]
     bench.head.remove_node(bench.nodes[0], "no power")
     for id in (FIRST, CLIENT):
         with pytest.raises(OptionError) as raised:
-            bench.head.node_named(id.hex())
+            bench.head.cluster.node_named(id.hex())
         assert str(raised.value) == f"there is no living node {id.hex()!r}; the living nodes are {SECOND.hex()}"
 
 
@@ -134,7 +136,7 @@ def test_of_a_node_that_is_gone_everybody_hears_once(bench: Bench) -> None:
         bench.take(FIRST) == [packed(head_messages.ProcessesGone(processes=[far], place="second:1"))]
         and bench.take(SECOND) == []
     )
-    assert bench.scheduler.heard == [NodeRemoved(SECOND)] and far not in bench.head.callers
+    assert bench.scheduler.heard == [NodeRemoved(SECOND)] and far not in bench.head.cluster.callers
     assert states(bench)[-1] == ("DEAD", SECOND)
     assert bench.happened("node")[-1][2] == {"cause": "no power"}
     detail = {"node": SECOND.hex(), "host": "host", "cause": "no power"}
@@ -147,9 +149,11 @@ def test_the_next_head_knows_why_a_node_is_gone() -> None:
     bench = join(Bench(LastingStore()))
     bench.head.remove_node(bench.nodes[1], "no power")
     assert bench.head.journal.nodes() == {FIRST: "", SECOND: "no power"}
-    bench.head.fallen = {NodeId(b"earlier-"): "no network"}
-    bench.head.remote_drivers.fallen = {CLIENT: "its program ended"}
-    causes = [bench.head.why_fallen(id) for id in (FIRST, SECOND, NodeId(b"earlier-"), CLIENT, NodeId(b"unknown-"))]
+    bench.head.cluster.fallen = {NodeId(b"earlier-"): "no network"}
+    bench.head.cluster.fallen_clients = {CLIENT: "its program ended"}
+    causes = [
+        bench.head.cluster.why_fallen(id) for id in (FIRST, SECOND, NodeId(b"earlier-"), CLIENT, NodeId(b"unknown-"))
+    ]
     assert causes == ["", "no power", "no network", "its program ended", ""]
 
 
@@ -177,9 +181,11 @@ def test_with_a_node_its_actors_die(bench: Bench, monkeypatch: pytest.MonkeyPatc
 def test_what_was_asked_of_a_node_that_is_gone_is_answered_with_nothing(bench: Bench) -> None:
     answers: list[Any] = []
     bench.process(far := ProcessId(b"far away"), "worker", node=1)
-    bench.head.ask(bench.head.callers[far], "ping", lambda answer: answers.append(("far", answer)), 1, 2)
-    bench.head.ask(bench.head.callers[WORKER], "ping", lambda answer: answers.append(("near", answer)))
-    bench.head.ask_node(bench.nodes[1], "report", lambda answer: answers.append(("node", answer)), True)
+    bench.head.cluster.ask(
+        bench.head.cluster.callers[far], "ping", lambda answer: answers.append(("far", answer)), 1, 2
+    )
+    bench.head.cluster.ask(bench.head.cluster.callers[WORKER], "ping", lambda answer: answers.append(("near", answer)))
+    bench.head.cluster.ask_node(bench.nodes[1], "report", lambda answer: answers.append(("node", answer)), True)
     (number, *asked), (near, *_) = bench.told(number_of(head_messages.AskProcess))
     assert asked == [far, "ping", (1, 2)]
     ((_, method, arguments),) = bench.told(number_of(head_messages.AskNode))
@@ -218,7 +224,7 @@ def test_a_node_leaves_one_of_three_states_behind() -> None:
 
 
 def test_what_is_sent_to_a_process_goes_by_its_node(bench: Bench) -> None:
-    caller = bench.head.callers[WORKER]
+    caller = bench.head.cluster.callers[WORKER]
     assert isinstance(caller, Caller)
     caller.send((7, "hello"))
     assert bench.take(FIRST) == [(head_messages.TO_PROCESS, WORKER, (7, "hello"))]
@@ -356,8 +362,8 @@ def test_pieces_of_archives_are_read_beside_the_loop(bench: Bench, monkeypatch: 
             raise OSError("no such archive")
         return 100, b"piece at %d" % offset
 
-    monkeypatch.setattr(bench.head.background, "do", do)
-    monkeypatch.setattr(bench.head.archives, "piece", piece)
+    monkeypatch.setattr(bench.head.packages._background, "do", do)
+    monkeypatch.setattr(bench.head.packages._archives, "piece", piece)
     bench.tell(1, *packed(head_messages.WantPackage("known", 40)))
     bench.tell(1, *packed(head_messages.WantPackage("unknown", 0)))
     assert bench.take(SECOND) == [
@@ -373,19 +379,19 @@ def test_one_message_that_can_t_be_handled_costs_nothing_else(bench: Bench) -> N
     assert [(level, text) for level, text, _ in bench.logged] == [("exception", what)] * 2
     assert bench.logged[1][2] == {"word": 99999, "node": FIRST.hex()}
     bench.process(ProcessId(b"worker-9"), "worker")
-    assert ProcessId(b"worker-9") in bench.head.callers
+    assert ProcessId(b"worker-9") in bench.head.cluster.callers
 
 
 # -- what is shown ---------------------------------------------------------------------------------------------------
 
 
-def test_of_each_node_a_row_is_shown(bench: Bench, client: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_each_node_a_row_is_shown(bench: Bench, client: Node) -> None:
     free = {FIRST: amounts({"CPU": 0.5, "odd": 1})}
-    monkeypatch.setattr(bench.scheduler, "snapshot", lambda: SchedulerSnapshot({}, free, [], {}))
-    bench.head.config.node = FIRST
+    bench.head.cluster.beside = FIRST
     bench.nodes[0].heard, bench.nodes[0].labels, bench.nodes[0].version = -1.25, {"zone": "a"}, "7.1"
     bench.nodes[1].address = ""
-    first, second = node_rows(bench.head)
+    cluster = bench.head.cluster
+    first, second = node_rows(cluster, free, 1.0)
     assert first == {
         "NodeID": FIRST.hex(), "Alive": True, "State": "ALIVE", "IsHead": True, "NodeManagerAddress": "first",
         "NodeManagerHostname": "host", "NodeManagerPort": 1, "ObjectManagerPort": 1,
@@ -399,21 +405,21 @@ def test_of_each_node_a_row_is_shown(bench: Bench, client: Node, monkeypatch: py
     ]
     assert found == [False, "127.0.0.1", 0, 0.0, {"CPU": 0.0, "GPU": 0.0}]
     bench.head.remove_node(bench.nodes[1], "no power")
-    second = node_rows(bench.head)[1]
+    second = node_rows(cluster, free, 1.0)[1]
     found = [second[name] for name in ("Alive", "alive", "State", "Resources", "Available", "Cause")]
     assert found == [False, False, "DEAD", {}, {}, "no power"]
 
 
 def test_of_nodes_that_are_gone_the_latest_are_shown(bench: Bench) -> None:
     ids = [NodeId(b"dead-%03d" % number) for number in range(SHOWN_DEAD + 2)]
-    bench.head.fallen = {ids[0]: "no network", ids[1]: "no network", FIRST: "it is back"}
+    bench.head.cluster.fallen = {ids[0]: "no network", ids[1]: "no network", FIRST: "it is back"}
     for id in ids[2:]:
         bench.head.add_node(node := bench.node(id, "there:1"))
         bench.head.remove_node(node, "no power")
-    rows = node_rows(bench.head)
+    rows = node_rows(bench.head.cluster, {}, 1.0)
     assert [row["NodeID"] for row in rows] == [FIRST.hex(), SECOND.hex(), *(id.hex() for id in ids[2:])]
-    bench.head.nodes.pop(ids[-1])
-    fallen = node_rows(bench.head)[0]
+    bench.head.cluster.nodes.pop(ids[-1])
+    fallen = node_rows(bench.head.cluster, {}, 1.0)[0]
     names = ("NodeID", "Alive", "State", "Cause", "NodeManagerAddress", "HeardSecondsAgo", "AgentPid", "IsHead")
     assert [fallen[name] for name in names] == [ids[1].hex(), False, "DEAD", "no network", "", None, 0, False]
 
@@ -427,4 +433,4 @@ def test_with_the_node_of_a_driver_its_job_ends(bench: Bench) -> None:
         packed(head_messages.ProcessesGone(processes=[DRIVER, WORKER, OTHER], place="first:1")),
         packed(head_messages.JobEnded(job=JOB)),
     ]
-    assert bench.head.callers.keys() == {far}
+    assert bench.head.cluster.callers.keys() == {far}

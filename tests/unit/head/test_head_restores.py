@@ -13,6 +13,7 @@ import pytest
 from kernel.head.config import HeadConfig
 from kernel.head.head import Head
 from kernel.head.nodes import Node
+from kernel.head.recovery import Recovery
 from kernel.plugins import PluginManager
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
@@ -41,7 +42,8 @@ class Session:
             first.journal.node(NodeId(name.encode()))
         first.metadata.close()
         self.head = Head(config, self.reactor, manager, lambda reason: None)
-        self.head.recovery.begin(seconds=1000.0)
+        self.recovery = Recovery(self.head)
+        self.recovery.begin(seconds=1000.0)
         self.said: dict[str, list[Message]] = {"near": [], "far": []}
         self.nodes: dict[str, Node] = {}
         for name, role, process in (("near", "driver", DRIVER), ("far", "worker", WORKER)):
@@ -68,7 +70,7 @@ class Session:
     def tell(self, node: str, *messages: Message) -> None:
         """Have the head hear from a node."""
         for message in messages:
-            self.head.handle(self.nodes[node], message)
+            self.head.dispatcher.handle(self.nodes[node], message)
 
     def ask(self, message: Message) -> None:
         """Have the head hear from the driver."""
@@ -104,7 +106,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
 def all_told(session: Session, *order: str) -> None:
     for name in order:
         session.tell(name, packed(head_messages.AllTold()))
-    assert not session.head.recovery.active
+    assert not session.head.cluster.recovering
 
 
 ORDERS = pytest.mark.parametrize("wish_first", [True, False], ids=["wish first", "lease first"])
@@ -120,7 +122,7 @@ def test_a_lease_whose_holder_has_not_heard_of_it_is_told_and_not_granted_twice(
     assert [message[1:3] for message in session.to_driver(op.LEASE_GRANTED)] == [(LEASE, WORKER)]
     assert session.far(head_messages.FIND_WORKER) == [] and session.far(head_messages.DROP_WORKER) == []
     record = session.head.lease_manager.leases[LEASE]
-    assert record.holder is session.head.callers[DRIVER] and record.worker == WORKER
+    assert record.holder is session.head.cluster.callers[DRIVER] and record.worker == WORKER
 
 
 @ORDERS
@@ -174,11 +176,11 @@ def test_a_worker_that_dies_before_all_have_told_is_not_held_by_anybody(session:
 def test_nodes_that_do_not_come_back_are_mourned_by_those_that_do(session: Session) -> None:
     session.head.journal.node(NodeId(b"third"))
     session.head.journal.address(NodeId(b"third"), "third:1")
-    session.head.recovery._missing.add(NodeId(b"third"))
+    session.recovery._missing.add(NodeId(b"third"))
     session.tell("near", packed(head_messages.AllTold()))
     session.tell("far", packed(head_messages.AllTold()))
-    assert session.head.recovery.active
-    session.head.recovery._finish()
+    assert session.head.cluster.recovering
+    session.recovery._finish()
     for name in ("near", "far"):
         gone = [message for message in session.said[name] if message[0] == number_of(head_messages.ProcessesGone)]
         assert gone == [packed(head_messages.ProcessesGone(processes=[], place="third:1"))]
@@ -186,7 +188,7 @@ def test_nodes_that_do_not_come_back_are_mourned_by_those_that_do(session: Sessi
 
 def test_an_answer_to_an_earlier_head_is_none_to_this_one(session: Session) -> None:
     answers: list[Any] = []
-    session.head.ask_node(session.nodes["near"], "report", answers.append)
+    session.head.cluster.ask_node(session.nodes["near"], "report", answers.append)
     for number in range(10):
         session.tell("near", packed(head_messages.AskAnswered(number=number, value=SimpleNamespace())))
     assert answers == []

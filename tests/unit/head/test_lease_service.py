@@ -127,7 +127,7 @@ def test_of_a_worker_that_has_left_meanwhile_nobody_knows_where_it_is(bench: Ben
 
 def test_while_the_session_is_put_together_again_nobody_is_told_of_workers(bench: Bench) -> None:
     ask(bench)
-    bench.head.recovery.active = True
+    bench.head.cluster.recovering = True
     bench.tell(0, head_messages.WORKER_FOUND, LEASE, 1, WORKER)
     assert bench.heard_by(DRIVER) == [] and bench.head.lease_manager.leases[LEASE].worker == WORKER
 
@@ -223,7 +223,7 @@ def test_of_a_workers_end_its_holder_and_the_observers_hear(bench: Bench, fault:
 
 def test_what_is_heard_of_an_actors_worker_is_for_the_actors(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[Any] = []
-    monkeypatch.setattr(bench.head.actors, "lease_served", lambda lease, record: heard.append((lease, record.worker)))
+    monkeypatch.setattr(bench.head.actors, "lease_served", lambda *said: heard.append(said))
     monkeypatch.setattr(bench.head.actors, "worker_died", lambda *said: heard.append(said))
     bench.scheduler.answers[LeaseRequested] = [Grant(LEASE, FIRST, Allocation(CPU))]
     bench.head.lease_manager.request(LeaseRequest(LEASE, JOB, DRIVER, CPU, "Counter", for_actor=True), None)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kernel.head.cluster_table import ClusterTable
 from kernel.head.membership import CLIENT_PATIENCE, ENDED_SECONDS, LOOK_SECONDS, PULSE_SECONDS, NodeMembership
 from kernel.head.nodes import Node
 from kernel.protocol import head_messages
@@ -19,6 +20,7 @@ from kernel.protocol.named_messages import number_of, packed
 from kernel.protocol.python_version import PYTHON
 from kernel.transport.reactor import Reactor as RealReactor
 from kernel.transport.tcp_connection import RESUME_SECONDS, TcpConnection
+from kernel_spec.ids import NodeId
 from kernel_spec.version import __version__
 
 DEATH_SECONDS = 5.0
@@ -94,10 +96,9 @@ def membership(reactor: Reactor) -> NodeMembership:
 def membership_of(reactor: Reactor, death_seconds: float) -> NodeMembership:
     head: Any = SimpleNamespace(
         reactor=reactor,
-        nodes={},
-        recovery=SimpleNamespace(active=False),
+        cluster=ClusterTable(NodeId(b"")),
+        dispatcher=SimpleNamespace(handle=None),
         ending=None,
-        why_fallen=lambda id: "",
         log=SimpleNamespace(),
     )
     return NodeMembership(head, {}, death_seconds)
@@ -168,8 +169,8 @@ def test_a_cut_link_is_mended_for_as_long_as_the_agent_may_be_silent(client: boo
     reactor = RealReactor()
     nodes: list[Node] = []
     head = SimpleNamespace(
-        nodes={}, reactor=reactor, ending=None, why_fallen=lambda id: "", add_node=nodes.append,
-        recovery=SimpleNamespace(active=False),
+        cluster=ClusterTable(NodeId(b"")), dispatcher=SimpleNamespace(handle=None),
+        reactor=reactor, ending=None, add_node=nodes.append,
     )  # fmt: skip
     membership = NodeMembership(head, {}, 20.0)  # type: ignore[arg-type]
     link = TcpConnection(reactor, membership.on_messages, membership.on_close)
@@ -241,10 +242,10 @@ class Peer:
 
 
 class HeadBehindMembership:
-    """What is behind a door."""
+    """A head that keeps what its membership tells it."""
 
-    def __init__(self, **more: Any) -> None:
-        self.reactor = Reactor()
+    def __init__(self, recovering: bool = False, reactor: Any = None) -> None:
+        self.reactor = reactor or Reactor()
         self.nodes: dict[bytes, Node] = {}
         self.gone: list[tuple[bytes, str]] = []
         self.handled: list[Any] = []
@@ -253,25 +254,29 @@ class HeadBehindMembership:
         self.left: list[bytes] = []
         head: Any = SimpleNamespace(
             reactor=self.reactor,
-            nodes=self.nodes,
-            recovery=SimpleNamespace(active=False),
+            cluster=SimpleNamespace(
+                nodes=self.nodes,
+                recovering=recovering,
+                working_nodes=lambda: list(self.nodes.values()),
+                why_fallen=lambda id: "no power" if id == b"fallen" else "",
+            ),
+            dispatcher=SimpleNamespace(
+                handle=lambda node, message: self.handled.append((node.id, message)),
+                handlers={op.CALL: lambda caller, message: self.asked.append((caller, message))},
+            ),
             ending=None,
-            why_fallen=lambda id: "no power" if id == b"fallen" else "",
             log=SimpleNamespace(warning=lambda text, **details: self.logged.append((text, details))),
             add_node=lambda node: self.nodes.setdefault(node.id, node),
             remove_node=lambda node, cause: self.gone.append((node.id, cause)),
-            handle=lambda node, message: self.handled.append((node.id, message)),
-            handlers={op.CALL: lambda caller, message: self.asked.append((caller, message))},
-            breakpoints=SimpleNamespace(process_left=self.left.append),
+            breakpoints=SimpleNamespace(process_left=lambda caller: self.left.append(caller.id)),
         )
-        vars(head).update(more)
         self.head = head
         self.membership = NodeMembership(head, {"color": "red"}, DEATH_SECONDS)
 
 
 @pytest.mark.parametrize("tell_all", [False, True])
 def test_a_node_that_may_join_is_told_what_all_nodes_share(tell_all: bool) -> None:
-    bench = HeadBehindMembership(recovery=SimpleNamespace(active=tell_all))
+    bench = HeadBehindMembership(recovering=tell_all)
     assert not bench.membership.anybody
     peer = Peer(bench.membership).join()
     ((word, shared),) = peer.take()
@@ -297,7 +302,7 @@ def test_a_node_that_may_join_is_told_what_all_nodes_share(tell_all: bool) -> No
     ],
 )
 def test_who_can_t_join_is_told_why(name: bytes, python: str, version: str, ending: str | None, reason: str) -> None:
-    bench = HeadBehindMembership(ending=None)
+    bench = HeadBehindMembership()
     Peer(bench.membership).join(b"known").describe()
     bench.head.ending = ending
     peer = Peer(bench.membership).join(name, python, version)

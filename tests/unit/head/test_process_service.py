@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import pickle
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kernel.head import job_table
+from kernel.head.cluster_table import ClusterTable
 from kernel.head.deferred import Deferred
+from kernel.head.dispatcher import Dispatcher
+from kernel.head.head import STARTER_ENDED
 from kernel.head.job_table import DETACHED, Job
-from kernel.head.process_service import STARTER_ENDED
+from kernel.head.process_service import ProcessService
 from kernel.local.metadata import LocalMetadataStore
+from kernel.logs import Logger
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import number_of, packed
@@ -52,10 +57,10 @@ def drive(bench: Bench, id: bytes, job: bytes, node: int = 0, role: str = "drive
 
 def test_who_joins_is_known_as_it_has_described_itself(bench: Bench) -> None:
     drive(bench, SECOND_DRIVER, SECOND_JOB, node=1, namespace="mine", script="train.py")
-    caller = bench.head.callers[SECOND_DRIVER]
+    caller = bench.head.cluster.callers[SECOND_DRIVER]
     found = (caller.id, caller.role, caller.pid, caller.address, caller.job, caller.environment, caller.node.id)
     assert found == (SECOND_DRIVER, "driver", 77, "there", SECOND_JOB, "an environment", SECOND)
-    job = bench.head.jobs.get(SECOND_JOB)
+    job = bench.head.jobs.table.get(SECOND_JOB)
     assert (job.driver, job.namespace, job.script, job.ended) == (SECOND_DRIVER, "mine", "train.py", 0.0)
     assert job.started > 1e9, "seconds since the epoch"
     assert [id for _, id, _ in bench.happened("worker")] == [b"worker-1", b"worker-2"], "a driver is no worker"
@@ -64,29 +69,29 @@ def test_who_joins_is_known_as_it_has_described_itself(bench: Bench) -> None:
 def test_a_worker_that_joins_is_observed_and_begins_no_job(bench: Bench) -> None:
     drive(bench, b"worker-3", b"nobody's", role="worker")
     assert bench.happened("worker")[-1] == ("ALIVE", b"worker-3", {"pid": 77})
-    assert JobId(b"nobody's") not in bench.head.jobs.jobs
+    assert JobId(b"nobody's") not in bench.head.jobs.table.jobs
 
 
 def test_who_joins_once_more_is_who_it_was(bench: Bench) -> None:
-    before, job = bench.head.callers[DRIVER], bench.head.jobs.get(JOB)
+    before, job = bench.head.cluster.callers[DRIVER], bench.head.jobs.table.get(JOB)
     bench.process(DRIVER, "driver")
-    assert bench.head.callers[DRIVER] is before and bench.head.jobs.get(JOB) is job
+    assert bench.head.cluster.callers[DRIVER] is before and bench.head.jobs.table.get(JOB) is job
 
 
 def test_a_driver_that_an_earlier_head_knew_goes_on_with_its_job() -> None:
     bench = Bench()
-    known = bench.head.jobs.jobs[JOB] = Job(JOB, DRIVER, started=5.0)
+    known = bench.head.jobs.table.jobs[JOB] = Job(JOB, DRIVER, started=5.0)
     bench.join()
-    assert bench.head.jobs.get(JOB) is known and known.started == 5.0
+    assert bench.head.jobs.table.get(JOB) is known and known.started == 5.0
 
 
 def test_all_other_nodes_hear_that_a_process_has_left(bench: Bench) -> None:
-    caller = bench.head.callers[WORKER]
+    caller = bench.head.cluster.callers[WORKER]
     bench.tell(0, *packed(head_messages.ProcessLeft(WORKER)))
     assert bench.take(FIRST) == [] and bench.take(SECOND) == [
         packed(head_messages.ProcessesGone(processes=[WORKER], place=""))
     ]
-    assert caller.closed and WORKER not in bench.head.callers
+    assert caller.closed and WORKER not in bench.head.cluster.callers
     bench.tell(0, *packed(head_messages.ProcessLeft(WORKER)))
     assert bench.logged == []
 
@@ -97,15 +102,21 @@ def test_with_a_process_goes_what_it_asked_for(bench: Bench) -> None:
     assert isinstance(bench.scheduler.heard[-1], LeaseRequested)
     bench.tell(0, *packed(head_messages.ProcessLeft(WORKER)))
     assert bench.scheduler.heard[-1] == LeaseCancelled(LeaseId(b"lease-1-"))
-    assert bench.head.jobs.get(JOB).ended == 0.0, "it was no driver"
+    assert bench.head.jobs.table.get(JOB).ended == 0.0, "it was no driver"
 
 
-def test_with_a_process_go_its_actors_and_its_wait_for_groups(bench: Bench) -> None:
+def test_a_process_that_is_gone_is_told_of_in_order_and_once() -> None:
     gone: list[Any] = []
-    bench.head.actors.owner_died = lambda caller: gone.append(("actors", caller.id))  # type: ignore[method-assign]
-    bench.head.groups.process_left = lambda caller: gone.append(("groups", caller.id))  # type: ignore[method-assign]
-    bench.tell(0, *packed(head_messages.ProcessLeft(WORKER)))
-    assert sorted(gone) == [("actors", WORKER), ("groups", WORKER)]
+    cluster = ClusterTable(FIRST)
+    leavers = [lambda caller: gone.append(("first", caller.id)), lambda caller: gone.append(("second", caller.id))]
+    parts: Any = (None, None, None, SimpleNamespace(happened=lambda *said: None))
+    node: Any = SimpleNamespace(id=FIRST)
+    dispatcher = Dispatcher(cluster, Logger("test"))
+    processes = ProcessService(dispatcher, cluster, *parts, leavers, lambda: gone.append("starter"))
+    dispatcher.handle(node, packed(head_messages.ProcessJoined(WORKER, "worker", 1, "/w", JOB, "", {})))
+    for _ in range(2):
+        processes.forget(WORKER)
+    assert gone == [("first", WORKER), ("second", WORKER)] and cluster.callers == {}
 
 
 # -- jobs ------------------------------------------------------------------------------------------------------------
@@ -119,7 +130,7 @@ def test_with_a_driver_its_job_ends_on_every_node_that_is_there() -> None:
     bench.head.groups.job_ended = ended.append  # type: ignore[method-assign]
     bench.tell(0, *packed(head_messages.ProcessLeft(DRIVER)))
     assert packed(head_messages.JobEnded(job=JOB)) in bench.take(FIRST) and bench.take(SECOND) == []
-    assert ended == [JOB] and bench.head.jobs.get(JOB).ended > 1e9
+    assert ended == [JOB] and bench.head.jobs.table.get(JOB).ended > 1e9
     assert [(job.id, job.ended > 0) for job in bench.head.journal.jobs()] == [(JOB, True)]
     bench.head.processes.end_job(DRIVER)
     assert ended == [JOB], "it has ended already"
@@ -136,7 +147,7 @@ def test_programs_that_ended_long_ago_are_forgotten(monkeypatch: pytest.MonkeyPa
     for number in range(3):
         drive(bench, b"driver %d" % number, b"job %d" % number)
         bench.tell(0, *packed(head_messages.ProcessLeft(ProcessId(b"driver %d" % number))))
-    assert bench.head.jobs.jobs.keys() == {JOB, b"job 2"}
+    assert bench.head.jobs.table.jobs.keys() == {JOB, b"job 2"}
     assert {job.id for job in bench.head.journal.jobs()} == {JOB, b"job 2"}
 
 
@@ -149,7 +160,7 @@ def test_a_job_of_detached_actors_is_kept_while_one_lives_or_a_worker_works_for_
     drive(bench, b"reads", unused, role="tool")
     monkeypatch.setattr(bench.head.actors.table, "living_jobs", lambda: {lives})
     bench.tell(0, *packed(head_messages.ProcessLeft(DRIVER)))
-    assert bench.head.jobs.jobs.keys() == {JOB, works, lives}
+    assert bench.head.jobs.table.jobs.keys() == {JOB, works, lives}
 
 
 @pytest.mark.parametrize(
@@ -183,7 +194,7 @@ def test_what_the_head_does_not_know_is_logged_and_changes_nothing(bench: Bench)
         head_messages.FROM_PROCESS,
     )
     with pytest.raises(ProtocolError) as raised:
-        bench.head.words[head_messages.FROM_PROCESS](bench.nodes[0], DRIVER, (9999, "x" * 200))
+        bench.head.dispatcher.words[head_messages.FROM_PROCESS](bench.nodes[0], DRIVER, (9999, "x" * 200))
     said = str(raised.value)
     assert said.startswith(f"process {DRIVER.hex()} sent (9999, 'xxx") and said.endswith(
         ", which the head does not know"
@@ -193,15 +204,15 @@ def test_what_the_head_does_not_know_is_logged_and_changes_nothing(bench: Bench)
 
 def test_a_process_that_has_left_is_not_heard_any_more(bench: Bench) -> None:
     heard: list[Any] = []
-    bench.head.methods["note"] = lambda caller: heard.append(caller)
+    bench.head.dispatcher.methods["note"] = lambda caller: heard.append(caller)
     bench.tell(0, head_messages.FROM_PROCESS, ProcessId(b"unknown"), (op.CALL, 1, "note", ()))
     bench.tell(0, head_messages.FROM_PROCESS, ProcessId(b"unknown"), (9999,))
     assert heard == [] and bench.logged == []
 
 
 def test_what_is_said_of_leases_waits_until_all_that_there_are_are_known(bench: Bench) -> None:
-    bench.head.recovery.begin(5.0)
-    bench.head.methods["note"] = lambda caller, word: word
+    bench.recovery.begin(5.0)
+    bench.head.dispatcher.methods["note"] = lambda caller, word: word
     shape = (CPU, pickle.dumps(("DEFAULT", {})), b"", True)
     bench.tell(0, head_messages.FROM_PROCESS, DRIVER, (op.REQUEST_LEASE, b"lease-1-", shape, "f", None))
     bench.tell(0, head_messages.FROM_PROCESS, DRIVER, (op.CANCEL_LEASE, b"lease-2-"))
@@ -220,7 +231,11 @@ def test_answers_go_to_who_asked_with_the_number_of_the_question(bench: Bench) -
     def fail(caller: Any) -> None:
         raise KernelError("not now")
 
-    bench.head.methods |= {"who": lambda caller, word: (caller.id, word), "fail": fail, "wait": lambda caller: later}
+    bench.head.dispatcher.methods |= {
+        "who": lambda caller, word: (caller.id, word),
+        "fail": fail,
+        "wait": lambda caller: later,
+    }
     for number, (name, arguments) in enumerate([("who", ("me",)), ("wait", ()), ("fail", ()), ("nothing", ())], 11):
         bench.tell(0, head_messages.FROM_PROCESS, WORKER, (op.CALL, number, name, arguments))
     who, failed, unknown = bench.heard_by(WORKER)
@@ -234,7 +249,7 @@ def test_answers_go_to_who_asked_with_the_number_of_the_question(bench: Bench) -
 
 
 def test_what_a_method_had_not_foreseen_is_told_and_logged(bench: Bench) -> None:
-    bench.head.methods["divide"] = lambda caller: 1 / 0
+    bench.head.dispatcher.methods["divide"] = lambda caller: 1 / 0
     with pytest.raises(KernelError, match="divide failed in the head: ZeroDivisionError"):
         bench.call("divide")
     assert bench.logged == [("exception", "a request failed", {"method": "divide"})]
@@ -251,6 +266,6 @@ def test_an_actor_goes_with_the_process_that_created_it(bench: Bench) -> None:
         WORKER,
         packed(op.CreateActor(actor=ActorId(b"actor"), description=pickle.dumps(said))),
     )
-    assert [row["state"] for row in bench.head.actors.list()] == ["PENDING_CREATION"]
+    assert [row["state"] for row in bench.actors()] == ["PENDING_CREATION"]
     bench.tell(0, *packed(head_messages.ProcessLeft(WORKER)))
-    assert [row["state"] for row in bench.head.actors.list()] == ["DEAD"]
+    assert [row["state"] for row in bench.actors()] == ["DEAD"]

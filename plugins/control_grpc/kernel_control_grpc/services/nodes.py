@@ -47,9 +47,9 @@ class Nodes(Service):
 
     def _living(self, id: str) -> None:
         """Raise NotKnownError unless a node of this id lives."""
-        node = self.head.nodes.get(NodeId(parse_id(id, "a node")))
+        node = self.head.cluster.nodes.get(NodeId(parse_id(id, "a node")))
         if node is None or not node.alive or node.client:
-            there = ", ".join(node.id.hex() for node in self.head.working_nodes())
+            there = ", ".join(node.id.hex() for node in self.head.cluster.working_nodes())
             raise NotKnownError(f"there is no living node {id!r}; the living nodes are {there}")
 
 

@@ -31,7 +31,7 @@ class Service:
 
     def ask(self, method: str, *arguments: Any) -> Any:
         """Return what the head answers a program that asks this. Raises NotServedError when it has no such method."""
-        found = self.head.methods.get(method)
+        found = self.head.dispatcher.methods.get(method)
         if found is None:
             raise NotServedError(f"the head of this cluster does not offer {method!r}; a newer version of kernel may")
         return found(self._caller(), *arguments)
@@ -42,7 +42,7 @@ class Service:
 
     def _caller(self) -> Caller:
         """Return who asks: a tool. Its node is the first there is, for it has none of its own."""
-        for node in self.head.working_nodes():
+        for node in self.head.cluster.working_nodes():
             return Caller(ProcessId(b""), "tool", 0, "", JobId(b""), "", {}, node)
         raise SessionEndedError("the head has just been started, and no node has joined it yet; ask again in a moment")
 

@@ -1,0 +1,99 @@
+"""Who is told of the changes of which actor."""
+
+from __future__ import annotations
+
+from kernel.head import actor_records as control
+from kernel.head.actors import ActorTable
+from kernel.head.cluster_table import ClusterTable
+from kernel.head.dispatcher import Dispatcher
+from kernel.head.nodes import Caller
+from kernel.head.observation import Observation
+from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import number_of, packed, unpacked
+from kernel.transport.connection import Message
+from kernel_spec import observers
+from kernel_spec.ids import ActorId, ProcessId, process_of
+
+
+class ActorSubscriptions:
+    """Tells callers, and observers, of the actors in `table`. Runs in the head's loop."""
+
+    def __init__(
+        self, dispatcher: Dispatcher, cluster: ClusterTable, table: ActorTable, observation: Observation
+    ) -> None:
+        self._cluster = cluster
+        self._table = table
+        self._observation = observation
+        self._subscribers: dict[ActorId, set[Caller]] = {}
+        self._unanswered: list[tuple[Caller, ActorId]] = []
+        dispatcher.handlers[number_of(op.SubscribeActor)] = self._on_subscribe
+
+    def add(self, caller: Caller, actor: ActorId) -> None:
+        """Tell a process of an actor's changes from now on."""
+        self._subscribers.setdefault(actor, set()).add(caller)
+
+    def process_left(self, caller: Caller) -> None:
+        """A process is gone, and so are its subscriptions."""
+        for subscribers in self._subscribers.values():
+            subscribers.discard(caller)
+
+    def publish(self, record: control.ActorRecord) -> None:
+        """Tell of a change of an actor."""
+        message = self._state_message(record)
+        for caller in list(self._subscribers.get(record.id, ())):
+            caller.send(message)
+        if record.state == control.DEAD:
+            self._subscribers.pop(record.id, None)
+        detail = {"name": record.label, "cause": record.cause}
+        self._observation.happened(observers.ACTOR, record.state, record.id, detail)
+
+    def answer_waiting(self) -> None:
+        """All that an earlier head has left is known: answer those who asked about an actor that was not yet."""
+        unanswered, self._unanswered = self._unanswered, []
+        for caller, actor in unanswered:
+            self._subscribe(caller, actor)
+
+    def _on_subscribe(self, caller: Caller, message: Message) -> None:
+        actor = unpacked(op.SubscribeActor, message).actor
+        owner = self._cluster.callers.get(process_of(actor))
+        if actor not in self._table.actors and owner is not None:
+            # A handle may be faster than the news of its actor. What the owner answers comes after that news.
+            self._cluster.ask(owner, "ping", lambda answer: self._subscribe(caller, actor))
+        else:
+            self._subscribe(caller, actor)
+
+    def _subscribe(self, caller: Caller, actor: ActorId) -> None:
+        if caller.closed:
+            return
+        record, cluster = self._table.actors.get(actor), self._cluster
+        if cluster.recovering and (record is None or (record.worker and record.worker not in cluster.callers)):
+            self._unanswered.append((caller, actor))  # the node of its process, or of its owner, is still to come back
+            return
+        if record is None:
+            caller.send(
+                packed(
+                    op.ActorState(
+                        actor=actor,
+                        state=control.DEAD,
+                        worker=ProcessId(b""),
+                        address="",
+                        attempt=0,
+                        cause="it ended long ago",
+                        failure=None,
+                        crashed=False,
+                    )
+                )
+            )
+        else:
+            if record.state != control.DEAD:
+                self.add(caller, actor)
+            caller.send(self._state_message(record))
+
+    def _state_message(self, record: control.ActorRecord) -> Message:
+        worker = self._cluster.callers.get(record.worker)
+        address = worker.address if worker is not None else ""
+        state = control.PENDING if record.state == control.STARTING else record.state
+        place = record.worker, address
+        return packed(
+            op.ActorState(record.id, state, *place, record.attempt, record.cause, record.failure, record.crashed)
+        )
