@@ -303,7 +303,7 @@ OVER_QUOTA = 3
 TAKEN = 4
 """fault: somebody needed its place: what it ran is run again without counting."""
 LOST = 5
-"""fault: it was lost from sight, with its node or otherwise: all that was sent to it may have been run, or be run yet."""
+"""fault: it was lost from sight, perhaps with its node: all that was sent to it may have been run, or be run yet."""
 
 DYNAMIC = -2
 """number of returns: one reference to a list of references, made while the generator runs."""
