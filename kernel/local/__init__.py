@@ -1,4 +1,4 @@
-"""The in-process reference of each contract: the simplest correct form, written to be read.
+"""The engine of `kernel.init(local_mode=True)`: tasks, actors and objects of one process that is all there is.
 
-Local mode runs on these, and they stand in wherever no plugin is installed.
+It shares tables, serialization and errors with `kernel.runtime`; what processes do elsewhere, threads do here.
 """

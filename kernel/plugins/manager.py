@@ -27,7 +27,7 @@ from kernel_spec.hooks import PLUGIN_GROUP
 
 ONLY_VARIABLE = "KERNEL_PLUGINS"
 
-BUILT_IN = (("local", "kernel.local.plugin"),)
+BUILT_IN = (("local", "kernel.defaults.plugin"),)
 """Plugins that come with the kernel: name and target. They go through the same door as anybody's."""
 
 Factory = Callable[..., Any]

@@ -19,7 +19,7 @@ FRAGILE = {
     "fragile-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: fragile\nVersion: 1.0\n",
     "fragile-1.0.dist-info/entry_points.txt": "[kernel.plugins]\nscheduler_fragile = fragile_plugin\n",
     "fragile_plugin.py": """
-from kernel.local.scheduler import LocalScheduler
+from kernel.defaults.scheduler import LocalScheduler
 from kernel_spec import hookimpl
 from kernel_spec.scheduling import LeaseRequested, NodeAdded, Tick
 

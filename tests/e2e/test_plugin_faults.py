@@ -234,7 +234,7 @@ def test_what_a_scheduler_may_not_say_ends_the_session_by_its_name(what: str, si
         grants = super().handle(event, now)
         return {answer} if isinstance(event, LeaseRequested) and event.request.name == "work" else grants
     """
-    site.write(offering("kernel_schedulers", "kernel.local.scheduler.LocalScheduler", body))
+    site.write(offering("kernel_schedulers", "kernel.defaults.scheduler.LocalScheduler", body))
     text = error_of(lambda: kernel.get(work.remote(1), timeout=SECONDS), scheduler="fragile")
     expect(text, "the session has ended", "scheduler plugin 'fragile'", expected)
     if what == "an error":
@@ -245,7 +245,7 @@ def test_what_a_scheduler_may_not_say_ends_the_session_by_its_name(what: str, si
 
 @pytest.mark.parametrize("method", ["explain", "snapshot"])
 def test_a_question_that_a_scheduler_can_not_answer_is_answered_with_its_lines(method: str, site: Site) -> None:
-    site.write(offering("kernel_schedulers", "kernel.local.scheduler.LocalScheduler", f"{method} = boom"))
+    site.write(offering("kernel_schedulers", "kernel.defaults.scheduler.LocalScheduler", f"{method} = boom"))
     with running_session(num_cpus=1, scheduler="fragile"):
         if method == "explain":
             waiting = work.options(num_cpus=8).remote(1)
@@ -425,7 +425,7 @@ def test_a_metadata_store_that_fails_is_named(
 ) -> None:
     wrong = f"def {method}(self, table, *arguments, **more):\n    if table.startswith('kv:'): {body}\n"
     wrong += f"    return super().{method}(table, *arguments, **more)"
-    source = offering("kernel_metadata_stores", "kernel.local.metadata.LocalMetadataStore", wrong)
+    source = offering("kernel_metadata_stores", "kernel.defaults.metadata.LocalMetadataStore", wrong)
     site.write(source.replace("{'fragile': Fragile}", "{'fragile': lambda directory: Fragile()}"))
     monkeypatch.setenv("KERNEL_METADATA_STORE", "fragile")
 
@@ -446,7 +446,7 @@ def test_a_spill_target_that_fails_is_named(
     method: str, body: str, site: Site, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     wrong = f"def {method}(self, *arguments):\n    {body}"
-    site.write(offering("kernel_spill_targets", "kernel.local.spill.DiskSpill", wrong))
+    site.write(offering("kernel_spill_targets", "kernel.defaults.spill.DiskSpill", wrong))
     monkeypatch.setenv("KERNEL_SPILL_TARGET", "fragile")
     text = error_of(use_everything)
     expect(text, "spill target 'fragile'", f"its {method}()")

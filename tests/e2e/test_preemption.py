@@ -16,7 +16,7 @@ RUTHLESS = {
     "ruthless-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: ruthless\nVersion: 1.0\n",
     "ruthless-1.0.dist-info/entry_points.txt": "[kernel.plugins]\nscheduler_ruthless = ruthless_plugin\n",
     "ruthless_plugin.py": """
-from kernel.local.scheduler import LocalScheduler
+from kernel.defaults.scheduler import LocalScheduler
 from kernel_spec import hookimpl
 from kernel_spec.scheduling import Preempt
 

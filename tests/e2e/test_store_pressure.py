@@ -213,7 +213,7 @@ SPILL_PLUGIN = {
     "spill_small-1.0.dist-info/entry_points.txt": "[kernel.plugins]\nspill_small = spill_small\n",
     "spill_small.py": """
         import errno, os, time
-        from kernel.local.spill import DiskSpill
+        from kernel.defaults.spill import DiskSpill
         from kernel_spec import hookimpl
 
         LIMIT = int(os.environ["SPILL_SMALL_BYTES"])

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from kernel.cli import plugin_check
-from kernel.local.accelerator import NullAccelerator
-from kernel.local.metadata import LocalMetadataStore
-from kernel.local.provider import ManualNodeProvider
-from kernel.local.spill import DiskSpill
+from kernel.defaults.accelerator import NullAccelerator
+from kernel.defaults.metadata import LocalMetadataStore
+from kernel.defaults.provider import ManualNodeProvider
+from kernel.defaults.spill import DiskSpill
 from kernel_spec.accelerators import Device
 from kernel_spec.observers import LifecycleEvent
 from kernel_spec.serialization import Payload, SerializerBase

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kernel_conformance.scheduler import SchedulerConformance
 
-from kernel.local.scheduler import LocalScheduler
+from kernel.defaults.scheduler import LocalScheduler
 from kernel.testing.first_failure import first_failure
 from kernel_spec.ids import GroupId, LeaseId
 from kernel_spec.ledger import Ledger

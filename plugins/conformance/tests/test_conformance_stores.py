@@ -15,7 +15,7 @@ import numpy
 import pytest
 from kernel_conformance.object_store import ObjectStoreConformance
 
-from kernel.local.object_store import LocalObjectClient, LocalObjectServer, LocalObjectStore
+from kernel.defaults.object_store import LocalObjectClient, LocalObjectServer, LocalObjectStore
 from kernel.testing.first_failure import first_failure
 from kernel_spec.store import (
     Location,

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kernel.local.scheduler import LocalScheduler
+from kernel.defaults.scheduler import LocalScheduler
 from kernel_spec.ids import LeaseId, NodeId
 from kernel_spec.scheduling import (
     Event,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from kernel.local.object_store import LocalObjectServer
+from kernel.defaults.object_store import LocalObjectServer
 from kernel_spec.errors import ObjectLostError, ObjectStoreError, ObjectStoreFullError
 from kernel_spec.ids import ObjectId
 from kernel_spec.store import (

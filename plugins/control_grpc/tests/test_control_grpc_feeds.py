@@ -8,8 +8,8 @@ import pytest
 from kernel_control_grpc.feeds import EventFeed, Topics
 from kernel_control_grpc.mailbox import BATCH_BYTES, BATCH_ITEMS, Mailbox
 
+from kernel.defaults.observer import RecordingObserver
 from kernel.head.observation import Observation
-from kernel.local.observer import RecordingObserver
 from kernel_spec import observers
 from kernel_spec.observers import LifecycleEvent
 

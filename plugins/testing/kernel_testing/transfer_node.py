@@ -19,7 +19,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from kernel.local.spill import DiskSpill
+from kernel.defaults.spill import DiskSpill
 from kernel.node.store_service import StoreService
 from kernel.node.transfer.limits import TransferLimits
 from kernel.node.transfer.service import Ticket, TransferService

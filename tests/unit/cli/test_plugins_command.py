@@ -15,7 +15,7 @@ from kernel.installing import install_command
 from kernel.plugins import PluginManager
 
 GOOD = """
-from kernel.local.scheduler import LocalScheduler
+from kernel.defaults.scheduler import LocalScheduler
 from kernel_spec import hookimpl
 
 CONFORMANCE = {"scheduler": {"most_times_slower": 10_000}}

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from kernel.defaults.metadata import LocalMetadataStore
 from kernel.head.config import HeadConfig
 from kernel.head.head import Head
 from kernel.head.nodes import Node
 from kernel.head.recovery import Recovery
-from kernel.local.metadata import LocalMetadataStore
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import packed

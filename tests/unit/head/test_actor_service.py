@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from kernel.defaults.metadata import LocalMetadataStore
 from kernel.head import actors as actor_table
 from kernel.head.actor_records import ALIVE, DEAD, PENDING, RESTARTING
 from kernel.head.job_table import DETACHED
-from kernel.local.metadata import LocalMetadataStore
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import number_of, packed

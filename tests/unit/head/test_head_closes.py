@@ -9,10 +9,10 @@ from typing import Any
 
 from kernel_metadata_sqlite.store import SqliteMetadataStore
 
+from kernel.defaults.scheduler import LocalScheduler
 from kernel.head.config import HeadConfig
 from kernel.head.head import Head
 from kernel.head.nodes import Node
-from kernel.local.scheduler import LocalScheduler
 from kernel_spec.ids import NodeId
 from kernel_spec.observers import LifecycleEvent
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from kernel.defaults.metadata import LocalMetadataStore
 from kernel.head.head import TICK_SECONDS
 from kernel.head.job_table import DETACHED
 from kernel.head.node_rows import SHOWN_DEAD, node_rows
 from kernel.head.nodes import Caller, Node
-from kernel.local.metadata import LocalMetadataStore
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import number_of, packed

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from kernel.defaults.scheduler import LocalScheduler
 from kernel.head.lease_manager import LeaseManager, LeaseRecord, grant_message
-from kernel.local.scheduler import LocalScheduler
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import packed
 from kernel_spec.ids import GroupId, JobId, LeaseId, NodeId, ProcessId

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from kernel.defaults.metadata import LocalMetadataStore
 from kernel.head.lease_service import GRACE_SECONDS
-from kernel.local.metadata import LocalMetadataStore
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import number_of, packed

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from kernel.defaults.observer import RecordingObserver
 from kernel.head.observation import Observation
-from kernel.local.observer import RecordingObserver
 from kernel.runtime.tracing import FAILED, KEPT, Trace
 from kernel_spec import observers
 from kernel_spec.observers import LifecycleEvent

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kernel.defaults.metadata import LocalMetadataStore
 from kernel.head import job_table
 from kernel.head.cluster_table import ClusterTable
 from kernel.head.deferred import Deferred
@@ -15,7 +16,6 @@ from kernel.head.dispatcher import Dispatcher
 from kernel.head.head import STARTER_ENDED
 from kernel.head.job_table import DETACHED, Job
 from kernel.head.process_service import ProcessService
-from kernel.local.metadata import LocalMetadataStore
 from kernel.logs import Logger
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op

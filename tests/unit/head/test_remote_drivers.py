@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from kernel.defaults.metadata import LocalMetadataStore
 from kernel.head import remote_drivers
 from kernel.head.cluster_table import ClusterTable
 from kernel.head.journal import Journal
 from kernel.head.nodes import Node
 from kernel.head.remote_drivers import RemoteDrivers
-from kernel.local.metadata import LocalMetadataStore
 from kernel.protocol import head_messages
 from kernel.protocol.named_messages import packed
 from kernel_spec.ids import NodeId

@@ -15,7 +15,7 @@ from kernel_store_plasma.store import PlasmaStore
 from kernel.conformance.object_store import ObjectStoreConformance
 from kernel.conformance.object_store_objects import ObjectLives
 from kernel.conformance.object_store_views import StoreViews
-from kernel.local.object_store import LocalObjectStore
+from kernel.defaults.object_store import LocalObjectStore
 from kernel.node.overflow_server import OverflowServer
 from kernel.node.overflow_table import FileFailed, FileMade, MakeFile, RemoveFile
 from kernel.protocol.overflow_files import OverflowFile, map_readable, map_writable

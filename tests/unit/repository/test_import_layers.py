@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[3]
 LAYERS = (
     (
         "commands",
+        "defaults",
         "entry_points",
         "installing",
         "logs",
@@ -48,8 +49,8 @@ APART = {("head", "runtime"), ("runtime", "head"), ("node", "runtime")}
 """What one part must not import of another, though it is no higher: what they share is in `protocol`."""
 
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
-PUBLIC = {"", "commands", "exceptions", "pickling"}
-"""What others may import of `kernel`: the face, its errors, what commands and picklers share."""
+PUBLIC = {"", "commands", "defaults", "exceptions", "pickling"}
+"""What others may import of `kernel`: the face, its errors, what commands and picklers share, and the references."""
 
 FOR_TESTS = {"conformance", "testing"}
 """Libraries for tests, by their mounted name: no others import them."""
@@ -74,7 +75,7 @@ SIBLINGS: Mapping[str, frozenset[str]] = {
     "testing": frozenset(
         {
             "kernel.api.session",
-            "kernel.local.spill",
+            "kernel.defaults.spill",
             "kernel.node.launch",
             "kernel.node.sessions",
             "kernel.node.store_service",

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from kernel_store_plasma.store import PlasmaStore
 
-from kernel.local.object_store import LocalObjectStore
+from kernel.defaults.object_store import LocalObjectStore
 from kernel.node import store_service
 from kernel.node.transfer import fetching, protocol
 from kernel.node.transfer.limits import TransferLimits

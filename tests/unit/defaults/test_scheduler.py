@@ -8,7 +8,7 @@ import pytest
 
 from kernel.conformance.scheduler import SchedulerConformance
 from kernel.conformance.scheduler_harness import SchedulerHarness
-from kernel.local.scheduler import LocalScheduler
+from kernel.defaults.scheduler import LocalScheduler
 from kernel_spec.ids import LeaseId
 from kernel_spec.scheduling import (
     Event,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernel.conformance.metadata_store import MetadataStoreConformance
-from kernel.local.metadata import LocalMetadataStore
+from kernel.defaults.metadata import LocalMetadataStore
 
 
 class TestLocal(MetadataStoreConformance):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kernel.conformance.node_provider import NodeProviderConformance
-from kernel.local.provider import ManualNodeProvider
+from kernel.defaults.provider import ManualNodeProvider
 from kernel_spec.errors import NodeProviderError
 from kernel_spec.providers import ProvidedNode
 

@@ -62,30 +62,30 @@ def kernel_node_providers() -> Mapping[str, Callable[[Mapping[str, Any]], NodePr
 
 
 def _scheduler() -> Scheduler:
-    from kernel.local.scheduler import LocalScheduler
+    from kernel.defaults.scheduler import LocalScheduler
 
     return LocalScheduler()
 
 
 def _object_store() -> ObjectStore:
-    from kernel.local.object_store import LocalObjectStore
+    from kernel.defaults.object_store import LocalObjectStore
 
     return LocalObjectStore()
 
 
 def _metadata_store(directory: str) -> MetadataStore:
-    from kernel.local.metadata import LocalMetadataStore
+    from kernel.defaults.metadata import LocalMetadataStore
 
     return LocalMetadataStore(directory)
 
 
 def _spill_target(directory: str) -> SpillTarget:
-    from kernel.local.spill import DiskSpill
+    from kernel.defaults.spill import DiskSpill
 
     return DiskSpill(directory)
 
 
 def _node_provider(options: Mapping[str, Any]) -> NodeProvider:
-    from kernel.local.provider import ManualNodeProvider
+    from kernel.defaults.provider import ManualNodeProvider
 
     return ManualNodeProvider(options)

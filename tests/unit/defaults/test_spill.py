@@ -10,8 +10,8 @@ import stat
 import pytest
 
 from kernel.conformance.spill_target import OBJECT, SpillTargetConformance
-from kernel.local import spill
-from kernel.local.spill import DiskSpill
+from kernel.defaults import spill
+from kernel.defaults.spill import DiskSpill
 from kernel_spec.errors import OutOfDiskError, SpillError
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernel.conformance.observer import ObserverConformance
-from kernel.local.observer import RecordingObserver
+from kernel.defaults.observer import RecordingObserver
 from kernel_spec.observers import ACTOR, FINISHED, TASK, LifecycleEvent
 
 

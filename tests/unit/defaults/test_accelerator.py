@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernel.conformance.accelerator import AcceleratorConformance
-from kernel.local.accelerator import VISIBLE, NullAccelerator
+from kernel.defaults.accelerator import VISIBLE, NullAccelerator
 
 
 class TestThree(AcceleratorConformance):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kernel.conformance.object_store import ObjectStoreConformance
-from kernel.local.object_store import LocalObjectStore
+from kernel.defaults.object_store import LocalObjectStore
 from kernel_spec.errors import ObjectStoreError
 
 
