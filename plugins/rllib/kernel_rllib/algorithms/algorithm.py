@@ -16,20 +16,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kernel_rllib.algorithms.acting import PolicyActing
+from kernel_rllib.algorithms.algorithm_state import AlgorithmState
 from kernel_rllib.algorithms.changing_policies import ChangingPolicies
 from kernel_rllib.algorithms.cpu_shares import share_of_runners, shared_bundles
 from kernel_rllib.algorithms.curriculum import Curriculum
 from kernel_rllib.algorithms.env_check import check_env_of
 from kernel_rllib.algorithms.evaluating import Evaluations
 from kernel_rllib.algorithms.evaluation_methods import EvaluationMethods
-from kernel_rllib.algorithms.honoured import PIPELINED, refuse_what_has_no_effect
-from kernel_rllib.algorithms.keeping import Keeping
-from kernel_rllib.algorithms.multi_agent import (
-    learning_policies,
-    policies_of,
-)
+from kernel_rllib.algorithms.honoured import refuse_what_has_no_effect
+from kernel_rllib.algorithms.multi_agent import learning_policies, policies_of
 from kernel_rllib.algorithms.parts import env_maker_of, group_settings_of
-from kernel_rllib.algorithms.policy_learning import PolicyLearning, Progress
+from kernel_rllib.algorithms.policy_learning import PolicyLearning
+from kernel_rllib.algorithms.progress import Progress
 from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
 from kernel_rllib.algorithms.reports import Reports
 from kernel_rllib.algorithms.results import (
@@ -42,8 +40,6 @@ from kernel_rllib.algorithms.results import (
 )
 from kernel_rllib.algorithms.spaces import spaces_of
 from kernel_rllib.algorithms.system_usage import SystemUsage
-from kernel_rllib.checkpoints.layout import read_checkpoint, read_description, write_checkpoint
-from kernel_rllib.checkpoints.settings_file import read_settings
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.building import set_builder
 from kernel_rllib.config.dict_generation import generation_of_keys
@@ -57,13 +53,12 @@ from kernel_rllib.nn.blas import blas_threads
 from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.env_runner import Sample
 from kernel_rllib.runners.group import GroupSettings, RunnerGroup
-from kernel_rllib.runners.kept_samples import state_of_rounds
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint
 from kernel_runs.resources import PlacementGroupFactory
 
 
-class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
+class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, AlgorithmState):
     """Trains policies in an environment, iteration by iteration."""
 
     config: AlgorithmConfig
@@ -325,68 +320,6 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
         self.runners.close()
         self.evaluations.close()
 
-    # -- keeping ------------------------------------------------------------------------------------------------------
-
-    def get_state(self) -> dict[str, Any]:
-        """Return all that training needs to go on elsewhere, as arrays and numbers."""
-        return {
-            "algorithm_class": type(self),
-            "config": self.config.get_state(),
-            "algorithm": {
-                "seed": self.seed,
-                "env_steps_sampled": self.env_steps_sampled,
-                "agent_steps_sampled": self.progress.agent_steps_sampled,
-                "env_steps_trained": self.env_steps_trained,
-                "episodes": self.episodes.state(),
-                "reports": self.reports.state(),
-                **self._own_states(),
-            },
-            "learners": self.learners.state(),
-            "runners": self._runners_state(),
-        }
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go on with what `get_state` returned, with the policies that there were."""
-        if "config" in state:
-            self.meet_policies(AlgorithmConfig.from_state(state["config"]))
-        own = state["algorithm"]
-        self.seed = int(own["seed"])
-        self.env_steps_sampled = int(own["env_steps_sampled"])
-        self.progress.agent_steps_sampled = int(own.get("agent_steps_sampled", self.env_steps_sampled))
-        self.env_steps_trained = int(own["env_steps_trained"])
-        self.episodes.set_state(own["episodes"])
-        if "reports" in own:
-            self.reports.set_state(own["reports"])
-        self._set_own_states(own)
-        self.learners.set_state(state["learners"])
-        if self.curriculum is not None and "tasks" in state["runners"]:  # before lanes begin episodes, which have them
-            self.blueprint = self.curriculum.set_state(state["runners"]["tasks"], self.runners, self.blueprint)
-        self.runners.set_state(state["runners"])
-        self.broadcast()
-
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Write all that training needs to go on; see `checkpoints.layout`."""
-        description = {
-            "algorithm": self.config.algorithm or type(self).__name__,
-            "training_iteration": self.iteration,
-            "env_steps_sampled": self.env_steps_sampled,
-            "policies": [*self.policies, *self.scripted],
-        }
-        write_checkpoint(checkpoint_dir, description, self.get_state(), self.describe)
-
-    def load_checkpoint(self, checkpoint: Any) -> None:
-        """Go on from a checkpoint, with the policies that it has; see `checkpoints.layout`."""
-        self.refuse_checkpoint_of_another(checkpoint)
-        there = [*self.policies, *self.scripted]
-        if {*read_description(checkpoint).get("policies", there)} != {*there}:
-            self.meet_policies(read_settings(checkpoint, trust=True).config)
-        self.set_state(read_checkpoint(checkpoint))
-        self.checkpoint_loaded()
-
-    def checkpoint_loaded(self) -> None:
-        """Let callbacks hear that a checkpoint has been loaded."""
-        self.reports.call("on_checkpoint_loaded", self)
-
     def log_result(self, result: dict[str, Any]) -> None:
         """Let callbacks see, and change, the result of an iteration; set tasks by it; then log it."""
         self.reports.call("on_train_result", self, result=result)
@@ -408,28 +341,6 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
             config = config.copy(copy_frozen=False).environment(env)
         return config
 
-    def _runners_state(self) -> dict[str, Any]:
-        """Return the state of all lanes, with their tasks, and the rounds that runners were asked for ahead."""
-        ahead = state_of_rounds(self.runners.gathered()) if self.acts_on >= PIPELINED else {}
-        tasks = {} if self.curriculum is None else {"tasks": self.curriculum.state()}
-        return {**self.runners.state(), **tasks, **({"rounds": ahead} if ahead else {})}
-
-    def _own_states(self) -> dict[str, Any]:
-        if not self.has_several_agents:
-            return self.own_state()
-        return {
-            "module_steps": dict(self.progress.module_steps),
-            "policies": {policy_id: policy.own_state() for policy_id, policy in self.policies.items()},
-        }
-
-    def _set_own_states(self, own: Mapping[str, Any]) -> None:
-        if not self.has_several_agents:
-            return self.set_own_state(own)
-        self.progress.module_steps = {name: int(steps) for name, steps in own.get("module_steps", {}).items()}
-        for policy_id, policy in self.policies.items():
-            policy.set_own_state(own.get("policies", {}).get(policy_id, {}))
-        return None
-
     def _is_enough(self, began: float, sampled_before: int, trained_before: int) -> bool:
         config = self.config
         least_trained = config.min_train_timesteps_per_iteration or 0
@@ -442,35 +353,14 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
 
     def _result(self, metrics: Metrics, began: float, sampled_before: int) -> ResultTree:
         seconds = time.perf_counter() - began
-        sampled = self.env_steps_sampled - sampled_before
-        agent_steps, by_module = self.progress.agent_steps_sampled, self.progress.module_steps
         return merged(
             agent_results(()) if self.has_several_agents else {},
             episode_results(self.episodes),
             self.reports.results(),
             {} if self.system_usage is None else {"perf": self.system_usage.measure()},
             learner_results({self.module_id: metrics} if self.is_its_only_policy else metrics),
-            {
-                "env_runners": {
-                    "num_env_steps_sampled": sampled,
-                    "num_env_steps_sampled_lifetime": self.env_steps_sampled,
-                    **({"num_module_steps_sampled_lifetime": dict(by_module)} if by_module else {}),
-                },
-                "num_agent_steps_sampled": agent_steps,
-                "num_agent_steps_sampled_lifetime": agent_steps,
-                "num_env_steps_sampled_lifetime": self.env_steps_sampled,
-                "num_env_steps_sampled": self.env_steps_sampled,
-                "num_env_steps_trained": self.env_steps_trained,
-                "timesteps_total": self.env_steps_sampled,
-                "num_env_steps_sampled_throughput_per_sec": sampled / seconds,
-                "num_healthy_workers": self.runners.num_healthy_runners,
-                "timers": {f"{phase}_time_ms": spent * 1000 for phase, spent in self.progress.seconds.items()},
-                "info": {
-                    "num_env_steps_sampled": self.env_steps_sampled,
-                    "num_agent_steps_sampled": agent_steps,
-                    "num_env_steps_trained": self.env_steps_trained,
-                },
-            },
+            self.progress.results(self.env_steps_sampled - sampled_before, seconds),
+            {"num_healthy_workers": self.runners.num_healthy_runners},
         )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from kernel_rllib.algorithms.policy_learning import Progress
 from kernel_rllib.algorithms.ppo import PPO, PPOConfig
+from kernel_rllib.algorithms.progress import Progress
 from kernel_rllib.algorithms.reports import Reports
 from kernel_rllib.algorithms.results import mean_metrics
 from kernel_rllib.algorithms.spaces import Spaces
@@ -77,7 +77,7 @@ class LearningWork:
         """Take part in the means of all workers, given the handles of all in the order of ranks."""
 
         def send(rank: int, key: Key, array: Array) -> None:
-            handles[rank].apply.remote(receive, key, array)
+            handles[rank].apply.remote(receive, key, array).future()  # it fails with its worker: the algorithm tells
 
         self.all_reduce = AllReduce(index, len(handles), send)
 

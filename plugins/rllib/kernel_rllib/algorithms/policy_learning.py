@@ -6,10 +6,8 @@ class, with the settings, spaces and streams of that policy; all of them share c
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +17,7 @@ from kernel_rllib.algorithms.exploration_by_class import ExplorationByClass
 from kernel_rllib.algorithms.exploration_of_users import exploration_of_draws
 from kernel_rllib.algorithms.models import framework_of, refuse_images
 from kernel_rllib.algorithms.parts import env_to_module_of, policy_blueprint_of
+from kernel_rllib.algorithms.progress import Progress, Timed
 from kernel_rllib.algorithms.reports import Reports
 from kernel_rllib.algorithms.spaces import Spaces
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
@@ -35,27 +34,6 @@ from kernel_rllib.nn import philox
 from kernel_rllib.nn.backends import backend
 from kernel_rllib.nn.schedules import schedule
 from kernel_rllib.runners.blueprint import PolicyBlueprint
-
-
-@dataclass
-class Progress:
-    """How far a run is. The policies of an algorithm share it.
-
-    Attributes:
-        env_steps_sampled: How many steps the environments have made.
-        agent_steps_sampled: How many of them agents have made; of one agent each, it is the same number.
-        env_steps_trained: How many rows learners were given.
-        module_steps: How many steps agents have made, by the policies that acted.
-        env_steps_new: How many steps the environments made for the training step that is going on.
-        seconds: How long each phase of the iteration took.
-    """
-
-    env_steps_sampled: int = 0
-    agent_steps_sampled: int = 0
-    env_steps_trained: int = 0
-    env_steps_new: int = 0
-    module_steps: dict[str, int] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
 
 
 class PolicyLearning:
@@ -232,17 +210,3 @@ class PolicyLearning:
     @env_steps_trained.setter
     def env_steps_trained(self, steps: int) -> None:
         self.progress.env_steps_trained = steps
-
-
-class Timed:
-    """Adds the seconds that a `with` block takes to those of its phase."""
-
-    def __init__(self, seconds: dict[str, float], phase: str) -> None:
-        """Count in `seconds`, under the name of the phase."""
-        self._seconds, self._phase = seconds, phase
-
-    def __enter__(self) -> None:
-        self._began = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        self._seconds[self._phase] = self._seconds.get(self._phase, 0.0) + time.perf_counter() - self._began

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from kernel_rllib.algorithms.policy_files import STATISTICS, PolicyFiles
-from kernel_rllib.algorithms.policy_learning import PolicyLearning, Progress
+from kernel_rllib.algorithms.policy_learning import PolicyLearning
 from kernel_rllib.algorithms.policy_views import view_of
+from kernel_rllib.algorithms.progress import Progress
 from kernel_rllib.algorithms.reports import Reports
 from kernel_rllib.algorithms.spaces import Spaces
 from kernel_rllib.checkpoints.layout import MODULES, RUNNERS

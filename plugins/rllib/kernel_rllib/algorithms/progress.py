@@ -1,0 +1,72 @@
+"""How far a run is, and how long the phases of its iterations take."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from kernel_rllib.algorithms.results import ResultTree
+
+
+@dataclass
+class Progress:
+    """How far a run is. The policies of an algorithm share it.
+
+    Attributes:
+        env_steps_sampled: How many steps the environments have made.
+        agent_steps_sampled: How many of them agents have made; of one agent each, it is the same number.
+        env_steps_trained: How many rows learners were given.
+        module_steps: How many steps agents have made, by the policies that acted.
+        env_steps_new: How many steps the environments made for the training step that is going on.
+        seconds: How long each phase of the iteration took.
+    """
+
+    env_steps_sampled: int = 0
+    agent_steps_sampled: int = 0
+    env_steps_trained: int = 0
+    env_steps_new: int = 0
+    module_steps: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def results(self, sampled: int, seconds: float) -> ResultTree:
+        """Return what is reported of it, under the names of all generations.
+
+        Args:
+            sampled: How many steps the environments made in this iteration.
+            seconds: How long it took.
+        """
+        by_module = {"num_module_steps_sampled_lifetime": dict(self.module_steps)} if self.module_steps else {}
+        return {
+            "env_runners": {
+                "num_env_steps_sampled": sampled,
+                "num_env_steps_sampled_lifetime": self.env_steps_sampled,
+                **by_module,
+            },
+            "num_agent_steps_sampled": self.agent_steps_sampled,
+            "num_agent_steps_sampled_lifetime": self.agent_steps_sampled,
+            "num_env_steps_sampled_lifetime": self.env_steps_sampled,
+            "num_env_steps_sampled": self.env_steps_sampled,
+            "num_env_steps_trained": self.env_steps_trained,
+            "timesteps_total": self.env_steps_sampled,
+            "num_env_steps_sampled_throughput_per_sec": sampled / seconds,
+            "timers": {f"{phase}_time_ms": spent * 1000 for phase, spent in self.seconds.items()},
+            "info": {
+                "num_env_steps_sampled": self.env_steps_sampled,
+                "num_agent_steps_sampled": self.agent_steps_sampled,
+                "num_env_steps_trained": self.env_steps_trained,
+            },
+        }
+
+
+class Timed:
+    """Adds the seconds that a `with` block takes to those of its phase."""
+
+    def __init__(self, seconds: dict[str, float], phase: str) -> None:
+        """Count in `seconds`, under the name of the phase."""
+        self._seconds, self._phase = seconds, phase
+
+    def __enter__(self) -> None:
+        self._began = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self._seconds[self._phase] = self._seconds.get(self._phase, 0.0) + time.perf_counter() - self._began
