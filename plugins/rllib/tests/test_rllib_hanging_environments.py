@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -18,11 +19,13 @@ from kernel_rllib.algorithms.ppo import PPOConfig
 from kernel_rllib.envs.whereabouts import whereabouts_of
 from kernel_rllib.errors import RunnersLostError
 
+import kernel
+
 pytestmark = pytest.mark.usefixtures("session")
 
 
 class Maze(gymnasium.Env[Any, Any]):
-    """Ten steps; the first copy that makes a file's last letter its own hangs at its third step, or where it resets."""
+    """Ten steps; the first copy of a runner hangs at its third step, where it resets, or where it is made."""
 
     observation_space = gymnasium.spaces.Box(0.0, 10.0, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
@@ -32,6 +35,8 @@ class Maze(gymnasium.Env[Any, Any]):
         self.slow = env_config.get("slow", 0.0)
         self.worker = getattr(env_config, "worker_index", 0)
         self.count = self.resets = 0
+        if self.hangs_in == "init" and self.worker == 1:
+            self.hang()  # in init
 
     def hang(self) -> None:
         """Hang, once, in a runner, or here until there is a file."""
@@ -88,6 +93,41 @@ def test_a_runner_that_hangs_is_ended_and_replaced(
     assert "runner 1, with the lanes [0], died: its process was ended, as its environments made no step for" in lost
     assert place in lost and f"self.hang()  # in {method}" in lost and "env_runner_health_probe_timeout_s" in lost
     assert not Path(f"/proc/{(tmp_path / 'hung').read_text()}").exists()
+    algorithm.stop()
+
+
+MADE_WITHIN = 8
+"""Seconds that any machine starts a runner in."""
+NOT_MADE = r"its process was ended, as it was not made within 8 s: it is in Maze.__init__\(\), at test_rllib_hang"
+
+
+@pytest.mark.parametrize("evaluates", [False, True])
+def test_a_runner_whose_constructor_hangs_is_ended_and_replaced(
+    tmp_path: Path, evaluates: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = config(tmp_path, "init", runners=0 if evaluates else 1)
+    made.fault_tolerance(env_runner_restore_timeout_s=MADE_WITHIN)
+    algorithm = made.evaluation(evaluation_num_env_runners=int(evaluates), evaluation_duration=3).build()
+    if evaluates:
+        assert algorithm.evaluate()["episodes_this_iter"] == 3
+    else:
+        wait_until(lambda: kernel.KeyValue("kernel_rllib.runners").keys() != [])  # it says where it is
+        assert algorithm.train()["num_env_steps_sampled"] == 16
+        late = caplog.messages[0]
+        assert late.startswith("runner 1 is waited for, and is still being made: it is in Maze.__init__(), at test_")
+        assert "if it is not made within 8 s (env_runner_restore_timeout_s), it counts as lost" in late
+    lost = next(message for message in caplog.messages if message.startswith("runner 1, with the lanes"))
+    assert re.search(NOT_MADE, lost) and "self.hang()  # in init. Look what the constructors of its env" in lost
+    assert not Path(f"/proc/{(tmp_path / 'hung').read_text()}").exists()
+    assert kernel.KeyValue("kernel_rllib.runners").keys() == []
+    algorithm.stop()
+
+
+def test_a_constructor_that_hangs_is_an_error_where_lost_runners_are(tmp_path: Path) -> None:
+    made = config(tmp_path, "init").fault_tolerance(restart_failed_env_runners=False)
+    algorithm = made.fault_tolerance(env_runner_restore_timeout_s=MADE_WITHIN).build()
+    with pytest.raises(RunnersLostError, match=f"runner 1 died: {NOT_MADE}"):
+        algorithm.workers.foreach_env_runner(lambda worker: worker.worker_index)
     algorithm.stop()
 
 

@@ -6,7 +6,6 @@ import gc
 import itertools
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +17,7 @@ from kernel_rllib.runners.env_runner import EnvRunner, Sample
 from kernel_rllib.runners.group import GroupSettings, RunnerGroup
 from kernel_rllib.runners.recovery import Recovery
 from kernel_rllib.testing.counting import counting_blueprint
+from kernel_rllib.testing.unread_failures import MARK, unread_failures
 
 import kernel
 from kernel_spec.errors import TaskError
@@ -215,7 +215,7 @@ def fails_next(runner: EnvRunner) -> None:
 
 
 def test_nobody_is_told_of_samples_that_are_made_again(group: Callable[..., RunnerGroup]) -> None:
-    made, before = group(2), len(_told())
+    made, before = group(2), len(unread_failures())
     died = dict(made.actors())[1].apply.remote(lambda runner: os.kill(os.getpid(), signal.SIGKILL))
     for _ in range(3):
         made.request(lambda runner: 5)
@@ -224,11 +224,11 @@ def test_nobody_is_told_of_samples_that_are_made_again(group: Callable[..., Runn
         kernel.get(died)
     assert [whole(made.collect()).shape for _ in range(3)] == [(5, 4)] * 3
     gc.collect()  # nobody can ask for what failed any more
-    assert _told()[before:] == ["_fails()"]
+    assert unread_failures()[before:] == [MARK]
 
 
 def test_an_error_in_a_sample_leaves_no_request_behind(group: Callable[..., RunnerGroup]) -> None:
-    made, before = group(2), len(_told())
+    made, before = group(2), len(unread_failures())
     made.foreach(_break_third_sample)
     assert [len(made.sample(lambda runner: 5)) for _ in range(2)] == [2, 2]
     made.request(lambda runner: 5)
@@ -238,7 +238,7 @@ def test_an_error_in_a_sample_leaves_no_request_behind(group: Callable[..., Runn
     assert made.rounds_asked == 0
     assert len(made.sample(lambda runner: 5)) == 2
     gc.collect()
-    assert _told()[before:] == ["_fails()"]
+    assert unread_failures()[before:] == [MARK]
 
 
 def _break_third_sample(runner: EnvRunner) -> None:
@@ -250,18 +250,3 @@ def _break_third_sample(runner: EnvRunner) -> None:
         return sample
 
     runner.work = work
-
-
-def _fails() -> None:
-    raise ValueError("on purpose")
-
-
-def _told() -> list[str]:
-    """Return the names of all calls that failed and that nobody asked for, with one on purpose as the last."""
-    before = [row["name"] for row in kernel.errors()].count("_fails()")
-    kernel.remote(num_cpus=0)(_fails).remote()
-    end = time.monotonic() + 30
-    while [row["name"] for row in kernel.errors()].count("_fails()") == before:
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    return [row["name"] for row in kernel.errors()]

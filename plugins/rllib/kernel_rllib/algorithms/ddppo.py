@@ -160,6 +160,7 @@ class DDPPO(PPO):
                 self._losses += 1
                 most = self.config.num_consecutive_env_runner_failures_tolerance
                 if self.config.recovery is None or self._losses > most:
+                    self.runners.close()  # the others may be waiting for it
                     raise
                 continue
             self._is_broken, self._losses = False, 0

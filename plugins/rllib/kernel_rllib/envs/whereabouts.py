@@ -78,7 +78,7 @@ def _waits_for(frame: FrameType | None) -> WaitsForProcess | None:
         if frame is None or not _module(frame).startswith(_OURS):
             return None
         found = frame.f_locals.get("self")
-        if isinstance(found, WaitsForProcess):
+        if isinstance(found, WaitsForProcess) and frame.f_code.co_name != "__init__":  # where it is not made yet
             return found
         frame = frame.f_back
     return None

@@ -8,6 +8,7 @@ from typing import Any
 
 import kernel
 from kernel_rllib.runners.group import RunnerGroup
+from kernel_rllib.runners.remote_runner import take_as_heard
 from kernel_spec.errors import FaultError
 
 _log = logging.getLogger("kernel.rllib")
@@ -26,12 +27,12 @@ class PatientCalls:
         """
         self._group, self._timeout, self._what = group, timeout_s, what
         self._late: dict[int, kernel.ObjectRef] = {}
-        self._known: set[kernel.ActorHandle] = set()
 
     def __call__(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Return what the function returns for each runner, in the order of their numbers, of those that answer.
 
         A runner that dies meanwhile is replaced, or left out, as the mode of recovery says; a new one is asked again.
+        One whose constructor hangs counts as dead.
 
         Raises:
             RunnersLostError: If the mode says that a death is an error, or none is left.
@@ -41,28 +42,33 @@ class PatientCalls:
             with group.stalls:
                 return [group.local.apply(function, *arguments)]
         self._forget_answered()
-        self._await_new_ones()
+        group.await_made()
         asked = {
             index: handle.apply.remote(function, *arguments)
             for index, handle in group.actors()
             if index not in self._late
         }
-        answers: dict[int, Any] = {}
-        while asked:
-            ready, _ = kernel.wait([*asked.values()], num_returns=len(asked), timeout=self._timeout)
-            there = set(ready)
-            again: dict[int, kernel.ObjectRef] = {}
-            for index, ref in asked.items():
-                if ref not in there:
-                    self._late[index] = ref
-                    continue
-                try:
-                    answers[index] = kernel.get(ref)
-                except FaultError as error:
-                    handle = group.restart(index, error)
-                    if handle is not None:
-                        again[index] = handle.apply.remote(function, *arguments)
-            asked = again
+        calls, answers = [*asked.values()], dict[int, Any]()
+        try:
+            while asked:
+                ready, _ = kernel.wait([*asked.values()], num_returns=len(asked), timeout=self._timeout)
+                there = set(ready)
+                again: dict[int, kernel.ObjectRef] = {}
+                for index, ref in asked.items():
+                    if ref not in there:
+                        self._late[index] = ref
+                        continue
+                    try:
+                        answers[index] = kernel.get(ref)
+                    except FaultError as error:
+                        handle = group.restart(index, error)
+                        if handle is not None:
+                            again[index] = handle.apply.remote(function, *arguments)
+                            calls.append(again[index])
+                asked = again
+        except Exception:  # nobody waits for the others
+            take_as_heard([*calls, *self._late.values()])
+            raise
         group.forget_failures()
         if self._late:
             _log.warning(
@@ -72,17 +78,16 @@ class PatientCalls:
             )  # fmt: skip
         return [answers[index] for index in sorted(answers)]
 
-    def _await_new_ones(self) -> None:
-        """Wait until runners are made that were not there before: to start one may take longer than a call."""
-        handles = {handle for _, handle in self._group.actors()}
-        new = [handle.ready.remote() for handle in handles - self._known]
-        if new:
-            kernel.wait(new, num_returns=len(new))
-        self._known = handles
-
     def _forget_answered(self) -> None:
-        """Let runners take part again whose late answer has come."""
-        if self._late:
-            ready, _ = kernel.wait([*self._late.values()], num_returns=len(self._late), timeout=0)
-            there = set(ready)
-            self._late = {index: ref for index, ref in self._late.items() if ref not in there}
+        """Let runners take part again whose late answer has come. One that died meanwhile is met by the next call."""
+        if not self._late:
+            return
+        ready, _ = kernel.wait([*self._late.values()], num_returns=len(self._late), timeout=0)
+        there = set(ready)
+        for index in [index for index, ref in self._late.items() if ref in there]:
+            try:
+                kernel.get(self._late.pop(index))
+            except FaultError as error:
+                _log.debug("runner %d, which was late, died: %s", index, error)
+            except Exception as error:
+                _log.warning("runner %d, which was left out of one %s, failed there: %s", index, self._what, error)

@@ -19,6 +19,7 @@ import kernel
 from kernel_rllib.arrays import Array
 from kernel_rllib.connectors.moments import Moments, Statistics, with_learned
 from kernel_rllib.errors import RunnerHangsError, RunnersLostError
+from kernel_rllib.runners.construction import Construction
 from kernel_rllib.runners.contract import LaneSampler
 from kernel_rllib.runners.env_runner import EnvRunner, Sample, Work
 from kernel_rllib.runners.kept_samples import rounds_of_state
@@ -27,7 +28,7 @@ from kernel_rllib.runners.place import RunnerPlace
 from kernel_rllib.runners.recovery import Losses, Recovery
 from kernel_rllib.runners.remote_runner import RemoteRunner, Weights, take_as_heard
 from kernel_rllib.runners.runner_actor import start_runner
-from kernel_rllib.runners.runner_calls import RunnerCalls
+from kernel_rllib.runners.runner_calls import RunnerCalls, nothing
 from kernel_rllib.runners.stall_warning import StallWarning
 from kernel_spec.errors import FaultError
 
@@ -98,7 +99,7 @@ class RunnerGroup(RunnerCalls):
             if lanes:
                 runners, before = len(settings.lanes), settings.steps_before
                 place = RunnerPlace(index, tuple(lanes), runners, all_lanes, settings.incarnation, before)
-                self._remote[index] = RemoteRunner(place, self._start(place))
+                self._remote[index] = self._start(place)
 
     @property
     def num_healthy_runners(self) -> int:
@@ -145,11 +146,7 @@ class RunnerGroup(RunnerCalls):
         made = self._remote.get(index)
         if made is None:
             return None
-        if self._weights is not None:
-            made.handle.apply.remote(EnvRunner.set_weights, *self._weights)
-            made.version = self._weights[1]
-        if self.statistics:
-            made.handle.apply.remote(EnvRunner.set_statistics, self.statistics)
+        take_as_heard(self._hand_over(made))
         return made.handle
 
     def forget_failures(self) -> None:
@@ -158,7 +155,7 @@ class RunnerGroup(RunnerCalls):
 
     def hand_over_weights(self) -> None:
         """Let all runners take the last parameters and statistics now, not with their next sample."""
-        self.foreach(_nothing, hands_over=True)
+        self.foreach(nothing, hands_over=True)
 
     def sample(self, steps: Callable[[int], int]) -> list[Sample]:
         """Return the samples of the next round, in the order of their lanes; it is asked for, if none was.
@@ -306,14 +303,16 @@ class RunnerGroup(RunnerCalls):
         """End the actors. It may be called again; there are no samples afterwards."""
         self._is_closed = True
         for runner in self._remote.values():
-            kernel.kill(runner.handle)
+            runner.end()
         self._remote.clear()
         self._rounds.clear()
 
-    def _start(self, place: RunnerPlace, state: Any = None) -> kernel.ActorHandle:
+    def _start(self, place: RunnerPlace, state: kernel.ObjectRef | None = None, steps: int = 0) -> RemoteRunner:
+        """Start a runner that begins in a state, after so many steps of each lane."""
         make_sampler = self._make_sampler
-        options, work = self._settings.options or {}, self._settings.work
-        return start_runner(lambda: make_sampler(place), place.index, options, state, work)
+        options, work, construction = self._settings.options or {}, self._settings.work, Construction()
+        handle = start_runner(lambda: make_sampler(place), place.index, options, construction, state, work)
+        return RemoteRunner(place, handle, construction, snapshot=state, steps=steps)
 
     def _ask(self, runner: RemoteRunner, steps: int) -> None:
         runner.ask(steps, self._weights, self.statistics, with_snapshot=self._is_exact)
@@ -358,7 +357,7 @@ class RunnerGroup(RunnerCalls):
     def _drop_requests(self) -> None:
         """Wait for no sample any more: one of them raised an error, and the others alone are no round."""
         self._rounds.clear()
-        take_as_heard([request.sample for runner in self._remote.values() for request in runner.requests])
+        take_as_heard([ref for runner in self._remote.values() for ref in runner.samples()])
         for runner in self._remote.values():
             runner.requests.clear()
             if self._is_exact:
@@ -373,18 +372,20 @@ class RunnerGroup(RunnerCalls):
             failed: What it was asked for, beside samples.
         """
         lost = self._remote.pop(index)
-        take_as_heard([*failed, *(request.sample for request in lost.requests)])
+        take_as_heard([*failed, *lost.samples()])
         if isinstance(error, RunnerHangsError):
-            kernel.kill(lost.handle)
-        if not self._losses.may_replace(index, lost.place.lanes, error, others=len(self._remote)):
-            return
-        place, snapshot, before = lost.place, None, lost.steps_brought()
-        if self._is_exact:
-            snapshot = lost.beginning()
-        else:
+            lost.end()
+        try:
+            if not self._losses.may_replace(index, lost.place.lanes, error, others=len(self._remote)):
+                return
+            snapshot = lost.beginning() if self._is_exact else None
+        except Exception:  # which may be the end of the program: what became of the others is no news then
+            take_as_heard([ref for other in self._remote.values() for ref in other.samples()])
+            raise
+        place, before = lost.place, lost.steps_brought()
+        if not self._is_exact:
             place = replace(place, incarnation=place.incarnation + 1, steps_before=before)
-        made = RemoteRunner(place, self._start(place, snapshot), snapshot, steps=before)
-        self._remote[index] = made
+        made = self._remote[index] = self._start(place, snapshot, before)
         self._replaced.append(index)
         for request in lost.requests:
             made.ask(request.steps, request.weights, request.statistics, with_snapshot=self._is_exact)
@@ -394,7 +395,3 @@ def _changed(runner: EnvRunner, function: Callable[[EnvRunner, Any], None], give
     """Change a runner; return its state afterwards."""
     function(runner, given)
     return runner.state()
-
-
-def _nothing(runner: EnvRunner) -> None:
-    return None

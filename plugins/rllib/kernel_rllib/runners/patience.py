@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import kernel
 from kernel_rllib.envs.whereabouts import Whereabouts
 from kernel_rllib.errors import RunnerHangsError
-from kernel_rllib.runners.remote_runner import RemoteRunner
+from kernel_rllib.runners.remote_runner import RemoteRunner, take_as_heard
 from kernel_spec.errors import FaultError
 
 _log = logging.getLogger("kernel.rllib")
@@ -114,13 +114,12 @@ class Patience:
         asked = runner.handle.whereabouts.remote()
         look = self._looks[ref] = _Look(now, asked, _answer_to(asked))
         runner.is_made |= came_late or look.answer is not None
+        if not runner.is_made:
+            return self._look_at_construction(runner, calls, is_first=before is None)
         if before is None:
-            does_something = runner.is_made if look.answer is None else bool(look.answer.place)
-            if does_something or not calls:  # calls may have to wait until a runner is made
+            if look.answer is None or look.answer.place:
                 self._warn(runner, look.answer, calls)
             return None
-        if not runner.is_made:
-            return self._is_not_made() if now - runner.began >= self._limits.ready else None
         seconds = now - before.at
         if look.answer is None:
             return None if came_late or before.answer is not None else _hangs(seconds, "gives no sign of life")
@@ -130,15 +129,22 @@ class Patience:
             return None
         return _hangs(seconds, f"is in {look.answer.place}")
 
-    def _is_not_made(self) -> RunnerHangsError:
-        return RunnerHangsError(
-            f"its process was ended, as it was not made within {self._limits.ready:g} s: look what the constructors of "
-            "its environments do, or give it more time (env_runner_restore_timeout_s)"
-        )
+    def _look_at_construction(self, runner: RemoteRunner, calls: bool, *, is_first: bool) -> RunnerHangsError | None:
+        """Look at a late runner that is still being made; return an error if that takes too long."""
+        place = runner.construction.whereabouts().place
+        if not is_first:
+            is_over = self._clock() - runner.began >= self._limits.ready
+            return _is_not_made(self._limits.ready, place) if is_over else None
+        if place or not calls:  # calls may have to wait until the process of a runner has begun
+            _log.warning(
+                "runner %d is waited for, and is still being made%s. Warn later (sample_timeout_s); if it is not made "
+                "within %g s (env_runner_restore_timeout_s), it counts as lost",
+                runner.place.index, f": it is in {place}" if place else "", self._limits.ready,
+            )  # fmt: skip
+        return None
 
     def _warn(self, runner: RemoteRunner, found: Whereabouts | None, calls: bool) -> None:
         where = f"it is in {found.place}" if found and found.place else "it does not say where it is"
-        where = where if runner.is_made else "its environments are still being made"
         if calls:
             _log.warning(
                 "runner %d has not answered a call within %s s, and is waited for: %s. Go on without it by "
@@ -163,12 +169,21 @@ def _is_there(ref: kernel.ObjectRef) -> bool:
 def _answer_to(ref: kernel.ObjectRef) -> Whereabouts | None:
     """Return where a runner says that it is, if it does so soon."""
     if not kernel.wait([ref], timeout=ANSWER_S)[0]:
+        take_as_heard([ref])  # it fails if the runner dies, which is heard of otherwise
         return None
     try:
         found: Whereabouts = kernel.get(ref)
     except FaultError:  # it has died, which is seen by what is waited for
         return None
     return found
+
+
+def _is_not_made(seconds: float, place: str) -> RunnerHangsError:
+    where = f": it is in {place}" if place else ""
+    return RunnerHangsError(
+        f"its process was ended, as it was not made within {seconds:g} s{where}. Look what the constructors of its "
+        "environments do, or give it more time (env_runner_restore_timeout_s)"
+    )
 
 
 def _hangs(seconds: float, what: str) -> RunnerHangsError:

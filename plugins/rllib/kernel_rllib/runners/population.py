@@ -18,6 +18,7 @@ from kernel_rllib.errors import RunnersLostError
 from kernel_rllib.nn.blas import set_blas_threads
 from kernel_rllib.runners.group import GroupSettings
 from kernel_rllib.runners.place import RunnerPlace
+from kernel_rllib.runners.remote_runner import take_as_heard
 from kernel_rllib.runners.trials import Outcomes, Trial, TrialPlayer, TrialSettings
 from kernel_spec.errors import FaultError
 
@@ -106,13 +107,18 @@ class Population:
             return Outcomes.joined([self._local.play(trials, vector, generation, statistics)])
         common = _Generation(kernel.put(vector), generation, statistics)
         requests, found = self._dealt(trials, common), []
-        while requests:
-            request = requests.pop(0)
-            try:
-                found.append(kernel.get(request.outcomes))
-                self._failures = 0
-            except FaultError as error:
-                requests += self._again(request, common, error)
+        try:
+            while requests:
+                request = requests[0]
+                try:
+                    found.append(kernel.get(request.outcomes))
+                    self._failures = 0
+                except FaultError as error:
+                    requests += self._again(request, common, error)
+                requests.pop(0)
+        except Exception:  # nobody waits for the others
+            take_as_heard([request.outcomes for request in requests])
+            raise
         return Outcomes.joined(found)
 
     def close(self) -> None:

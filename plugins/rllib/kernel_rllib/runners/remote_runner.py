@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TypeAlias
@@ -11,8 +10,9 @@ from typing import TypeAlias
 import kernel
 from kernel_rllib.connectors.moments import Statistics
 from kernel_rllib.errors import RunnersLostError
+from kernel_rllib.runners.construction import Construction
 from kernel_rllib.runners.place import RunnerPlace
-from kernel_spec.errors import FaultError
+from kernel_spec.errors import FaultError, GetTimeoutError
 
 Weights: TypeAlias = "tuple[kernel.ObjectRef, int]"
 """Parameters in the object store, and their version."""
@@ -44,6 +44,7 @@ class RemoteRunner:
     Attributes:
         place: Which lanes it steps.
         handle: The actor.
+        construction: Where its constructor is, until that has returned.
         snapshot: The state before its oldest request; None for that in which any runner of its place begins.
         steps: How many steps each of its lanes will have made after all requests.
         version: Which parameters it will have then.
@@ -55,6 +56,7 @@ class RemoteRunner:
 
     place: RunnerPlace
     handle: kernel.ActorHandle
+    construction: Construction
     snapshot: kernel.ObjectRef | None = None
     steps: int = 0
     version: int = -1
@@ -73,6 +75,16 @@ class RemoteRunner:
             self.version = weights[1]
         self.steps += steps
         self.requests.append(Request(steps, weights, statistics, sample, snapshot))
+
+    def end(self) -> None:
+        """End the actor, whatever it does."""
+        kernel.kill(self.handle)
+        if not self.is_made:
+            self.construction.forget()
+
+    def samples(self) -> list[kernel.ObjectRef]:
+        """Return the samples that it was asked for."""
+        return [request.sample for request in self.requests]
 
     def awaited_since(self, ref: kernel.ObjectRef, now: float) -> float:
         """Return since when this is waited for: from now on, where it was something else before."""
@@ -99,9 +111,11 @@ class RemoteRunner:
 
 
 def take_as_heard(refs: Sequence[kernel.ObjectRef]) -> None:
-    """Let nobody be told that these failed: one of them has, and what is to be done about that is done.
-
-    Those that are not there yet count as heard of, too, whatever becomes of them.
-    """
-    with suppress(Exception):
-        kernel.get(list(refs), timeout=0)
+    """Let nobody be told that these have failed, or that they will: it is known, or will be heard of otherwise."""
+    try:
+        kernel.get(list(refs), timeout=0)  # where one has failed, all have been asked for
+    except GetTimeoutError:
+        for ref in refs:
+            ref.future()
+    except Exception:  # whatever it is: somebody else has it, or will have it
+        pass

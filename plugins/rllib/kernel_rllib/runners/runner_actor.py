@@ -11,6 +11,7 @@ from kernel_rllib.arrays import Array
 from kernel_rllib.connectors.moments import Statistics
 from kernel_rllib.envs.whereabouts import Whereabouts, whereabouts_of
 from kernel_rllib.nn.blas import set_blas_threads
+from kernel_rllib.runners.construction import Construction
 from kernel_rllib.runners.contract import LaneSampler
 from kernel_rllib.runners.env_runner import EnvRunner, Sample, Work
 
@@ -22,13 +23,19 @@ class RunnerActor:
     """An `EnvRunner` that is called from elsewhere. Weights arrive by the object store, mapped and copied once."""
 
     def __init__(
-        self, make_sampler: Callable[[], LaneSampler], index: int, state: Mapping[str, Any] | None, work: Work | None
+        self,
+        make_sampler: Callable[[], LaneSampler],
+        index: int,
+        state: Mapping[str, Any] | None,
+        work: Work | None,
+        construction: Construction,
     ) -> None:
         """Make the runner; with a state, let it go on from there."""
         set_blas_threads(1)
-        self._runner = EnvRunner(make_sampler, index=index, work=work)
-        if state is not None:
-            self._runner.set_state(state)
+        with construction.told():
+            self._runner = EnvRunner(make_sampler, index=index, work=work)
+            if state is not None:
+                self._runner.set_state(state)
 
     def ready(self) -> int:
         """Return the number of this runner, once it is made."""
@@ -66,10 +73,12 @@ def start_runner(
     make_sampler: Callable[[], LaneSampler],
     index: int,
     options: Mapping[str, Any],
+    construction: Construction,
     state: Any = None,
     work: Work | None = None,
 ) -> kernel.ActorHandle:
     """Start a runner in an actor with these options, and return its handle at once."""
     given = {"num_cpus": 1, **options, "concurrency_groups": {WATCH: 1}}
-    handle: kernel.ActorHandle = kernel.remote(**given)(RunnerActor).remote(make_sampler, index, state, work)
+    actor = kernel.remote(**given)(RunnerActor)
+    handle: kernel.ActorHandle = actor.remote(make_sampler, index, state, work, construction)
     return handle

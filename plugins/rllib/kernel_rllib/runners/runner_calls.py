@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import kernel
@@ -60,46 +62,74 @@ class RunnerCalls(ABC):
             if only is None or index in only
         }
         answers: dict[int, Any] = {}
-        while asked:
-            refs = {call[-1]: self._remote[index] for index, call in asked.items()}
-            first = self._patience.first(refs, calls=True, deadline=deadline)
-            if first is None:
-                self._warn_of_late(sorted(asked), timeout_s)
-                break
-            runner, lost = first
-            index = runner.place.index
-            call = asked.pop(index)
-            try:
-                if lost is not None:
-                    raise lost
-                answers[index] = kernel.get(call)[-1]
-            except FaultError as error:
-                self._replace(index, error, call)
+        try:
+            while asked:
+                refs = {call[-1]: self._remote[index] for index, call in asked.items()}
+                first = self._patience.first(refs, calls=True, deadline=deadline)
+                if first is None:
+                    self._leave_out(asked, timeout_s)
+                    break
+                runner, lost = first
+                index = runner.place.index
+                try:
+                    if lost is not None:
+                        raise lost
+                    answers[index] = kernel.get(asked[index])[-1]
+                    runner.is_made = True
+                except FaultError as error:
+                    self._replace(index, error, asked[index])
+                del asked[index]
                 made = self._remote.get(index)
-                if made is not None:
+                if made is not None and index not in answers:
                     asked[index] = self._call(made, function, arguments, hands_over=True)
-            except Exception:  # raised by what users wrote
-                take_as_heard([call[-1], *(ref for other in asked.values() for ref in other)])
-                raise
+        except Exception:  # nobody waits for the others
+            take_as_heard([ref for call in asked.values() for ref in call])
+            raise
         return [answers[index] for index in sorted(answers)]
+
+    def await_made(self) -> None:
+        """Wait until the runners are made that nothing was heard of yet: to start one may take longer than a call.
+
+        Raises:
+            RunnersLostError: If one has died or hangs, and none can take its place.
+            TaskError: If a constructor raised, and no runner has shown that it can work.
+        """
+        self.foreach(nothing, only=[index for index, runner in self._remote.items() if not runner.is_made])
 
     def _call(
         self, runner: RemoteRunner, function: Callable[..., Any], arguments: Sequence[Any], *, hands_over: bool
     ) -> list[kernel.ObjectRef]:
         """Call a function in a runner, after what is to come before; return references, the function's last."""
-        apply = runner.handle.apply.remote
-        before = []
-        if hands_over and self._weights is not None:
-            before.append(apply(EnvRunner.set_weights, *self._weights))
-            runner.version = self._weights[1]
-        if hands_over and self.statistics:
-            before.append(apply(EnvRunner.set_statistics, self.statistics))
-        return [*before, apply(function, *arguments)]
+        before = self._hand_over(runner) if hands_over else []
+        return [*before, runner.handle.apply.remote(function, *arguments)]
 
-    def _warn_of_late(self, indices: Sequence[int], timeout_s: float | None) -> None:
-        for index in indices:
+    def _hand_over(self, runner: RemoteRunner) -> list[kernel.ObjectRef]:
+        """Let a runner take the last parameters and statistics; return references that say whether it has."""
+        apply, told = runner.handle.apply.remote, []
+        if self._weights is not None:
+            told.append(apply(EnvRunner.set_weights, *self._weights))
+            runner.version = self._weights[1]
+        if self.statistics:
+            told.append(apply(EnvRunner.set_statistics, self.statistics))
+        return told
+
+    def _leave_out(self, late: Mapping[int, Sequence[kernel.ObjectRef]], timeout_s: float | None) -> None:
+        for index in sorted(late):
+            runner = self._remote[index]
+            late[index][-1].future().add_done_callback(partial(_tell_of_failure, index))
             _log.warning(
                 "runner %d has not answered a call within %g s, and its result is left out: %s. Wait longer "
                 "(timeout_seconds), or call others alone (remote_worker_ids)",
-                index, timeout_s, self._patience.place_of(self._remote[index]),
+                index, timeout_s, self._patience.place_of(runner),
             )  # fmt: skip
+
+
+def _tell_of_failure(index: int, answer: Future[Any]) -> None:
+    """Tell of what a function raised whose result was left out; who has died is told of otherwise."""
+    error = answer.exception()
+    if error is not None and not isinstance(error, FaultError):
+        _log.warning("a call that runner %d answered too late failed there: %s", index, error)
+
+
+def nothing(runner: EnvRunner) -> None:
+    """Answer: what is called before has come to an end then."""
