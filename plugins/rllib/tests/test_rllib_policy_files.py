@@ -14,7 +14,7 @@ from kernel_rllib.checkpoints.modules import SavedModule
 from kernel_rllib.errors import CheckpointError, ConfigError, RLlibError, UnknownPolicyError
 from kernel_rllib.export.player import Policy as Played
 from kernel_rllib.first_generation.policy import Policy
-from kernel_rllib.policy.workers import worker_of
+from kernel_rllib.policy.worker import worker_of
 from kernel_rllib.testing.multi_agent import TakingTurns
 
 

@@ -23,8 +23,9 @@ from kernel_rllib.policy.module_view import ModuleView
 from kernel_rllib.policy.parameters import LearnerParameters
 from kernel_rllib.policy.scripted_inference import ScriptedInference
 from kernel_rllib.policy.view import PolicyView
+from kernel_rllib.policy.worker import WorkerView
 from kernel_rllib.policy.worker_settings import PolicySettings, WorkerSettings
-from kernel_rllib.policy.workers import WorkerSet, WorkerView
+from kernel_rllib.policy.workers import WorkerSet
 from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.group import RunnerGroup
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint

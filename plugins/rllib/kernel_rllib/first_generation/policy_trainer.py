@@ -23,8 +23,8 @@ from kernel_rllib.first_generation.torch_policy import TorchPolicy
 from kernel_rllib.first_generation.trainer import GENERATION, Trainer
 from kernel_rllib.learners.learner import Metrics, Objective
 from kernel_rllib.modules.module import Module
+from kernel_rllib.policy.worker import batch_of
 from kernel_rllib.policy.worker_settings import WorkerSettings
-from kernel_rllib.policy.workers import batch_of
 from kernel_rllib.runners.env_runner import EnvRunner
 from kernel_rllib.runners.sampler import Sampler
 

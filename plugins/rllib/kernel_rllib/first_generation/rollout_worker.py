@@ -16,8 +16,8 @@ from kernel_rllib.data.batch import Batch, MultiAgentBatch
 from kernel_rllib.errors import ConfigError, RLlibError
 from kernel_rllib.first_generation.worker_policies import worker_policies
 from kernel_rllib.policy.rollout_metrics import keep_metrics
+from kernel_rllib.policy.worker import WorkerView
 from kernel_rllib.policy.worker_settings import PolicySettings, WorkerSettings
-from kernel_rllib.policy.workers import WorkerView
 from kernel_rllib.runners.env_runner import EnvRunner
 from kernel_rllib.runners.place import RunnerPlace
 

@@ -23,7 +23,7 @@ from kernel_rllib.envs.spaces_of import space_of
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.first_generation.policy_trainer import exploration_of, policy_and_module, require_policy_class
 from kernel_rllib.first_generation.torch_policy import TorchPolicy
-from kernel_rllib.policy.workers import batch_of
+from kernel_rllib.policy.worker import batch_of
 from kernel_rllib.runners.blueprint import Blueprint, PolicyBlueprint
 from kernel_rllib.runners.env_runner import EnvRunner, Sample
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
