@@ -173,16 +173,3 @@ def test_a_copy_whose_actor_dies_begins_anew() -> None:
     step = env.step([{0: 0, 1: 0}] * 2)
     assert not step.faults and step.obs[1] == {0: 1, 1: 4}
     env.close()
-
-
-def test_after_an_environment_has_raised_lanes_begin_anew(tmp_path: Path) -> None:
-    env = ActorsEnv([lambda: Broken(2, str(tmp_path / "marker")), Counter, Counter])
-    env.reset([0] * 3)
-    env.step(np.ones(3, np.int64))
-    with pytest.raises(EnvError, match="failed in lane 0"):
-        env.step(np.ones(3, np.int64))
-    env.foreach(lambda inner: setattr(inner, "at", -1))
-    env.reset([0] * 3)
-    for count in (1, 2, 3):
-        assert env.step(np.ones(3, np.int64)).obs[:, 0].tolist() == [count] * 3
-    env.close()

@@ -1,19 +1,29 @@
-"""Environments that fail in a loop: which lane it was, and how it begins anew alone."""
+"""Environments that fail: which lane it was, and how it, or all, begin anew."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from gymnasium.wrappers import TimeLimit
+from kernel_rllib.envs.actors import ActorsEnv
 from kernel_rllib.envs.lane import restart_seed
 from kernel_rllib.envs.loop import LoopEnv
+from kernel_rllib.envs.processes import ProcessesEnv
 from kernel_rllib.errors import EnvError, SpaceError
-from kernel_rllib.testing.environments import Broken, Counter
+from kernel_rllib.testing.environments import Broken, Counter, Slow
 
 TWO = np.ones(2, np.int64)
+KINDS: dict[str, Callable[[Any], Any]] = {
+    "loop": LoopEnv,
+    "actors": ActorsEnv,
+    "processes": partial(ProcessesEnv, num_processes=2),
+    "processes in two parts": partial(ProcessesEnv, num_processes=2, num_parts=2),
+}
 
 
 def lanes(tmp_path: Path, how: str = "raise", **settings: Any) -> LoopEnv:
@@ -169,3 +179,18 @@ def test_rewards_that_are_no_numbers(reward: Any, words: str) -> None:
     env.reset([0])
     with pytest.raises(EnvError, match=words):
         env.step(TWO[:1])
+
+
+@pytest.mark.usefixtures("session")
+@pytest.mark.parametrize("kind", KINDS)
+def test_after_an_environment_has_raised_all_lanes_begin_anew(tmp_path: Path, kind: str) -> None:
+    env = KINDS[kind]([lambda: Broken(2, str(tmp_path / "marker")), Counter, Counter, lambda: Slow(0.05)])
+    env.reset([0] * 4)
+    env.step(np.ones(4, np.int64))
+    with pytest.raises(EnvError, match="failed in lane 0"):
+        env.step(np.ones(4, np.int64))
+    env.foreach(lambda inner: setattr(inner, "at", -1))
+    env.reset([0] * 4)
+    for count in (1, 2, 3):
+        assert env.step(np.ones(4, np.int64)).obs[:, 0].tolist() == [count] * 4
+    env.close()

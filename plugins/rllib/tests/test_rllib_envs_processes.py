@@ -178,20 +178,6 @@ def test_an_environment_that_raises_names_its_lane(tmp_path: Path) -> None:
         assert "the motor is stuck" in str(caught.value.__cause__)
 
 
-@pytest.mark.parametrize("parts", [1, 2])
-def test_after_an_environment_has_raised_lanes_begin_anew(tmp_path: Path, parts: int) -> None:
-    makers = [lambda: Broken(2, str(tmp_path / "marker")), Counter, Counter, lambda: Slow(0.05)]
-    with processes(makers, num_processes=2, num_parts=parts) as env:
-        env.reset([0] * 4)
-        env.step(np.ones(4, np.int64))
-        with pytest.raises(EnvError, match="failed in lane 0"):
-            env.step(np.ones(4, np.int64))
-        env.foreach(lambda inner: setattr(inner, "at", -1))
-        env.reset([0] * 4)
-        for count in (1, 2, 3):
-            assert env.step(np.ones(4, np.int64)).obs[:, 0].tolist() == [count] * 4
-
-
 def test_a_lane_that_fails_begins_anew(tmp_path: Path) -> None:
     makers = [Counter, lambda: Broken(2, str(tmp_path / "marker"))]
     with processes(makers, num_processes=2, restart_failed=True) as env:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,8 +14,6 @@ from kernel_rllib.algorithms.honoured import ONE_PASS
 from kernel_rllib.algorithms.parts import group_settings_of
 from kernel_rllib.algorithms.results import EpisodeWindow, ResultTree, merged
 from kernel_rllib.arrays import Array
-from kernel_rllib.config.algorithm_config import AlgorithmConfig
-from kernel_rllib.config.settings import Origin
 from kernel_rllib.connectors.moments import with_learned
 from kernel_rllib.connectors.pipeline import FILTER, FILTERS
 from kernel_rllib.data.batch import Batch
@@ -39,35 +37,10 @@ from kernel_rllib.runners.trials import Outcomes, Trial, TrialSettings
 from kernel_rllib.spaces.action_rows import row_space
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    pass
 
 ASCENT = "ascent"
 """The column of the one batch that is learned from: the direction uphill, a number for each parameter."""
-
-
-class EvolutionConfig(AlgorithmConfig):
-    """What the settings of these algorithms have in common."""
-
-    def problems(self) -> Iterator[str]:
-        """Yield what contradicts itself."""
-        yield from super().problems()
-        if self.env_to_module_connector is not None:
-            yield (
-                f"env_to_module_connector={self.env_to_module_connector!r} has no effect on {self.algorithm}, whose "
-                "policies see single observations; leave it out, or wrap the environment"
-            )
-        if not self.update_worker_filter_stats:
-            yield f"update_worker_filter_stats=False has no effect on {self.algorithm}: all trials share one filter"
-
-    def get_evaluation_config_object(self) -> Self | None:
-        """Return the whole config of the runners that evaluate; None where this is one already.
-
-        The filter belongs to the policy: it is that of training whatever `evaluation_config` says.
-        """
-        made = super().get_evaluation_config_object()
-        if made is not None:
-            made._change({"observation_filter": self.observation_filter}, Origin("evaluation"))
-        return made
 
 
 @dataclass(frozen=True)
