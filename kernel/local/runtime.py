@@ -90,8 +90,7 @@ class LocalRuntime:
         self.lock = self.io.lock
         self.store = LocalStore()
         self.ownership = LocalOwnership(self.io, self.store)  # type: ignore[arg-type]
-        self.tasks = TaskTable(self.io, self.ownership, self.store, serializer)  # type: ignore[arg-type]
-        self.tasks.on_retry = self._retry
+        self.tasks = TaskTable(self.io, self.ownership, self.store, serializer, self)  # type: ignore[arg-type]
         self.trace = Trace()
         self.helpers = Helpers()
         self.environments = LocalEnvironments(self.session_directory)
@@ -170,7 +169,11 @@ class LocalRuntime:
         definition.blob, definition.captured = blob, list(captured)
         definition.id = hashlib.blake2b(blob, digest_size=12).digest()
 
-    def _retry(self, task: Task) -> None:
+    def task_ended(self, task: Task) -> None:
+        """See `TaskEvents.task_ended`. What it ran on is given back where it ran."""
+
+    def run_again(self, task: Task) -> None:
+        """See `TaskEvents.run_again`."""
         if isinstance(task.place, LocalActor):
             self.actors.retry(task)
         else:

@@ -42,9 +42,7 @@ class Lineage:
         self._freed: dict[ObjectId, tuple[ObjectEntry, int]] = {}
         """What is freed and has a recipe, with the size of that, in the order in which it was freed."""
         self._freed_bytes = 0
-        ownership.drop_recipe = self._drop
-        ownership.value_freed = self._on_freed
-        ownership.recover = self.recover
+        ownership.recipes = self
         process.on_place_lost.append(self._on_place_lost)
         process.handlers[number_of(op.LostAt)] = self._on_lost_at
 
@@ -174,7 +172,7 @@ class Lineage:
         if task.retries > 0:
             task.retries -= 1
 
-    def _on_freed(self, entry: ObjectEntry) -> None:
+    def value_freed(self, entry: ObjectEntry) -> None:
         """The value of an object is freed, but not its recipe. When that is too much, the oldest are forgotten."""
         task: Task | None = entry.more().recipe
         if task is None:
@@ -184,13 +182,13 @@ class Lineage:
         self._freed_bytes += size
         while self._freed_bytes > MOST_BYTES:
             oldest, _ = next(iter(self._freed.values()))
-            self._drop(oldest)
+            self.drop(oldest)
 
     def _forget_freed(self, entry: ObjectEntry) -> None:
         _, size = self._freed.pop(entry.id, (entry, 0))
         self._freed_bytes -= size
 
-    def _drop(self, entry: ObjectEntry) -> None:
+    def drop(self, entry: ObjectEntry) -> None:
         """The recipe of an object is needed no more on its account: the object is gone for good, or nearly so."""
         assert entry.details is not None
         self._forget_freed(entry)

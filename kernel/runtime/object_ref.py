@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kernel.runtime.not_a_value import NotAValue
 from kernel.runtime.object_entry import ObjectEntry, dropped
 from kernel.runtime.serialization import note_reference, register_reference_type
+from kernel_spec.errors import InternalError
 from kernel_spec.ids import ObjectId, ProcessId
 
 if TYPE_CHECKING:
@@ -34,7 +35,11 @@ class ReferenceRuntime(Protocol):
         """Keep the object for the session."""
 
 
-get_runtime: Callable[[], ReferenceRuntime]
+def _not_set() -> ReferenceRuntime:
+    raise InternalError("a reference was used before `kernel.runtime.current` was imported")
+
+
+get_runtime: Callable[[], ReferenceRuntime] = _not_set
 """Returns the runtime of this process; set by `kernel.runtime.current`, which stands above references."""
 
 

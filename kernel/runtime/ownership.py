@@ -14,13 +14,14 @@ Everything here runs under the process's lock unless it says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import packed
 from kernel.runtime.acknowledgements import Acknowledgements, Arrival
 from kernel.runtime.dead_owners import DeadOwners
+from kernel.runtime.failure_reports import FailureReports
 from kernel.runtime.failures import lost, owner_died
 from kernel.runtime.message_pump import Waiter
 from kernel.runtime.object_entry import (
@@ -36,6 +37,7 @@ from kernel.runtime.object_entry import (
 )
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.process import Peer, Process
+from kernel.runtime.recipes import NoRecipes, Recipes
 from kernel.runtime.store_access import StoreAccess
 from kernel.runtime.store_deletions import StoreDeletions
 from kernel.runtime.value_placement import in_message
@@ -59,13 +61,9 @@ class Ownership:
         self._deletions = StoreDeletions(process, store)
         self._releases: dict[tuple[ProcessId, str], list[tuple[ObjectId, int]]] = {}
         self.dead_owners = DeadOwners()
-        self.recover: Callable[[ObjectEntry], None] = lambda entry: None
-        """Have a lost object of ours made again; set, as the next two are, by `kernel.runtime.lineage`."""
-        self.drop_recipe: Callable[[ObjectEntry], None] = lambda entry: None
-        self.value_freed: Callable[[ObjectEntry], None] = lambda entry: None
-        """The value of an object is freed, while its recipe may still be needed."""
-        self.failure_asked: Callable[[ObjectEntry], None] = lambda entry: None
-        """Another process has asked for an object that failed; set by `kernel.runtime.process_runtime`."""
+        self.recipes: Recipes = NoRecipes()
+        """How objects are made again; set by `kernel.runtime.lineage`, where there is one."""
+        self.failures = FailureReports(process.lock)
         process.handlers |= {
             op.FETCH: self._on_fetch,
             op.OBJECT: self._on_object,
@@ -161,7 +159,7 @@ class Ownership:
             return
         details.view = None
         if details.recipe is not None:
-            self.drop_recipe(entry)
+            self.recipes.drop(entry)
         if details.owner is not None and details.debt:
             key = (details.owner, details.address)
             self._releases.setdefault(key, []).append((entry.id, details.debt))
@@ -175,7 +173,7 @@ class Ownership:
             entry.state, entry.value, details.view = FREED, None, None
             contained, details.contained = details.contained, None
             self.release(contained or ())
-            self.value_freed(entry)
+            self.recipes.value_freed(entry)
 
     def _delete_copies(self, entry: ObjectEntry) -> None:
         """Have the stores forget an own object, also those that live and can't read what they have of it."""
@@ -313,7 +311,7 @@ class Ownership:
     def outcome(self, entry: ObjectEntry, receiver: ProcessId) -> tuple[int, Any, Carried]:
         """Return (kind, value, carried) of a ready entry for a message to `receiver`."""
         if entry.state == FAILED:
-            self.failure_asked(entry)
+            self.failures.asked(entry)
             return op.FAILED, entry.value, ()
         contained = entry.details.contained if entry.details is not None else None
         carried = self.carry(contained, receiver, entry.id) if contained else ()
@@ -344,7 +342,7 @@ class Ownership:
                 self.process.send(connection, (op.OBJECT, id, op.FAILED, failure, ()))
                 continue
             if entry.state >= LOST:
-                self.recover(entry)
+                self.recipes.recover(entry)
             if entry.state == PENDING:
                 self.fetch(entry)
                 entry.when_ready(lambda ready, c=connection: self._answer_fetch(ready, c))  # type: ignore[misc]

@@ -76,19 +76,13 @@ class ProcessRuntime:
         self.io = Process(identity)
         self.store = StoreAccess(self.io, store)
         self.ownership = Ownership(self.io, self.store)
-        self.tasks = TaskTable(self.io, self.ownership, self.store, serializer)
+        self.tasks = TaskTable(self.io, self.ownership, self.store, serializer, self)
         self.submitter = TaskSubmitter(self.io, self.tasks)
         self.actors = ActorCaller(self.io, self.tasks)
         self.creator = ActorCreator(self.io, self.tasks, self.actors, self.job)
-        self.tasks.on_finished = self._finished
-        self.tasks.on_retry = self._retry
         self.lineage = Lineage(self.io, self.ownership, self.submitter.retry)
-        self.tasks.keep_recipe = self.lineage.keep
-        self.tasks.keep_item = self.lineage.keep_item
-        self.tasks.recover_items = self.lineage.recover_items
-        self.failures = self.tasks.failures
+        self.failures = self.ownership.failures
         self.failures.send = self._tell_of_failure
-        self.ownership.failure_asked = self.failures.asked
         self.io.handlers[number_of(op.LeasedWorkerDied)] = self._on_process_died
         self.io.pump.on_tick = self._tick
         self.io.on_agent_lost = self._agent_lost
@@ -168,7 +162,8 @@ class ProcessRuntime:
             definition.captured = list(captured)
             definition.id = hashlib.blake2b(blob + definition.name.encode(), digest_size=12).digest()
 
-    def _finished(self, task: Task) -> None:
+    def task_ended(self, task: Task) -> None:
+        """See `TaskEvents.task_ended`."""
         place = task.place
         if place is None:
             return
@@ -177,7 +172,8 @@ class ProcessRuntime:
         else:
             self.submitter.finished(task)
 
-    def _retry(self, task: Task) -> None:
+    def run_again(self, task: Task) -> None:
+        """See `TaskEvents.run_again`."""
         if isinstance(task.place, Channel):
             self.actors.retry(task)
         else:

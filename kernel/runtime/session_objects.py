@@ -133,7 +133,7 @@ class SessionObjects(ObjectOperations):
                 if still:
                     self._lineage.lost_at(entry, entry.value[1], why)
                 if entry.state >= LOST:
-                    self._ownership.recover(entry)
+                    self._lineage.recover(entry)
             elif still:
                 places = entry.value[1]
                 entry.state, entry.value, details.fetching = PENDING, None, False

@@ -102,7 +102,7 @@ class TaskArguments:
         waiting = 0
         for _, entry in task.slots:
             if entry.state >= LOST:
-                self._ownership.recover(entry)
+                self._ownership.recipes.recover(entry)
             if entry.state == PENDING:
                 waiting += 1
 

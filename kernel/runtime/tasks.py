@@ -10,16 +10,15 @@ import itertools
 import pickle
 import sys
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 from kernel.protocol import process_messages as op
 from kernel.runtime.definitions import CallOptions, FunctionDefinition
-from kernel.runtime.failure_reports import FailureReports
 from kernel.runtime.object_entry import FAILED, INLINE, LOST, PENDING, ObjectEntry
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
+from kernel.runtime.recipes import TaskEvents
 from kernel.runtime.serialization import ValueSerializer
 from kernel.runtime.store_access import StoreAccess
 from kernel.runtime.streams import NO_MORE, DynamicReturns, ObjectStream
@@ -37,21 +36,22 @@ _ZERO = (0).to_bytes(4, "little")
 class TaskTable:
     """Every unfinished task submitted by this process."""
 
-    def __init__(self, process: Process, ownership: Ownership, store: StoreAccess, serializer: ValueSerializer) -> None:
+    def __init__(
+        self,
+        process: Process,
+        ownership: Ownership,
+        store: StoreAccess,
+        serializer: ValueSerializer,
+        events: TaskEvents,
+    ) -> None:
         self.process = process
         self.ownership = ownership
         self.store = store
         self.serializer = serializer
         self.running: dict[bytes, Task] = {}
-        self.on_finished: Callable[[Task], None] = lambda task: None
-        self.on_retry: Callable[[Task], None] = lambda task: None
-        self.keep_recipe: Callable[[Task], bool] = lambda task: False
-        """Asked when a task has ended; after a yes, what it held is held on (`kernel.runtime.lineage`)."""
-        self.keep_item: Callable[[Task, ObjectEntry], None] = lambda task, entry: None
-        self.recover_items: Callable[[ObjectStream], None] = lambda stream: None
-        """Called when a generator has ended that was to give single items once more, and did not."""
+        self.events = events
         self.arguments = TaskArguments(process, ownership, store, serializer)
-        self.failures = FailureReports(process.lock)
+        self.failures = ownership.failures
         self.budget = self.arguments.budget
         self._pack = self.arguments.pack
         self._failing: deque[tuple[Task, tuple[int, bytes]]] = deque()
@@ -130,7 +130,7 @@ class TaskTable:
             self.ownership.free_unneeded(entry)
         if task.weight:
             self.budget.end(task)
-        self.on_finished(task)
+        self.events.task_ended(task)
 
     def _on_results(self, connection: Connection, message: Message) -> None:
         _, id, results, carried = message
@@ -159,8 +159,8 @@ class TaskTable:
         if task is None:
             return
         if kind == op.USER_ERROR and task.definition.retry_exceptions and self._may_retry(task, data):
-            self.on_finished(task)
-            self.on_retry(task)
+            self.events.task_ended(task)
+            self.events.run_again(task)
             return
         self.fail(task, kind, data)
 
@@ -221,13 +221,13 @@ class TaskTable:
         return True
 
     def _release(self, task: Task) -> None:
-        if not self.keep_recipe(task) and task.holds is not None:
+        if not self.ownership.recipes.keep(task) and task.holds is not None:
             self.ownership.release(task.holds)
             task.holds = None
         self.budget.end(task)
-        self.on_finished(task)
+        self.events.task_ended(task)
         if task.stream is not None and task.stream.awaited:
-            self.recover_items(task.stream)
+            self.ownership.recipes.recover_items(task.stream)
 
     # -- streams ---------------------------------------------------------------------------------------------------
 
@@ -255,7 +255,7 @@ class TaskTable:
         entry.site = task.site
         self.ownership.objects[key] = entry
         self.ownership.settle(entry, result, carried, sender, key)
-        self.keep_item(task, entry)
+        self.ownership.recipes.keep_item(task, entry)
         stream.append(ObjectRef(entry), index)
 
     def _on_repeated_item(self, connection: Connection, task: Task, stream: ObjectStream, message: Message) -> None:
@@ -266,7 +266,7 @@ class TaskTable:
         entry = self.ownership.objects.get(key)
         if entry is not None and entry.state in (PENDING, LOST):
             self.ownership.settle(entry, result, carried, connection.info.id, key)
-            self.keep_item(task, entry)
+            self.ownership.recipes.keep_item(task, entry)
         else:
             self.ownership.discard(key, result, carried, connection.info.id)
         if index >= stream.received and (stream.finished or stream.closed):

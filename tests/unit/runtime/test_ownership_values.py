@@ -119,7 +119,7 @@ def test_who_asks_for_a_value_gets_it_when_it_is_there(bench: Bench) -> None:
 
 def test_what_failed_is_told_and_noted_as_asked_for(bench: Bench) -> None:
     asked: list[ObjectEntry] = []
-    bench.table.failure_asked = asked.append
+    bench.table.failures = SimpleNamespace(asked=asked.append)
     entry = bench.own(state=FAILED, value=(1, b"error"))
     bench.hear(OTHER, op.FETCH, [ID])
     assert bench.take() == [(OTHER, (op.OBJECT, ID, op.FAILED, (1, b"error"), ()))] and asked == [entry]
@@ -137,7 +137,7 @@ def test_what_is_lost_is_made_again_before_it_is_sent(bench: Bench, state: int) 
     def recover(entry: ObjectEntry) -> None:
         entry.state = PENDING
 
-    bench.table.recover = recover
+    bench.table.recipes.recover = recover
     entry = bench.own(state=state, value=(500, (THERE,), "its file is gone"))
     bench.hear(OTHER, op.FETCH, [ID])
     assert bench.take() == []
@@ -214,7 +214,7 @@ def test_what_a_task_will_write_or_somebody_else_keeps_stays(bench: Bench) -> No
 
 def test_the_recipe_goes_with_the_object_and_what_was_inside_it(bench: Bench) -> None:
     recipes: list[ObjectEntry] = []
-    bench.table.drop_recipe = recipes.append
+    bench.table.recipes.drop = recipes.append
     inner, outer = bench.own(SECOND), bench.own()
     outer.more().contained, outer.more().recipe = [inner], "how it is made"
     inner.holds, inner.local = 1, 0
@@ -224,7 +224,7 @@ def test_the_recipe_goes_with_the_object_and_what_was_inside_it(bench: Bench) ->
 
 def test_an_ingredient_of_something_that_may_be_made_again_loses_only_its_value(bench: Bench) -> None:
     freed: list[ObjectEntry] = []
-    bench.table.value_freed = freed.append
+    bench.table.recipes.value_freed = freed.append
     inner, entry = bench.own(SECOND), bench.own(state=STORED, value=(500, (THERE,)))
     inner.holds, inner.local = 1, 0
     entry.more().recipe_users, entry.more().contained = 1, [inner]

@@ -57,10 +57,12 @@ class Side:
         self.on_peer_lost: list[Any] = []
         self.sent: list[tuple[bytes, tuple[Any, ...]]] = []
         self.ownership = Ownership(self, store)  # type: ignore[arg-type]
-        self.tasks = TaskTable(self, self.ownership, store, self.serializer)  # type: ignore[arg-type]
+        self.tasks = TaskTable(self, self.ownership, store, self.serializer, self)  # type: ignore[arg-type]
         self.runner = CallRunner(self)  # type: ignore[arg-type]
 
     def after_batch(self, leftovers: Any, function: Any) -> None: ...
+
+    def task_ended(self, task: Any) -> None: ...
 
     def peer(self, id: bytes, address: Any = "") -> Any:
         return SimpleNamespace(info=SimpleNamespace(id=id), closed=False)
