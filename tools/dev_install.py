@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,7 @@ def main() -> int:
     parser.add_argument("--python", help="the Python to install into (default: the one that runs this)")
     parser.add_argument("--no-programs", action="store_true", help="leave out the programs that tests start")
     arguments, for_pip = parser.parse_known_args()
+    remove_remains(ROOT / "kernel")
     elsewhere = ["--python", arguments.python] if arguments.python else []
     # What is imported is compiled then; to compile all that is installed takes a third of the time.
     install = [sys.executable, "-m", "pip", *elsewhere, "install", "--no-compile", *for_pip]
@@ -48,6 +50,16 @@ def main() -> int:
     if not arguments.no_programs:
         install_programs()
     return 0
+
+
+def remove_remains(folder: Path) -> None:
+    """Remove folders below that hold nothing but compiled files, as a package leaves that has moved elsewhere.
+
+    Python takes such a folder for a package, in front of a library that is mounted there.
+    """
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and not any(each.is_file() and each.suffix != ".pyc" for each in path.rglob("*")):
+            shutil.rmtree(path)
 
 
 if __name__ == "__main__":
