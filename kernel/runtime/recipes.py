@@ -1,4 +1,4 @@
-"""What ownership and tasks ask of how objects were made, and of what a task runs on: `lineage` and `process_runtime` answer."""
+"""How objects are made again, and what becomes of tasks: what ownership and the table of tasks ask of others."""
 
 from __future__ import annotations
 
