@@ -19,7 +19,7 @@ Ask = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ListingKind:
     """One kind of thing: how it is asked for, by which column one is found, what is shown, filtered and counted by."""
 
     rows: Callable[[Ask], list[Row]]
@@ -92,7 +92,7 @@ def summary_of(ask: Ask, kind: str) -> dict[str, dict[str, Any]]:
     return summary
 
 
-def kind_of(kind: str) -> Kind:
+def kind_of(kind: str) -> ListingKind:
     """Return what is known of a kind; `_` will do for `-`. Raises OptionError."""
     found = KINDS.get(kind.replace("_", "-")) if isinstance(kind, str) else None
     if found is None:
@@ -209,8 +209,8 @@ _TASK_COLUMNS = (
     "node_id", "worker_id", "worker_pid", "error_type",
 )  # fmt: skip
 
-KINDS: Mapping[str, Kind] = {
-    "actors": Kind(
+KINDS: Mapping[str, ListingKind] = {
+    "actors": ListingKind(
         _actors,
         "actor_id",
         ("actor_id", "class_name", "state", "job_id", "name", "node_id", "pid", "namespace"),
@@ -218,7 +218,7 @@ KINDS: Mapping[str, Kind] = {
         ("required_resources",),
         group_by="class_name",
     ),
-    "tasks": Kind(
+    "tasks": ListingKind(
         _tasks,
         "task_id",
         _TASK_COLUMNS,
@@ -226,31 +226,31 @@ KINDS: Mapping[str, Kind] = {
         ("required_resources", "start_time_ms", "end_time_ms", "error_message"),
         group_by="func_or_class_name",
     ),
-    "nodes": Kind(
+    "nodes": ListingKind(
         _nodes,
         "node_id",
         ("node_id", "node_ip", "is_head_node", "state", "node_name", "state_message"),
         ("resources_total", "resources_available", "labels"),
         ("resources_total", "resources_available", "labels"),
     ),
-    "workers": Kind(
+    "workers": ListingKind(
         _workers,
         "worker_id",
         ("worker_id", "is_alive", "worker_type", "state", "name", "job_id", "node_id", "ip", "pid"),
     ),
-    "jobs": Kind(
+    "jobs": ListingKind(
         _jobs,
         "job_id",
         ("job_id", "type", "status", "entrypoint", "pid", "namespace"),
         ("driver_node_id", "start_time", "end_time"),
     ),
-    "objects": Kind(
+    "objects": ListingKind(
         _objects,
         "object_id",
         ("object_id", "object_size", "state", "reference_type", "call_site", "type", "pid"),
         group_by="call_site",
     ),
-    "placement-groups": Kind(
+    "placement-groups": ListingKind(
         _placement_groups,
         "placement_group_id",
         ("placement_group_id", "name", "creator_job_id", "state"),

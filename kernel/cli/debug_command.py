@@ -15,7 +15,7 @@ from kernel.cli import display
 from kernel.cli.client import SessionClient, address_option, find_head, json_option
 from kernel.commands import Failure, Refusal
 from kernel.node.sessions import Session, running_sessions
-from kernel.protocol.debug_conversation import ANSWER, ATTACH, DETACH, ID_DIGITS, POLL, WAITING, Reply
+from kernel.protocol.debug_conversation import ANSWER, ATTACH, DETACH, ID_DIGITS, POLL, WAITING, DebugReply
 from kernel.runtime.terminal_text import harmless
 from kernel_spec.errors import KernelError, OptionError
 
@@ -185,7 +185,7 @@ class _Terminal:
             click.echo()
             return None
 
-    def _await_news(self) -> Reply:
+    def _await_news(self) -> DebugReply:
         pause, most = _AGAIN_SECONDS
         while True:
             time.sleep(pause)
@@ -194,21 +194,21 @@ class _Terminal:
                 return reply
             pause = min(most, pause * 1.2)
 
-    def _is_over(self, reply: Reply) -> bool:
+    def _is_over(self, reply: DebugReply) -> bool:
         self.ended = reply.ended
         return bool(reply.ended)
 
-    def _say(self, verb: str, number: int = 0, text: str = "") -> Reply:
+    def _say(self, verb: str, number: int = 0, text: str = "") -> DebugReply:
         """Say something and show what is new. Raises Failure when there is nobody to say it to."""
         try:
             answer = self._client.ask("debug", self._row["id"], verb, number, text)
         except (Failure, OptionError):
             if not self._answered:
                 raise
-            return Reply("", 0, "", "the session has ended" if self._client.is_lost else "its process has ended")
+            return DebugReply("", 0, "", "the session has ended" if self._client.is_lost else "its process has ended")
         if len(answer) == 1:
             raise Failure(f"breakpoint {self._row['id']} can't be debugged: {answer[0]}")
-        reply = Reply(*answer)
+        reply = DebugReply(*answer)
         shown = reply.output
         if reply.number and shown.endswith(reply.prompt):
             shown = shown[: len(shown) - len(reply.prompt)]  # which is shown as the prompt

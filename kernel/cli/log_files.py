@@ -13,7 +13,7 @@ _NAME = "workers.log"
 _LOOK_SECONDS = 0.1
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """One line of output: when, of which worker (8 digits of its id, its pid and what it ran), which stream, what."""
 
     time: float
@@ -24,18 +24,18 @@ class Line(NamedTuple):
     text: str
 
 
-def parse(line: str) -> Line | None:
+def parse(line: str) -> LogLine | None:
     """Return a line of the file in parts, or None when it is not one (a full disk can cut lines short)."""
     parts = line.rstrip("\n").split("\t", 5)
     try:
-        return Line(float(parts[0]), parts[1], int(parts[2]), parts[3], parts[4], parts[5])
+        return LogLine(float(parts[0]), parts[1], int(parts[2]), parts[3], parts[4], parts[5])
     except (ValueError, IndexError):
         return None
 
 
-def tail(folder: str, count: int, wanted: Callable[[Line], bool], end: int) -> list[Line]:
+def tail(folder: str, count: int, wanted: Callable[[LogLine], bool], end: int) -> list[LogLine]:
     """Return the last `count` wanted lines, oldest first; of the newest file only its first `end` bytes count."""
-    found: list[Line] = []
+    found: list[LogLine] = []
     for number in range(FILES):
         if len(found) >= count:
             break
@@ -60,7 +60,7 @@ class Follower:
         self._file.seek(0, os.SEEK_END)
         self.position = self._file.tell()
 
-    def new_lines(self) -> Iterator[Line]:
+    def new_lines(self) -> Iterator[LogLine]:
         """Yield what was written since the last call."""
         yield from self._read()
         if self._replaced():
@@ -74,7 +74,7 @@ class Follower:
         """Let a moment pass."""
         time.sleep(_LOOK_SECONDS)
 
-    def _read(self) -> Iterator[Line]:
+    def _read(self) -> Iterator[LogLine]:
         *lines, self._rest = (self._rest + self._file.read()).split(b"\n")
         for data in lines:
             line = parse(data.decode("utf-8", "replace"))

@@ -14,7 +14,7 @@ import click
 
 from kernel.cli import display, log_files
 from kernel.cli.client import SessionClient, address_option, find_session
-from kernel.cli.log_files import Line
+from kernel.cli.log_files import LogLine
 from kernel.cli.status_command import show_silent_nodes
 from kernel.cli.values import id_of
 from kernel.commands import Refusal, nearest
@@ -93,7 +93,7 @@ class _Wanted:
         self._nodes: set[str] = set()
         self._look(actor)
 
-    def __call__(self, line: Line) -> bool:
+    def __call__(self, line: LogLine) -> bool:
         if self._pid is not None and line.pid != self._pid:
             return False
         if self._worker is not None and not (
@@ -102,7 +102,7 @@ class _Wanted:
             return False
         return self._actor is None or line.worker in self._workers
 
-    def look_again(self, line: Line) -> None:
+    def look_again(self, line: LogLine) -> None:
         """Find out whether a line that was just written is of a worker that the actor restarted on."""
         if line.name in self._classes and line.worker not in self._workers | self._others:
             with contextlib.suppress(click.ClickException):  # the session has ended, or the actor did long ago
@@ -150,7 +150,7 @@ class _Wanted:
         raise Refusal(f"session {self._session.name} has no actor {actor!r}{nearest(text, filter(None, names))}")
 
 
-def _followed(follower: log_files.Follower, session: Session) -> Iterator[Line]:
+def _followed(follower: log_files.Follower, session: Session) -> Iterator[LogLine]:
     """Yield new lines until the session is over."""
     while True:
         alive = session.is_running()
@@ -160,7 +160,7 @@ def _followed(follower: log_files.Follower, session: Session) -> Iterator[Line]:
         follower.wait()
 
 
-def _show(line: Line, as_json: bool) -> None:
+def _show(line: LogLine, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(line._asdict()))
         return

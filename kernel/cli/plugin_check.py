@@ -33,7 +33,7 @@ A node provider's factory is given the flag `configuration`.
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class ConformanceCheck:
     """One thing to try: `run` raises when it does not hold."""
 
     subject: str
@@ -42,30 +42,34 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CheckOutcome:
     """What came of a check. `problem` is empty when it passed, else a traceback."""
 
-    check: Check
+    check: ConformanceCheck
     seconds: float
     problem: str
 
 
-def checks_of(manager: PluginManager, info: PluginInfo) -> list[Check]:
+def checks_of(manager: PluginManager, info: PluginInfo) -> list[ConformanceCheck]:
     """Return the checks for everything that the working plugin `info` offers."""
     flags: Mapping[str, Mapping[str, Any]] = getattr(manager.plugin(info.name), FLAGS, {})
-    found: list[Check] = []
+    found: list[ConformanceCheck] = []
     for kind, name, factory in _offers(manager, info):
         subject = f"{KINDS[kind].title} {name}".strip()
         if kind in SUITES:
             found += _suite_checks(kind, subject, factory, flags.get(kind, {}))
         elif kind == "cli_command":
-            found.append(Check(subject, "is a click command with a name and a help text", _command_check(factory)))
+            found.append(
+                ConformanceCheck(subject, "is a click command with a name and a help text", _command_check(factory))
+            )
         else:
-            found.append(Check(subject, "can be made, and has the methods of its contract", _service_check(factory)))
+            found.append(
+                ConformanceCheck(subject, "can be made, and has the methods of its contract", _service_check(factory))
+            )
     return found
 
 
-def run(checks: list[Check]) -> Iterator[Outcome]:
+def run(checks: list[ConformanceCheck]) -> Iterator[CheckOutcome]:
     """Run the checks one after another and yield what came of each."""
     for check in checks:
         started = time.perf_counter()
@@ -76,7 +80,7 @@ def run(checks: list[Check]) -> Iterator[Outcome]:
             raise
         except BaseException:  # whatever a stranger's code raises is the answer, pytest's failures included
             problem = traceback.format_exc()
-        yield Outcome(check, time.perf_counter() - started, problem)
+        yield CheckOutcome(check, time.perf_counter() - started, problem)
 
 
 def suite_of(kind: str) -> tuple[str, str] | None:
@@ -95,7 +99,9 @@ def _offers(manager: PluginManager, info: PluginInfo) -> Iterator[tuple[str, str
                 yield kind.name, getattr(thing, "name", "") or type(thing).__name__, lambda thing=thing: thing
 
 
-def _suite_checks(kind: str, subject: str, factory: Callable[..., Any], flags: Mapping[str, Any]) -> list[Check]:
+def _suite_checks(
+    kind: str, subject: str, factory: Callable[..., Any], flags: Mapping[str, Any]
+) -> list[ConformanceCheck]:
     name, maker = SUITES[kind]
     base: type = getattr(importlib.import_module(f"kernel.conformance.{kind}"), name)
     if kind == "node_provider":
@@ -107,7 +113,7 @@ def _suite_checks(kind: str, subject: str, factory: Callable[..., Any], flags: M
         raise ValueError(f"{FLAGS}[{kind!r}] sets {', '.join(unknown)}, which {base.__name__} does not have")
     suite = type(base.__name__, (base,), {maker: staticmethod(factory), **flags})
     titles = [name for name in dir(suite) if name.startswith("test_") and callable(getattr(suite, name))]
-    return [Check(subject, name[5:].replace("_", " "), _method_check(suite, name)) for name in titles]
+    return [ConformanceCheck(subject, name[5:].replace("_", " "), _method_check(suite, name)) for name in titles]
 
 
 def _method_check(suite: type, name: str) -> Callable[[], None]:

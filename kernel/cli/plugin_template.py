@@ -28,7 +28,7 @@ _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class PluginTemplate:
     """How a kind is written.
 
     `prefix` begins the names of folder and package, `module` holds the implementation, whose name ends in `suffix`.
@@ -45,8 +45,8 @@ class Template:
     usage: str = ""
 
 
-TEMPLATES: Mapping[str, Template] = {
-    "scheduler": Template(
+TEMPLATES: Mapping[str, PluginTemplate] = {
+    "scheduler": PluginTemplate(
         "scheduler",
         "scheduler",
         "Scheduler",
@@ -54,8 +54,8 @@ TEMPLATES: Mapping[str, Template] = {
         reference=("kernel.defaults.scheduler", "LocalScheduler"),
         flags={"most_times_slower": 10_000},
     ),
-    "serializer": Template("serializer", "serializer", "Serializer", "A serializer for kernel"),
-    "object_store": Template(
+    "serializer": PluginTemplate("serializer", "serializer", "Serializer", "A serializer for kernel"),
+    "object_store": PluginTemplate(
         "store",
         "store",
         "ObjectStore",
@@ -63,22 +63,22 @@ TEMPLATES: Mapping[str, Template] = {
         reference=("kernel.defaults.object_store", "LocalObjectStore"),
         flags={"spills": False},
     ),
-    "metadata_store": Template(
+    "metadata_store": PluginTemplate(
         "metadata",
         "store",
         "MetadataStore",
         "A metadata store for kernel",
         reference=("kernel.defaults.metadata", "LocalMetadataStore"),
     ),
-    "spill_target": Template(
+    "spill_target": PluginTemplate(
         "spill",
         "target",
         "SpillTarget",
         "A spill target for kernel",
         reference=("kernel.defaults.spill", "DiskSpill"),
     ),
-    "accelerator": Template("accelerator", "accelerator", "Accelerator", "A kind of accelerator for kernel"),
-    "node_provider": Template(
+    "accelerator": PluginTemplate("accelerator", "accelerator", "Accelerator", "A kind of accelerator for kernel"),
+    "node_provider": PluginTemplate(
         "provider",
         "provider",
         "NodeProvider",
@@ -86,10 +86,10 @@ TEMPLATES: Mapping[str, Template] = {
         reference=("kernel.defaults.provider", "ManualNodeProvider"),
         flags={"configuration": {"kinds": {"small": {"CPU": 1}}}, "running_seconds": None},
     ),
-    "observer": Template("observer", "observer", "Observer", "An observer for kernel"),
-    "cli_command": Template("command", "command", "", "A command for kernel", usage="kernel {name} --help"),
-    "library": Template("", "core", "", "A library on top of kernel"),
-    "head_service": Template("service", "service", "Service", "A service on the head of kernel"),
+    "observer": PluginTemplate("observer", "observer", "Observer", "An observer for kernel"),
+    "cli_command": PluginTemplate("command", "command", "", "A command for kernel", usage="kernel {name} --help"),
+    "library": PluginTemplate("", "core", "", "A library on top of kernel"),
+    "head_service": PluginTemplate("service", "service", "Service", "A service on the head of kernel"),
 }
 """Kind to template, in the order they are listed."""
 
@@ -133,7 +133,7 @@ def write(kind: str, name: str, folder: Path) -> list[Path]:
     return paths
 
 
-def _values(kind: str, name: str, template: Template) -> dict[str, str]:
+def _values(kind: str, name: str, template: PluginTemplate) -> dict[str, str]:
     """Return what the placeholders of the templates stand for."""
     if not _NAME.fullmatch(name):
         raise OptionError(
@@ -189,7 +189,7 @@ def _dependencies(kind: str) -> str:
     return ", ".join(f'"{requirement}"' for requirement in wanted)
 
 
-def _usage(kind: str, name: str, template: Template) -> str:
+def _usage(kind: str, name: str, template: PluginTemplate) -> str:
     """Return the README's lines about how the plugin comes into use, indented as code."""
     if template.usage:
         lines = [template.usage.format(name=name)]
@@ -206,7 +206,7 @@ def _usage(kind: str, name: str, template: Template) -> str:
     return "\n".join(f"    {line}" for line in lines) + "\n"
 
 
-def _implementation(kind: str, template: Template, values: Mapping[str, str]) -> str:
+def _implementation(kind: str, template: PluginTemplate, values: Mapping[str, str]) -> str:
     if template.reference is None:
         return _filled(f"{kind}.py", values)
     module, reference = template.reference

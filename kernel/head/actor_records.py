@@ -87,10 +87,10 @@ class EndWorker:
 
 
 @dataclass(frozen=True, slots=True)
-class Publish:
+class PublishActor:
     """Tell everybody who asked about the actor's new state."""
 
     actor: ActorId
 
 
-Instruction = AskLease | DropLease | Construct | EndWorker | Publish
+Instruction = AskLease | DropLease | Construct | EndWorker | PublishActor

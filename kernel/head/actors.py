@@ -28,7 +28,7 @@ from kernel.head.actor_records import (
     DropLease,
     EndWorker,
     Instruction,
-    Publish,
+    PublishActor,
 )
 from kernel.protocol import memory_faults
 from kernel.protocol import process_messages as op
@@ -136,7 +136,7 @@ class ActorTable:
             return self._die(record, "its constructor raised")
         record.state = ALIVE
         self._note(record, "is alive")
-        instructions: list[Instruction] = [Publish(actor)]
+        instructions: list[Instruction] = [PublishActor(actor)]
         if record.ending:
             instructions.append(EndWorker(record.worker, record.ending, drain=True))
         return instructions
@@ -272,7 +272,7 @@ class ActorTable:
         record.state = RESTARTING
         record.cause = cause
         self._note(record, f"restarts: {cause}")
-        return [Publish(record.id)]
+        return [PublishActor(record.id)]
 
     def _die(self, record: ActorRecord, cause: str, kindly: bool = True) -> list[Instruction]:
         instructions: list[Instruction]
@@ -290,7 +290,7 @@ class ActorTable:
         self._free_name(record)
         self._dead.append(record.id)
         self._note(record, f"is dead: {cause}")
-        return [*instructions, Publish(record.id)]
+        return [*instructions, PublishActor(record.id)]
 
     def forget_dead(self) -> None:
         """Let go of those that died longest ago. After the instructions about them were carried out."""

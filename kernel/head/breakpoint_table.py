@@ -12,7 +12,7 @@ from kernel.head.deferred import Deferred
 from kernel.head.dispatcher import Dispatcher
 from kernel.head.driver_output import DriverOutput
 from kernel.head.nodes import Caller
-from kernel.protocol.debug_conversation import ATTACH, ATTACHED, DETACH, OVER, WAITING, Reply
+from kernel.protocol.debug_conversation import ATTACH, ATTACHED, DETACH, OVER, WAITING, DebugReply
 from kernel.protocol.pickled import Pickled
 from kernel.protocol.process_messages import NOTICE_STREAM
 from kernel_spec.errors import OptionError
@@ -80,7 +80,7 @@ class BreakpointTable:
         return Pickled.of(sorted(rows, key=lambda row: (row["since"], row["id"])))
 
     def _debug(self, caller: Caller, id: str, verb: str, number: int, text: str) -> Deferred:
-        """Do what whoever is attached says; answer with a `Reply`, as a tuple, or why there is none."""
+        """Do what whoever is attached says; answer with a `DebugReply`, as a tuple, or why there is none."""
         if id not in self._rows:
             raise OptionError(f"no breakpoint {id!r} waits (any more)")
         if verb == ATTACH:
@@ -92,7 +92,7 @@ class BreakpointTable:
         def answered(answer: Any) -> None:
             if answer is None:
                 answer = ("its process is gone, or does not answer",)
-            elif len(answer) > 1 and Reply(*answer).ended:
+            elif len(answer) > 1 and DebugReply(*answer).ended:
                 self._forget(id)
             deferred.set(Pickled.of(tuple(answer)))
 

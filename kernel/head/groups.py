@@ -73,13 +73,13 @@ class Dissolve:
 
 
 @dataclass(frozen=True, slots=True)
-class Publish:
+class PublishGroup:
     """Tell whoever waits for the group about its new state."""
 
     group: GroupId
 
 
-Instruction = Reserve | Dissolve | Publish
+Instruction = Reserve | Dissolve | PublishGroup
 
 
 class GroupTable:
@@ -134,7 +134,7 @@ class GroupTable:
             return []
         record.state, record.cause = CREATED, ""
         self._unplaced.discard(group)
-        return [Publish(group)]
+        return [PublishGroup(group)]
 
     def node_lost(self, node: NodeId, cause: str) -> list[Instruction]:
         """A node is gone: the bundles that lay there are to be placed again. Before the scheduler hears of it."""
@@ -148,7 +148,7 @@ class GroupTable:
             record.state, record.cause = RESCHEDULING, f"node {node.hex()[:8]} is gone: {cause}"
             self._unplaced.add(record.id)
             self._note(record, f"lost bundles {lost} with node {node.hex()[:8]}")
-            instructions.append(Publish(record.id))
+            instructions.append(PublishGroup(record.id))
         return instructions
 
     def remove(self, group: GroupId, cause: str) -> list[Instruction]:
@@ -164,7 +164,7 @@ class GroupTable:
             del self.names[key]
         self._removed.append(group)
         self._note(record, f"is removed: {cause}")
-        return [Dissolve(group), Publish(group)]
+        return [Dissolve(group), PublishGroup(group)]
 
     def owner_ended(self, owner: JobId | ProcessId, cause: str) -> list[Instruction]:
         """A job or a process is over, and with it its groups."""

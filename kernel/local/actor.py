@@ -15,11 +15,11 @@ from dataclasses import field
 from typing import Any
 
 from kernel.local.calls import Calls, call_user
-from kernel.local.concurrency import Group, Picked
+from kernel.local.concurrency import LocalConcurrencyGroup, Picked
 from kernel.local.environment import Environment
 from kernel.local.event_loop import LocalLoop
-from kernel.local.loopback import Line
-from kernel.local.placement import Place
+from kernel.local.in_process_transport import InProcessChannel
+from kernel.local.placement import LocalPlace
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition
 from kernel.runtime.execution_context import Execution, ExitActor
 from kernel.runtime.task import Task
@@ -85,17 +85,17 @@ class LocalActor:
         self.leaving: Leaving | None = None
         self.restarts_left = options.max_restarts
         self.attempt = 0
-        self.place: Place | None = None
-        self.line: Line | None = None
+        self.place: LocalPlace | None = None
+        self.channel: InProcessChannel | None = None
         self.runner: CallRunner | None = None
         self.instance: Any = None
         self.loop: LocalLoop | None = None
         self.queue: deque[Task] = deque()
         self.working: set[int] = set()
-        self.running: dict[bytes, tuple[Task, Group]] = {}
+        self.running: dict[bytes, tuple[Task, LocalConcurrencyGroup]] = {}
         limit = options.max_concurrency or (1000 if definition.is_async else 1)
-        self.groups = {"": Group("", limit)}
-        self.groups |= {name: Group(name, size) for name, size in options.concurrency_groups.items()}
+        self.groups = {"": LocalConcurrencyGroup("", limit)}
+        self.groups |= {name: LocalConcurrencyGroup(name, size) for name, size in options.concurrency_groups.items()}
         self.threaded = not definition.is_async and (limit > 1 or len(self.groups) > 1)
 
     @property
@@ -120,7 +120,7 @@ class LocalActor:
         """Take the next call that may run: in order per caller and group. Under the lock."""
         if self.state != ALIVE or self.leaving is not None:
             return None
-        assert self.place is not None and self.line is not None and self.runner is not None
+        assert self.place is not None and self.channel is not None and self.runner is not None
         stuck: set[bytes] = set()
         for task in self.queue:
             caller = task.extra["caller"] if task.extra else b""
@@ -134,10 +134,10 @@ class LocalActor:
                 self.queue.remove(task)
                 group.active += 1
                 self.running[task.id] = (task, group)
-                return Picked(task, group, self.runner, self.line, self.place)
+                return Picked(task, group, self.runner, self.channel, self.place)
         return None
 
-    def group_of(self, task: Task) -> Group:
+    def group_of(self, task: Task) -> LocalConcurrencyGroup:
         """Return the group a call belongs to."""
         options: CallOptions = task.definition  # type: ignore[assignment]
         return self.groups.get(options.concurrency_group) or self.groups[""]
@@ -166,21 +166,21 @@ class LocalActor:
             self.working.discard(thread)
 
     def _run(self, picked: Picked) -> None:
-        task, line = picked.task, picked.line
+        task, channel = picked.task, picked.channel
         self._calls.run(
             task,
             lambda: self.lookup(task),
             picked.runner,
-            line,
+            channel,
             picked.place,
-            lambda fatal, why: self.over(task, line, fatal, why),
+            lambda fatal, why: self.over(task, channel, fatal, why),
             in_thread=self.threaded,
         )
 
-    def over(self, task: Task, line: Line, fatal: BaseException | None, why: str) -> None:
+    def over(self, task: Task, channel: InProcessChannel, fatal: BaseException | None, why: str) -> None:
         """A call has ended; one that is `fatal` takes the actor with it, when the others that run have ended."""
         with self._lock:
-            if line is not self.line:
+            if channel is not self.channel:
                 return
             if fatal is not None:
                 final = isinstance(fatal, ExitActor) or getattr(fatal, "code", 1) in (0, None)
@@ -217,9 +217,9 @@ class LocalActor:
 
     def construct(self) -> tuple[int, bytes] | None:
         """Run the constructor; return its failure, or None."""
-        assert self.runner is not None and self.line is not None and self.place is not None
+        assert self.runner is not None and self.channel is not None and self.place is not None
         runner = self.runner
-        sender = self.line.info.id
+        sender = self.channel.info.id
         try:
             with self.place.occupied(Execution(self.id, f"{self.name}.__init__", self.attempt, constructs=True)):
                 cls = runner.load_definition(self.definition.blob, sender)

@@ -14,9 +14,9 @@ from kernel.local.calls import Calls
 from kernel.local.environment import Environment, LocalEnvironments
 from kernel.local.event_loop import LocalLoop
 from kernel.local.helpers import Helpers
-from kernel.local.loopback import Loopback
+from kernel.local.in_process_transport import InProcessTransport
 from kernel.local.placement import make_place
-from kernel.local.resources import LocalResources, Request
+from kernel.local.resources import LocalResources, ResourceRequest
 from kernel.local.streaming import Streaming
 from kernel.protocol.actor_ends import no_handles
 from kernel.runtime.definitions import ActorOptions, ClassDefinition
@@ -39,7 +39,7 @@ class LocalActors:
 
     def __init__(
         self,
-        loopback: Loopback,
+        transport: InProcessTransport,
         tasks: TaskTable,
         calls: Calls,
         streaming: Streaming,
@@ -48,8 +48,8 @@ class LocalActors:
         make_runner: Callable[[str], CallRunner],
         environments: LocalEnvironments,
     ) -> None:
-        self._lock = loopback.lock
-        self._loopback = loopback
+        self._lock = transport.lock
+        self._transport = transport
         self._tasks = tasks
         self._calls = calls
         self._streaming = streaming
@@ -85,7 +85,7 @@ class LocalActors:
         """
         actor = LocalActor(
             definition, options, creation, namespace, environment,
-            owner=self._loopback.id, lock=self._lock, calls=self._calls, arguments=self._tasks.arguments,
+            owner=self._transport.id, lock=self._lock, calls=self._calls, arguments=self._tasks.arguments,
             after_call=self.after_call,
         )  # fmt: skip
         existing = self.find(namespace, options.name) if options.name else None
@@ -126,7 +126,7 @@ class LocalActors:
             failure = self._tasks.arguments.failure(actor.creation)
             if failure is not None:
                 self._tasks.failures.settled(failure)  # that of the constructor says the same
-                failure = argument_failed(failure, actor.name, actor.id, self._loopback.identity, os.getpid())
+                failure = argument_failed(failure, actor.name, actor.id, self._transport.identity, os.getpid())
                 self.die(actor, "an argument of its constructor failed", failure)
                 return
             refusal = self._resources.refusal(actor.name, actor.options)
@@ -135,7 +135,7 @@ class LocalActors:
                 return
             allocation = self._resources.acquire(actor.options)
             if allocation is None:
-                retry = Request(actor.name, actor.options, lambda: self.start(actor))
+                retry = ResourceRequest(actor.name, actor.options, lambda: self.start(actor))
                 self._resources.wait(retry)
                 return
             strategy = actor.options.strategy
@@ -143,7 +143,7 @@ class LocalActors:
             info = actor.place.info
             info.actor, info.actor_name, info.restarts = actor.id, actor.name, actor.attempt
             info.description = actor.description
-            actor.line = self._loopback.line()
+            actor.channel = self._transport.channel()
             actor.runner = self._make_runner(actor.name)
         self._construct(actor)
 
@@ -347,8 +347,8 @@ class LocalActors:
 
     def _close(self, actor: LocalActor) -> None:
         """End the actor's process, as it were: nothing that it still does is heard."""
-        if actor.line is not None:
-            actor.line.closed = True
+        if actor.channel is not None:
+            actor.channel.closed = True
         if actor.loop is not None:
             actor.loop.stop()
             actor.loop = None

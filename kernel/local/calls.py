@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kernel.local.loopback import Line, Loopback
-from kernel.local.placement import Place
+from kernel.local.in_process_transport import InProcessChannel, InProcessTransport
+from kernel.local.placement import LocalPlace
 from kernel.local.streaming import GeneratorRun, Streaming
 from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.execution_context import Execution, ExitActor
@@ -36,8 +36,8 @@ def call_user(function: Function, args: Sequence[Any], kwargs: Mapping[str, Any]
 class Calls:
     """Knows which call runs in which thread."""
 
-    def __init__(self, loopback: Loopback, table: TaskTable, streaming: Streaming, trace: Trace) -> None:
-        self._lock = loopback.lock
+    def __init__(self, transport: InProcessTransport, table: TaskTable, streaming: Streaming, trace: Trace) -> None:
+        self._lock = transport.lock
         self._table = table
         self._streaming = streaming
         self._trace = trace
@@ -50,8 +50,8 @@ class Calls:
         task: Task,
         lookup: Callable[[], tuple[Function, str]],
         runner: CallRunner,
-        line: Line,
-        place: Place,
+        channel: InProcessChannel,
+        place: LocalPlace,
         ended: Ended,
         in_thread: bool = False,
     ) -> None:
@@ -65,22 +65,22 @@ class Calls:
             with place.occupied(Execution(task.id, name, task.attempt)):
                 function, name = lookup()
                 slots = self._table.arguments.message(task)
-                args, kwargs, _ = runner.arguments(line, task.arguments, slots)  # type: ignore[arg-type]
+                args, kwargs, _ = runner.arguments(channel, task.arguments, slots)  # type: ignore[arg-type]
                 value = call_user(function, args, kwargs)
                 returns = task.definition.returns
                 if returns >= 0:
-                    runner.send_result(line, task.id, returns, value, name)  # type: ignore[arg-type]
+                    runner.send_result(channel, task.id, returns, value, name)  # type: ignore[arg-type]
                 else:
                     over = False
-                    finished = lambda raised: self._finish(task, name, runner, line, raised, ended)  # noqa: E731
-                    run = GeneratorRun(task, name, iter(()), runner, line, place, finished)
+                    finished = lambda raised: self._finish(task, name, runner, channel, raised, ended)  # noqa: E731
+                    run = GeneratorRun(task, name, iter(()), runner, channel, place, finished)
                     self._generate(run, value, in_thread)
         except BaseException as raised:
             over, error = True, raised
         finally:
             self.traced(name, begun, task, failed=error is not None)
         if over:
-            self._finish(task, name, runner, line, error, ended)
+            self._finish(task, name, runner, channel, error, ended)
         self.raise_interrupt()
 
     def raise_interrupt(self) -> None:
@@ -118,17 +118,23 @@ class Calls:
             self.threads.pop(run.task.id, None)  # put aside: it runs in whichever thread goes on with it
 
     def _finish(
-        self, task: Task, name: str, runner: CallRunner, line: Line, error: BaseException | None, ended: Ended
+        self,
+        task: Task,
+        name: str,
+        runner: CallRunner,
+        channel: InProcessChannel,
+        error: BaseException | None,
+        ended: Ended,
     ) -> None:
         self.threads.pop(task.id, None)
-        fatal, why = self.report(task, name, runner, line, error) if error is not None else (None, "")
+        fatal, why = self.report(task, name, runner, channel, error) if error is not None else (None, "")
         ended(fatal, why)
 
     def report(
-        self, task: Task, name: str, runner: CallRunner, line: Line, error: BaseException
+        self, task: Task, name: str, runner: CallRunner, channel: InProcessChannel, error: BaseException
     ) -> tuple[BaseException | None, str]:
         """Send why a call failed, unless it ended its actor: then return the error, and why the actor is gone."""
-        connection: Any = line
+        connection: Any = channel
         if isinstance(error, ExitActor):
             return error, f"it ended itself: {name}() called exit_actor()"
         if isinstance(error, SystemExit):

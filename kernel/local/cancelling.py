@@ -8,7 +8,7 @@ from kernel.local.actor import LocalActor
 from kernel.local.actor_table import LocalActors
 from kernel.local.calls import Calls
 from kernel.local.helpers import Helpers
-from kernel.local.loopback import LocalOwnership
+from kernel.local.in_process_transport import LocalOwnership
 from kernel.local.streaming import Streaming
 from kernel.runtime.object_entry import PENDING, ObjectEntry
 from kernel.runtime.task import Task, cancelled_error

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from kernel.local.loopback import Line
-from kernel.local.placement import Place
+from kernel.local.in_process_transport import InProcessChannel
+from kernel.local.placement import LocalPlace
 from kernel.runtime.task import Task
 from kernel.worker.call_runner import CallRunner
 from kernel_spec.dataclass import dataclass
 
 
 @dataclass(slots=True)
-class Group:
+class LocalConcurrencyGroup:
     """A concurrency group: how many calls may run at once, and how many do."""
 
     name: str
@@ -23,7 +23,7 @@ class Picked:
     """A call that has its turn, and the incarnation of the actor that runs it."""
 
     task: Task
-    group: Group
+    group: LocalConcurrencyGroup
     runner: CallRunner
-    line: Line
-    place: Place
+    channel: InProcessChannel
+    place: LocalPlace

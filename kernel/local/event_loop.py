@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from kernel.local.calls import Calls
 from kernel.local.concurrency import Picked
-from kernel.local.loopback import Line
+from kernel.local.in_process_transport import InProcessChannel
 from kernel.local.streaming import Streaming
 from kernel.runtime.execution_context import Execution
 from kernel.runtime.futures import call_in
@@ -40,7 +40,7 @@ class AsyncActor(Protocol):
     def lookup(self, task: Task) -> tuple[Callable[..., Any], str]:
         """Return the method a call names, and what errors call it."""
 
-    def over(self, task: Task, line: Line, fatal: BaseException | None, why: str) -> None:
+    def over(self, task: Task, channel: InProcessChannel, fatal: BaseException | None, why: str) -> None:
         """A call has ended; one that is `fatal` takes the actor with it."""
 
 
@@ -145,8 +145,8 @@ class LocalLoop:
             self._coroutines[picked.task.id] = self._loop.create_task(self._call(picked))
 
     async def _call(self, picked: Picked) -> None:
-        actor, task, runner, line, place = self._actor, picked.task, picked.runner, picked.line, picked.place
-        connection: Any = line
+        actor, task, runner, channel, place = self._actor, picked.task, picked.runner, picked.channel, picked.place
+        connection: Any = channel
         fatal: BaseException | None
         name, begun, fatal, why, failed = task.name, time.time(), None, "", True
         try:
@@ -167,11 +167,11 @@ class LocalLoop:
         except asyncio.CancelledError:
             runner.send_cancelled(connection, task.id, name)
         except BaseException as error:
-            fatal, why = self._calls.report(task, name, runner, line, error)
+            fatal, why = self._calls.report(task, name, runner, channel, error)
         finally:
             self._coroutines.pop(task.id, None)
             self._calls.traced(name, begun, task, failed)
-            actor.over(task, line, fatal, why)
+            actor.over(task, channel, fatal, why)
 
     async def _in_thread(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         context = copy_context()
@@ -186,7 +186,7 @@ class LocalLoop:
     async def _generate(self, picked: Picked, value: Any, name: str) -> None:
         task, runner, stream = picked.task, picked.runner, picked.task.stream
         assert stream is not None
-        connection: Any = picked.line
+        connection: Any = picked.channel
         if not hasattr(value, "__aiter__") and not hasattr(value, "__iter__"):
             raise TypeError(f"{name}() must return a generator to be streamed, but returned a {type(value).__name__}")
         items = value if hasattr(value, "__aiter__") else self._from_threads(iter(value))

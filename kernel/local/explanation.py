@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from kernel.local.actor import ALIVE, DEAD, LocalActor
 from kernel.local.calls import Calls
-from kernel.local.resources import LocalResources, Wish
+from kernel.local.resources import LocalResources, ResourceDemand
 from kernel.runtime.definitions import FunctionDefinition
 from kernel.runtime.object_entry import PENDING, STATE_NAMES, ObjectEntry
 from kernel.runtime.task import Task
@@ -60,5 +60,5 @@ class Explanations:
         missing = self._missing(actor.options) if actor.place is None else "it is in its constructor"
         return f"actor {actor.name} is {actor.state}: {missing}"
 
-    def _missing(self, wish: Wish) -> str:
+    def _missing(self, wish: ResourceDemand) -> str:
         return self._resources.infeasible(wish) or self._resources.busy(wish)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from kernel.local.blocking import BlockedThreads
+from kernel.local.deadlock import DeadlockDetector
 from kernel.local.explanation import Explanations
-from kernel.local.loopback import LocalOwnership, LocalStore, Loopback
-from kernel.local.stalemate import Stalemate
-from kernel.local.waits import Waits
+from kernel.local.in_process_transport import InProcessTransport, LocalOwnership, LocalStore
 from kernel.runtime.message_pump import Waiter
 from kernel.runtime.object_entry import PENDING, ObjectEntry
 from kernel.runtime.object_operations import ObjectOperations
@@ -21,28 +21,28 @@ from kernel_spec.errors import InfeasibleError
 class LocalObjects(ObjectOperations):
     """The objects of this process.
 
-    `stalemate` knows which waits are hopeless, `explanations` what the others are for.
+    `deadlock` knows which waits are hopeless, `explanations` what the others are for.
     """
 
     def __init__(
         self,
-        loopback: Loopback,
+        transport: InProcessTransport,
         ownership: LocalOwnership,
         store: LocalStore,
         tasks: TaskTable,
         serializer: ValueSerializer,
-        waits: Waits,
-        stalemate: Stalemate,
+        blocked_threads: BlockedThreads,
+        deadlock: DeadlockDetector,
         explanations: Explanations,
     ) -> None:
-        super().__init__(loopback, ownership, store, tasks, serializer)  # type: ignore[arg-type]
-        self._waits = waits
-        self._stalemate = stalemate
+        super().__init__(transport, ownership, store, tasks, serializer)  # type: ignore[arg-type]
+        self._blocked_threads = blocked_threads
+        self._deadlock = deadlock
         self._explanations = explanations
 
     def when_ready(self, entry: ObjectEntry, callback: Callable[[ObjectEntry], None]) -> None:
         """Call `callback` once when `entry` is ready, now or from the thread that makes it so."""
-        self._waits.go_on([entry], None)
+        self._blocked_threads.go_on([entry], None)
         super().when_ready(entry, callback)
 
     def _wait_ready(
@@ -50,7 +50,7 @@ class LocalObjects(ObjectOperations):
     ) -> bool:
         """Block as the base class says. Raises InfeasibleError where that would be for ever."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        self._waits.go_on(pending, deadline)
+        self._blocked_threads.go_on(pending, deadline)
         waiter = Waiter(count, until_failure)
         with self._io.lock:
             self._register(waiter, pending)
@@ -64,7 +64,7 @@ class LocalObjects(ObjectOperations):
 
     def block(self, waiter: Waiter, pending: list[ObjectEntry], deadline: float | None) -> bool:
         """Block until `waiter` has nothing left or `deadline` (monotonic seconds); return whether it has not."""
-        leave = self._waits.block(pending)
+        leave = self._blocked_threads.block(pending)
         try:
             return self._io.pump.wait(waiter, deadline)
         finally:
@@ -76,10 +76,10 @@ class LocalObjects(ObjectOperations):
     def explain(self, entry: ObjectEntry) -> str:
         """Say what an object waits for."""
         with self._io.lock:
-            return self._stalemate.why_never(entry) or self._explanations.of(entry)
+            return self._deadlock.why_never(entry) or self._explanations.of(entry)
 
     def _check_hope(self, pending: list[ObjectEntry], waiter: Waiter) -> None:
-        reasons = [why for entry in pending if entry.state == PENDING and (why := self._stalemate.why_never(entry))]
+        reasons = [why for entry in pending if entry.state == PENDING and (why := self._deadlock.why_never(entry))]
         if len(reasons) > sum(1 for entry in pending if entry.state == PENDING) - waiter.remaining:
             self._forget_waiter(waiter, pending)
             raise InfeasibleError(f"this would wait for ever: {reasons[0]}")

@@ -16,7 +16,7 @@ from kernel_spec.resources import Allocation
 
 
 @dataclass(slots=True)
-class Place:
+class LocalPlace:
     """One worker of local mode: a task's for as long as it runs, or an actor's for life."""
 
     info: WorkerInfo
@@ -54,9 +54,9 @@ def make_place(
     namespace: str,
     environment: Environment | None,
     environments: LocalEnvironments,
-) -> Place:
+) -> LocalPlace:
     """Return a place that holds `allocation`, which was got with `strategy`."""
     info = WorkerInfo()
     info.namespace = namespace
     info.assign(allocation.amounts, allocation.devices, group_of(strategy))
-    return Place(info, allocation, environment, environments)
+    return LocalPlace(info, allocation, environment, environments)

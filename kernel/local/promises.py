@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernel.local.groups import LocalGroups
-from kernel.local.loopback import LocalOwnership
+from kernel.local.in_process_transport import LocalOwnership
 from kernel.runtime.failures import failure_of
 from kernel.runtime.object_entry import FAILED, INLINE, PENDING, ObjectEntry
 from kernel.runtime.object_ref import ObjectRef

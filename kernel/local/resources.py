@@ -28,7 +28,7 @@ held: ContextVar[Allocation | None] = ContextVar("kernel_local_allocation", defa
 """What the running task holds."""
 
 
-class Wish(Protocol):
+class ResourceDemand(Protocol):
     """What a task or actor needs: the shape of the one, the options of the other."""
 
     wanted: Amounts
@@ -36,11 +36,11 @@ class Wish(Protocol):
 
 
 @dataclass(slots=True)
-class Request:
+class ResourceRequest:
     """Somebody who waits: `retry` is called, without the lock, when it may be worth another try."""
 
     name: str
-    wish: Wish
+    wish: ResourceDemand
     retry: Callable[[], None]
 
 
@@ -56,24 +56,24 @@ class LocalResources:
     ) -> None:
         self.pool = ResourcePool(total_resources(given))
         self.groups = LocalGroups(self.pool)
-        self.waiting: list[Request] = []
+        self.waiting: list[ResourceRequest] = []
         self._later = later
         self._node = node
         self._labels = labels or {}
 
-    def acquire(self, wish: Wish) -> Allocation | None:
+    def acquire(self, wish: ResourceDemand) -> Allocation | None:
         """Take what is wanted, or return None and change nothing."""
         group = group_of(wish.strategy)
         if group is not None:
             return self.groups.acquire(group, wish.wanted)
         return None if self._elsewhere(wish) else self.pool.acquire(wish.wanted)
 
-    def refusal(self, name: str, wish: Wish) -> KernelError | None:
+    def refusal(self, name: str, wish: ResourceDemand) -> KernelError | None:
         """Return the error with which `name` fails, because the group it is to run in will not have it."""
         group = group_of(wish.strategy)
         return self.groups.refusal(name, group, wish.wanted) if group is not None else None
 
-    def wait(self, request: Request) -> None:
+    def wait(self, request: ResourceRequest) -> None:
         """Try again when something was given back."""
         self.waiting.append(request)
 
@@ -107,7 +107,7 @@ class LocalResources:
         for request in waiting:
             self._later(request.retry)
 
-    def infeasible(self, wish: Wish) -> str:
+    def infeasible(self, wish: ResourceDemand) -> str:
         """Return why a wish can never be granted, or nothing."""
         group = group_of(wish.strategy)
         if group is not None:
@@ -117,7 +117,7 @@ class LocalResources:
             return f"it wants {describe(wish.wanted)}, and no node has that much; this one has {has}"
         return self._elsewhere(wish)
 
-    def _elsewhere(self, wish: Wish) -> str:
+    def _elsewhere(self, wish: ResourceDemand) -> str:
         """Return why the one node is the wrong one, or nothing."""
         placement = placement_of(wish.strategy)
         if placement.problem:
@@ -128,7 +128,7 @@ class LocalResources:
             return f"its conditions on labels are {placement.wanted_labels}, and the one node has {dict(self._labels)}"
         return ""
 
-    def busy(self, wish: Wish) -> str:
+    def busy(self, wish: ResourceDemand) -> str:
         """Say what is missing now."""
         group = group_of(wish.strategy)
         if group is not None:

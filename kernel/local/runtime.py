@@ -28,19 +28,19 @@ from kernel.local.actor import LocalActor
 from kernel.local.actor_table import LocalActors
 from kernel.local.answers.facts import SessionFacts
 from kernel.local.answers.table import make_answers
+from kernel.local.blocking import BlockedThreads
 from kernel.local.calls import Calls
 from kernel.local.cancelling import Cancelling
+from kernel.local.deadlock import DeadlockDetector
 from kernel.local.environment import LocalEnvironments
 from kernel.local.explanation import Explanations
 from kernel.local.helpers import Helpers
-from kernel.local.loopback import LocalOwnership, LocalStore, Loopback
+from kernel.local.in_process_transport import InProcessTransport, LocalOwnership, LocalStore
 from kernel.local.objects import LocalObjects
 from kernel.local.promises import LocalPromises
 from kernel.local.resources import LocalResources
-from kernel.local.stalemate import Stalemate
 from kernel.local.streaming import Streaming
 from kernel.local.submission import LocalTasks
-from kernel.local.waits import Waits
 from kernel.runtime import critical_sections, signals
 from kernel.runtime.current import find_runtime, set_runtime
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition, FunctionDefinition, function_inside
@@ -85,7 +85,7 @@ class LocalRuntime:
         self.session_directory = tempfile.mkdtemp(prefix="kernel-local-")
         self.serializer = serializer
         self.session_namespace = namespace or self.process.hex()
-        self.io = Loopback(self.process, self.node)
+        self.io = InProcessTransport(self.process, self.node)
         self.identity = self.io.identity
         self.lock = self.io.lock
         self.store = LocalStore()
@@ -104,16 +104,23 @@ class LocalRuntime:
         self.promises = LocalPromises(self.tasks, self.ownership, self.resources.groups)
         self.explanations = Explanations(self.calls, self.resources, self.promises.pending)
         self.callers: set[int] = set()
-        self.stalemate = Stalemate(
+        self.deadlock = DeadlockDetector(
             self.tasks, self.calls, self.streaming, self.actors, self.resources, self.helpers, self.promises.pending,
             self.callers,
         )  # fmt: skip
-        waits = Waits(
-            self.io, self.streaming, self.calls, self.resources, self.helpers, self.stalemate, self.explanations
+        blocked_threads = BlockedThreads(
+            self.io, self.streaming, self.calls, self.resources, self.helpers, self.deadlock, self.explanations
         )
-        self.io.pump.on_tick = waits.on_tick
+        self.io.pump.on_tick = blocked_threads.on_tick
         self.objects = self.values = LocalObjects(
-            self.io, self.ownership, self.store, self.tasks, serializer, waits, self.stalemate, self.explanations
+            self.io,
+            self.ownership,
+            self.store,
+            self.tasks,
+            serializer,
+            blocked_threads,
+            self.deadlock,
+            self.explanations,
         )
         futures = Futures(self.objects.when_ready, self.objects.load)
         self.deliver = futures.deliver
@@ -313,7 +320,7 @@ class LocalRuntime:
             self.calls.raise_interrupt()
         if timeout is None and not stream.items and not stream.finished and stream.completed is not None:
             with self.lock:
-                why = self.stalemate.why_never(stream.completed._entry)
+                why = self.deadlock.why_never(stream.completed._entry)
             if why:
                 raise InfeasibleError(f"this would wait for ever: {why}")
         ref = self.streams.next_item(stream, timeout)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Any
 
-from kernel.local.loopback import Line, Loopback
-from kernel.local.placement import Place
+from kernel.local.in_process_transport import InProcessChannel, InProcessTransport
+from kernel.local.placement import LocalPlace
 from kernel.protocol import process_messages as op
 from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.execution_context import Execution
@@ -37,8 +37,8 @@ class GeneratorRun:
     name: str
     items: Iterator[Any]
     runner: CallRunner
-    line: Line
-    place: Place
+    channel: InProcessChannel
+    place: LocalPlace
     on_end: Callable[[BaseException | None], None]
     index: int = 0
     closed: bool = False
@@ -68,16 +68,16 @@ class Streaming:
 
     def __init__(
         self,
-        loopback: Loopback,
+        transport: InProcessTransport,
         later: Callable[[Callable[[], None]], None],
         lend_cpu: Callable[[Allocation, bool], None],
     ) -> None:
-        self._loopback = loopback
+        self._transport = transport
         self._later = later
         self._lend_cpu = lend_cpu
         self.runs: dict[bytes, GeneratorRun] = {}
         self._callbacks: dict[bytes, Callable[[], None]] = {}
-        loopback.handlers[op.STREAM_TAKEN] = self._on_taken
+        transport.handlers[op.STREAM_TAKEN] = self._on_taken
 
     def begin(self, run: GeneratorRun, value: Any, in_thread: bool) -> None:
         """Take a new generator as far as it may go now."""
@@ -109,7 +109,7 @@ class Streaming:
                             self._put_aside(run, True)
                             return True
                         _close(run.items)
-                    run.runner.send_end(run.line, run.task.id)  # type: ignore[arg-type]
+                    run.runner.send_end(run.channel, run.task.id)  # type: ignore[arg-type]
                 except BaseException as raised:
                     error = raised
             self._end(run, error)
@@ -152,14 +152,14 @@ class Streaming:
         except StopIteration:
             return False
         run.index += 1
-        run.runner.send_item(run.line, run.task.id, run.index, item, run.name)  # type: ignore[arg-type]
+        run.runner.send_item(run.channel, run.task.id, run.index, item, run.name)  # type: ignore[arg-type]
         return True
 
     def _put_aside(self, run: GeneratorRun, aside: bool) -> None:
         """A generator that nobody pulls on lends its CPU."""
         if run.aside != aside:
             run.aside = aside
-            with self._loopback.lock:
+            with self._transport.lock:
                 self._lend_cpu(run.place.allocation, aside)
 
     def _end(self, run: GeneratorRun, error: BaseException | None) -> None:
@@ -169,17 +169,17 @@ class Streaming:
 
     def _await_consumer(self, run: GeneratorRun) -> None:
         waiter = Waiter(1)
-        with self._loopback.lock:
+        with self._transport.lock:
             if run.ended or run.closed or run.may_go_on(run.limit):
                 return
             run.waiter = waiter
-        self._loopback.pump.wait(waiter)
+        self._transport.pump.wait(waiter)
 
     def when_taken(self, task: bytes, callback: Callable[[], None]) -> None:
         """Call `callback` once when the consumer of a generator has taken items."""
         self._callbacks[task] = callback
 
-    def _on_taken(self, line: Any, message: Any) -> None:
+    def _on_taken(self, channel: Any, message: Any) -> None:
         callback = self._callbacks.pop(message[1], None)
         if callback is not None:
             callback()

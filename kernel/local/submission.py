@@ -9,9 +9,9 @@ from typing import Any
 from kernel.local.calls import Calls
 from kernel.local.environment import LocalEnvironments
 from kernel.local.helpers import Helpers
-from kernel.local.loopback import Loopback
+from kernel.local.in_process_transport import InProcessTransport
 from kernel.local.placement import make_place
-from kernel.local.resources import LocalResources, Request
+from kernel.local.resources import LocalResources, ResourceRequest
 from kernel.runtime.definitions import FunctionDefinition
 from kernel.runtime.task import Task
 from kernel.runtime.tasks import TaskTable
@@ -25,7 +25,7 @@ class LocalTasks:
 
     def __init__(
         self,
-        loopback: Loopback,
+        transport: InProcessTransport,
         tasks: TaskTable,
         calls: Calls,
         resources: LocalResources,
@@ -34,8 +34,8 @@ class LocalTasks:
         runner: CallRunner,
         namespace: str,
     ) -> None:
-        self._loopback = loopback
-        self._lock = loopback.lock
+        self._transport = transport
+        self._lock = transport.lock
         self._tasks = tasks
         self._calls = calls
         self._resources = resources
@@ -45,7 +45,7 @@ class LocalTasks:
         self._functions: dict[bytes, Callable[..., Any]] = {}
         self._again: set[bytes] = set()
         self._runner = runner
-        self._line = loopback.line()
+        self._channel = transport.channel()
 
     def accept(self, task: Task) -> None:
         """Take a new task; run it now if its arguments are there."""
@@ -57,8 +57,8 @@ class LocalTasks:
             self._helpers.submit(lambda: self._start(task))
 
         with self._lock:
-            if self._loopback.ended is not None:
-                raise SessionEndedError(self._loopback.ended)
+            if self._transport.ended is not None:
+                raise SessionEndedError(self._transport.ended)
             self._tasks.register(task)
             ready = self._tasks.arguments.resolve(task, start_later)
         if ready:
@@ -91,7 +91,7 @@ class LocalTasks:
         """Return what the task holds while it runs; None when it waits, or needs to run no more."""
         definition: FunctionDefinition = task.definition  # type: ignore[assignment]
         with self._lock:
-            if task.cancelled or self._loopback.ended is not None:
+            if task.cancelled or self._transport.ended is not None:
                 return None
             failure = self._tasks.arguments.failure(task)
             if failure is not None:
@@ -103,7 +103,7 @@ class LocalTasks:
                 return None
             allocation = self._resources.acquire(definition.shape)
             if allocation is None:
-                self._resources.wait(Request(task.name, definition.shape, lambda: self._start(task)))
+                self._resources.wait(ResourceRequest(task.name, definition.shape, lambda: self._start(task)))
             return allocation
 
     def _run(self, task: Task, allocation: Allocation) -> None:
@@ -122,12 +122,12 @@ class LocalTasks:
             if later:
                 self._helpers.submit(lambda: self._start(task))
 
-        self._calls.run(task, lambda: self._lookup(definition), self._runner, self._line, place, ended)
+        self._calls.run(task, lambda: self._lookup(definition), self._runner, self._channel, place, ended)
         here = False
 
     def _lookup(self, definition: FunctionDefinition) -> tuple[Callable[..., Any], str]:
         function = self._functions.get(definition.id)
         if function is None:
-            function = self._runner.load_definition(definition.blob, self._loopback.id)
+            function = self._runner.load_definition(definition.blob, self._transport.id)
             self._functions[definition.id] = function
         return function, definition.name

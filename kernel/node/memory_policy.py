@@ -97,7 +97,7 @@ class RetireWorker:
 
 
 @dataclass(frozen=True, slots=True)
-class KillWorker:
+class EndForMemory:
     """End this worker now.
 
     `fault` says what follows for its work (see `process_messages`), `cause` what people are told.
@@ -108,7 +108,7 @@ class KillWorker:
     cause: str
 
 
-Instruction = RetireWorker | KillWorker
+Instruction = RetireWorker | EndForMemory
 
 _KINDS = (
     "it runs a task that can be run again",
@@ -205,7 +205,7 @@ class MemoryPolicy:
                 del self._ended[id]
                 self._settled_at = now + SETTLE_SECONDS
 
-    def _enforce_quotas(self, now: float, workers: Sequence[WorkerUse]) -> list[KillWorker]:
+    def _enforce_quotas(self, now: float, workers: Sequence[WorkerUse]) -> list[EndForMemory]:
         steps = []
         for worker in workers:
             bound = worker.reserved and self.is_bound(worker.kind) and worker.id not in self._ended
@@ -221,10 +221,10 @@ class MemoryPolicy:
                     f"{readable(worker.reserved)} (pid {worker.pid}, node {self.node})"
                 )
                 self._note(now, f"{worker.name} pid {worker.pid} is ended: {cause}")
-                steps.append(KillWorker(worker.id, op.OVER_QUOTA, cause))
+                steps.append(EndForMemory(worker.id, op.OVER_QUOTA, cause))
         return steps
 
-    def _end(self, now: float, limit: Limit, candidates: Sequence[WorkerUse]) -> KillWorker:
+    def _end(self, now: float, limit: Limit, candidates: Sequence[WorkerUse]) -> EndForMemory:
         weights = {worker.id: worker.excess for worker in candidates}
         if not any(weights.values()):
             weights = {worker.id: worker.size for worker in candidates}
@@ -243,7 +243,7 @@ class MemoryPolicy:
         self._ended[victim.id] = now
         self._note(now, f"{victim.name} pid {victim.pid} is ended: {cause}")
         self._over.pop(victim.id, None)
-        return KillWorker(victim.id, op.OUT_OF_MEMORY if alone else op.CROWDED_OUT, cause)
+        return EndForMemory(victim.id, op.OUT_OF_MEMORY if alone else op.CROWDED_OUT, cause)
 
     def _note(self, now: float, what: str) -> None:
         self._history.append(f"{now:.2f} {what}")

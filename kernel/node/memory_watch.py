@@ -99,7 +99,7 @@ class MemoryWatch:
             else:
                 self._end(worker, step)
 
-    def _end(self, worker: WorkerRecord, step: policy.KillWorker) -> None:
+    def _end(self, worker: WorkerRecord, step: policy.EndForMemory) -> None:
         self._agent.log.warning("a worker is ended for memory", pid=worker.pid, reason=step.cause)
         self._agent.pool.ends(worker.id, step.cause)
         self._remember(worker, step.fault, step.cause)

@@ -5,7 +5,7 @@ whose word counts.
 """
 
 from kernel.plugins.catalog import Catalog, CatalogEntry, PluginInfo
-from kernel.plugins.kinds import KINDS, Kind
+from kernel.plugins.kinds import KINDS, PluginKind
 from kernel.plugins.manager import PluginManager
 from kernel.plugins.selection import Config, Selection, find_config, select
 
@@ -14,7 +14,7 @@ __all__ = [
     "Catalog",
     "CatalogEntry",
     "Config",
-    "Kind",
+    "PluginKind",
     "PluginInfo",
     "PluginManager",
     "Selection",

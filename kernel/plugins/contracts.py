@@ -18,7 +18,7 @@ from kernel_spec.version import CONTRACTS, __version__
 _HOOKS = [hook for hook in dir(hooks) if hook.startswith("kernel_")]
 
 
-class Registry(pluggy.PluginManager):
+class ContractRegistry(pluggy.PluginManager):
     """A registry that knows all hooks.
 
     Most names in a module are no functions. To find that out in pluggy's way, which may not run what is looked at, took
@@ -38,7 +38,7 @@ class Registry(pluggy.PluginManager):
         return super().parse_hookimpl_opts(plugin, name) if _may_be_hook(plugin, name) else None
 
 
-def register(registry: Registry, plugin: object, name: str) -> tuple[str, ...]:
+def register(registry: ContractRegistry, plugin: object, name: str) -> tuple[str, ...]:
     """Register `plugin`; return the hooks that it implements, which exist and whose signatures fit.
 
     Raises ContractError naming the plugin, the hook and the rule; then it is not registered.

@@ -13,7 +13,7 @@ from kernel_spec.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class PluginKind:
     """One kind. `default` lists names by preference: a driver takes the first that is installed, else the first.
 
     Of a kind that is `shared` every process of a session uses the same, with the same options. `contract` is the module
@@ -35,7 +35,7 @@ class Kind:
 
 
 _ALL = (
-    Kind(
+    PluginKind(
         "scheduler",
         "kernel_schedulers",
         "driver",
@@ -43,7 +43,7 @@ _ALL = (
         ("fifo", "local"),
         contract="scheduling.Scheduler",
     ),
-    Kind(
+    PluginKind(
         "object_store",
         "kernel_object_stores",
         "driver",
@@ -52,7 +52,7 @@ _ALL = (
         shared=True,
         contract="store.ObjectStore",
     ),
-    Kind(
+    PluginKind(
         "serializer",
         "kernel_serializers",
         "named",
@@ -60,7 +60,7 @@ _ALL = (
         shared=True,
         contract="serialization.Serializer",
     ),
-    Kind(
+    PluginKind(
         "metadata_store",
         "kernel_metadata_stores",
         "driver",
@@ -68,10 +68,10 @@ _ALL = (
         ("memory",),
         contract="metadata.MetadataStore",
     ),
-    Kind(
+    PluginKind(
         "spill_target", "kernel_spill_targets", "driver", "KERNEL_SPILL_TARGET", ("disk",), contract="spill.SpillTarget"
     ),
-    Kind(
+    PluginKind(
         "node_provider",
         "kernel_node_providers",
         "driver",
@@ -79,16 +79,18 @@ _ALL = (
         ("manual",),
         contract="providers.NodeProvider",
     ),
-    Kind("head_service", "kernel_head_services", "named", "KERNEL_HEAD_SERVICES", contract="services.HeadService"),
-    Kind("accelerator", "kernel_accelerators", "hook", contract="accelerators.Accelerator"),
-    Kind("observer", "kernel_observers", "hook", contract="observers.Observer"),
-    Kind("cli_command", "kernel_cli_commands", "hook"),
+    PluginKind(
+        "head_service", "kernel_head_services", "named", "KERNEL_HEAD_SERVICES", contract="services.HeadService"
+    ),
+    PluginKind("accelerator", "kernel_accelerators", "hook", contract="accelerators.Accelerator"),
+    PluginKind("observer", "kernel_observers", "hook", contract="observers.Observer"),
+    PluginKind("cli_command", "kernel_cli_commands", "hook"),
 )
 
-KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
+KINDS: Mapping[str, PluginKind] = MappingProxyType({kind.name: kind for kind in _ALL})
 """Kind name (as in `kernel_spec.CONTRACTS`) to kind."""
 
-KIND_OF_HOOK: Mapping[str, Kind] = MappingProxyType({kind.hook: kind for kind in _ALL})
+KIND_OF_HOOK: Mapping[str, PluginKind] = MappingProxyType({kind.hook: kind for kind in _ALL})
 """Hook name to the kind it offers."""
 
 OFFICIAL: Mapping[tuple[str, str], str] = MappingProxyType(

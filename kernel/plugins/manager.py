@@ -16,8 +16,8 @@ import kernel.plugins.messages as messages
 from kernel.entry_points import entry_points
 from kernel.plugin_faults import lines_of, missing_members, summary
 from kernel.plugins.catalog import Catalog, CatalogEntry, PluginInfo
-from kernel.plugins.contracts import Registry, check_offer, check_versions, register
-from kernel.plugins.kinds import KIND_OF_HOOK, KINDS, Kind
+from kernel.plugins.contracts import ContractRegistry, check_offer, check_versions, register
+from kernel.plugins.kinds import KIND_OF_HOOK, KINDS, PluginKind
 from kernel.plugins.options import PluginOptions
 from kernel.plugins.reporting import TRACE_VARIABLE, trace, warn_skipped
 from kernel.plugins.selection import Config, Selection, check_kinds, find_config, select
@@ -57,7 +57,7 @@ class PluginManager:
         self._answers: dict[tuple[str, str], Any] = {}
         self._labels: dict[int, str] = {}
         """What to call each thing that was handed out, by its identity: they live as long as this process."""
-        self._registry = Registry()
+        self._registry = ContractRegistry()
         if environment.get(TRACE_VARIABLE, "0") not in ("", "0"):
             trace(self._registry)
 
@@ -322,7 +322,7 @@ class PluginManager:
             self._answers[name, hook] = answer
         return self._answers[name, hook]
 
-    def _offered_things(self, kind: Kind, plugin: str) -> Sequence[Any]:
+    def _offered_things(self, kind: PluginKind, plugin: str) -> Sequence[Any]:
         """Return what a plugin answers to the hook of a hook kind, each of which has what its contract asks for."""
         things: Sequence[Any] = self._answer(plugin, kind.hook)
         for thing in things:
@@ -330,7 +330,7 @@ class PluginManager:
             self._labels[id(thing)] = f"the {kind.title} of the plugin {plugin!r}"
         return things
 
-    def _made(self, kind: Kind, name: str, factory: Factory, arguments: Sequence[Any]) -> Any:
+    def _made(self, kind: PluginKind, name: str, factory: Factory, arguments: Sequence[Any]) -> Any:
         plugin = self.offered(kind.name)[name][0]
         try:
             thing = factory(*arguments)
@@ -344,7 +344,7 @@ class PluginManager:
         return thing
 
     @staticmethod
-    def _check(kind: Kind, what: str, thing: Any) -> None:
+    def _check(kind: PluginKind, what: str, thing: Any) -> None:
         """Raise ContractError when `thing` lacks something of the contract of `kind`."""
         if kind.contract:
             module, _, name = kind.contract.partition(".")
@@ -353,7 +353,7 @@ class PluginManager:
             if missing:
                 raise ContractError(messages.not_of_the_contract(kind, what, thing, missing))
 
-    def _factory(self, kind: Kind, name: str, selection: Selection) -> Factory:
+    def _factory(self, kind: PluginKind, name: str, selection: Selection) -> Factory:
         offered = self.offered(kind.name)
         owners = offered.get(name, ())
         if len(owners) > 1:
@@ -373,7 +373,7 @@ class PluginManager:
             raise PluginError(messages.broken_selected(kind, selection, name, owners[0], error)) from error
 
 
-def _kind(name: str, *patterns: str) -> Kind:
+def _kind(name: str, *patterns: str) -> PluginKind:
     kind = KINDS.get(name)
     if kind is None or kind.pattern not in patterns:
         fitting = ", ".join(kind.name for kind in KINDS.values() if kind.pattern in patterns)

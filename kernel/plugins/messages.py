@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 
 from kernel.installing import install_command
 from kernel.plugin_faults import lines_of, summary
-from kernel.plugins.kinds import OFFICIAL, Kind
+from kernel.plugins.kinds import OFFICIAL, PluginKind
 from kernel.plugins.selection import Selection, nearest
 
 
 def not_found(
-    kind: Kind, selection: Selection, name: str, offered: Collection[str], problems: Mapping[str, Exception]
+    kind: PluginKind, selection: Selection, name: str, offered: Collection[str], problems: Mapping[str, Exception]
 ) -> str:
     """Nothing of that kind and name is installed."""
     installed = ", ".join(sorted(offered)) or "none"
@@ -27,7 +27,7 @@ def not_found(
     return text
 
 
-def probable_plugin(kind: Kind, name: str, problems: Mapping[str, Exception]) -> str:
+def probable_plugin(kind: PluginKind, name: str, problems: Mapping[str, Exception]) -> str:
     """Return the broken plugin that would have offered `name`, as far as its own name tells, or an empty string."""
     official = OFFICIAL.get((kind.name, name))
     if official in problems:
@@ -52,7 +52,7 @@ def skipped(plugin: str, error: BaseException) -> str:
     )
 
 
-def not_made(kind: Kind, name: str, plugin: str, error: Exception) -> str:
+def not_made(kind: PluginKind, name: str, plugin: str, error: Exception) -> str:
     """The factory of an implementation raised."""
     return (
         f"the {kind.title} {name!r} of the plugin {plugin!r} could not be made: its factory, which {kind.hook} "
@@ -60,12 +60,12 @@ def not_made(kind: Kind, name: str, plugin: str, error: Exception) -> str:
     )
 
 
-def not_of_the_contract(kind: Kind, what: str, thing: object, missing: Sequence[str]) -> str:
+def not_of_the_contract(kind: PluginKind, what: str, thing: object, missing: Sequence[str]) -> str:
     """What a plugin made lacks methods or attributes of its contract."""
     return f"{what} is no {kind.title}: {thing!r} lacks {', '.join(missing)} (see kernel_spec.{kind.contract})"
 
 
-def broken_selected(kind: Kind, selection: Selection, name: str, plugin: str, error: Exception) -> str:
+def broken_selected(kind: PluginKind, selection: Selection, name: str, plugin: str, error: Exception) -> str:
     """The selected implementation comes from a broken plugin."""
     return (
         f"the {kind.title} {name!r} ({_origin(selection)}) comes from the plugin {plugin!r}, which is broken: "
@@ -73,7 +73,7 @@ def broken_selected(kind: Kind, selection: Selection, name: str, plugin: str, er
     )
 
 
-def same_offer(kind: Kind, name: str, plugins: Sequence[str]) -> str:
+def same_offer(kind: PluginKind, name: str, plugins: Sequence[str]) -> str:
     """Two plugins offer the same name."""
     return (
         f"the {kind.title} {name!r} is offered by {_listed(plugins)}: a name must have one owner. "

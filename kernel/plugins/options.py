@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from kernel.plugins.kinds import Kind
+from kernel.plugins.kinds import PluginKind
 from kernel.plugins.selection import Config, nearest
 from kernel_spec.errors import OptionError
 
@@ -55,12 +55,12 @@ class PluginOptions:
         given |= {option: (value, ARGUMENT) for option, value in self._argument.get(name, {}).items()}
         return given
 
-    def bind(self, kind: Kind, name: str, factory: Callable[..., Any]) -> Callable[..., Any]:
+    def bind(self, kind: PluginKind, name: str, factory: Callable[..., Any]) -> Callable[..., Any]:
         """Return `factory` with its options filled in. Raises as `values`."""
         values = self.values(kind, name, factory)
         return functools.partial(factory, **values) if values else factory
 
-    def values(self, kind: Kind, name: str, factory: Callable[..., Any]) -> dict[str, Any]:
+    def values(self, kind: PluginKind, name: str, factory: Callable[..., Any]) -> dict[str, Any]:
         """Return the options that were given for the implementation `name`, of the types of its defaults.
 
         Raises OptionError for an option that it does not take, and for a value of another type than its default's. A

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from kernel.plugins.kinds import KINDS, Kind
+from kernel.plugins.kinds import KINDS, PluginKind
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 
@@ -46,7 +46,7 @@ class Config:
 
 
 def select(
-    kind: Kind,
+    kind: PluginKind,
     *,
     argument: str | Sequence[str] | None = None,
     environment: Mapping[str, str],
@@ -128,7 +128,7 @@ def read_config(path: StrPath) -> Config:
     return Config(str(path), table, data.get("options", {}))
 
 
-def _names(kind: Kind, value: object, source: str) -> tuple[str, ...]:
+def _names(kind: PluginKind, value: object, source: str) -> tuple[str, ...]:
     """Return the names in `value`: a string (commas separate), or a sequence of strings."""
     if isinstance(value, str):
         parts = [part.strip() for part in value.split(",")]

@@ -16,7 +16,7 @@ WAITING, ATTACHED, RUNNING, OVER = "waiting", "attached", "running", "over"
 """What a breakpoint is."""
 
 
-class Reply(NamedTuple):
+class DebugReply(NamedTuple):
     """What is new: output, the number of the prompt that stands (0: none), its text, how it ended (if it did)."""
 
     output: str
@@ -106,8 +106,8 @@ class Conversation:
         self._lines.append(line)
         return True
 
-    def reply(self) -> Reply:
+    def reply(self) -> DebugReply:
         """Return what is new to whoever is attached."""
         output, self._output = self._output, ""
         stands = self._prompt is not None and not self._lines
-        return Reply(output, self._number if stands else 0, self._prompt or "" if stands else "", self.ended)
+        return DebugReply(output, self._number if stands else 0, self._prompt or "" if stands else "", self.ended)

@@ -21,7 +21,7 @@ LEAVING_SECONDS = 5.0
 """How long the calls that run may go on when an actor ends itself."""
 
 
-class Group(Protocol):
+class ConcurrencyGroup(Protocol):
     """A concurrency group. What runs its calls takes them off the left of `queue`, in any thread, without the lock."""
 
     queue: deque[Call]
@@ -31,7 +31,7 @@ class Group(Protocol):
 class ExecutorBase:
     """`running` has something while calls run; `exit_reason` ends the executor after those."""
 
-    groups: Mapping[str, Group]
+    groups: Mapping[str, ConcurrencyGroup]
     running: Mapping[Any, Any]
 
     def __init__(self, runtime: ProcessRuntime, runner: CallRunner, lookup: Lookup, name_of: NameOf) -> None:

@@ -11,7 +11,7 @@ from kernel.local.answers.actors import ActorAnswers
 from kernel.local.answers.facts import SessionFacts
 from kernel.local.answers.groups import GroupAnswers
 from kernel.local.answers.node import NodeAnswers
-from kernel.local.loopback import LocalStore
+from kernel.local.in_process_transport import LocalStore
 from kernel.local.resources import LocalResources
 from kernel.runtime.open_tasks import open_tasks
 from kernel.runtime.tasks import TaskTable

@@ -13,7 +13,7 @@ from kernel.local.answers.session import SessionAnswers
 from kernel.local.answers.storage import EnvironmentAnswers, KeyValueAnswers
 from kernel.local.environment import LocalEnvironments
 from kernel.local.explanation import Explanations
-from kernel.local.loopback import LocalStore
+from kernel.local.in_process_transport import LocalStore
 from kernel.local.resources import LocalResources
 from kernel.runtime.tasks import TaskTable
 from kernel.runtime.tracing import Trace

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from kernel.cli import display
-from kernel.cli.log_files import Follower, Line, parse, tail
+from kernel.cli.log_files import Follower, LogLine, parse, tail
 from kernel.cli.stacks import _KERNEL, Frame, Thread, show
 from kernel.cli.values import id_of, parse_size
 from kernel.commands import nearest
@@ -118,7 +118,7 @@ def _text(number: int) -> str:
 
 
 def test_a_log_line_is_read_back_with_its_tabs() -> None:
-    assert parse(_text(7) + "\n") == Line(7.0, "aabbccdd", 7, "double", "out", "line 7\twith a tab")
+    assert parse(_text(7) + "\n") == LogLine(7.0, "aabbccdd", 7, "double", "out", "line 7\twith a tab")
 
 
 @pytest.mark.parametrize("text", ["", "cut off", "1.0\taa\tno pid\tname\tout\ttext", "1.0\taa\t3\tname"])

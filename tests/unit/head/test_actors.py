@@ -23,7 +23,7 @@ from kernel.head.actor_records import (
     DropLease,
     EndWorker,
     Instruction,
-    Publish,
+    PublishActor,
 )
 from kernel.head.actors import ActorTable
 from kernel.protocol import process_messages as op
@@ -93,7 +93,7 @@ def test_an_actor_that_rests_can_be_killed() -> None:
     table = ActorTable()
     actor = alive(table, max_restarts=1)
     table.worker_died(WORKER, "memory ran out", op.OUT_OF_MEMORY)
-    assert table.kill(ACTOR, no_restart=True) == [Publish(ACTOR)]
+    assert table.kill(ACTOR, no_restart=True) == [PublishActor(ACTOR)]
     assert actor.state == DEAD
     table.validate()
 
@@ -107,9 +107,9 @@ def test_life_from_creation_to_death() -> None:
     table.lease_asked(ACTOR, LEASE)
     assert table.lease_granted(LEASE, WORKER) == [Construct(ACTOR)]
     assert actor.state == STARTING
-    assert table.constructed(ACTOR, None) == [Publish(ACTOR)]
+    assert table.constructed(ACTOR, None) == [PublishActor(ACTOR)]
     assert actor.state == ALIVE
-    assert table.worker_died(WORKER, "signal 9") == [DropLease(LEASE), Publish(ACTOR)]
+    assert table.worker_died(WORKER, "signal 9") == [DropLease(LEASE), PublishActor(ACTOR)]
     assert (actor.state, actor.cause) == (DEAD, "signal 9")
     table.validate()
 
@@ -191,7 +191,7 @@ def test_name_is_free_as_soon_as_the_actor_is_killed() -> None:
     steps = table.kill(ACTOR, no_restart=True)
     assert steps == [
         EndWorker(WORKER, "it was killed by kernel.kill(actor)", drain=False, kindly=False),
-        Publish(ACTOR),
+        PublishActor(ACTOR),
     ]
     table.create(record(b"next", name="x"))
     assert table.worker_died(WORKER, "exit") == []
@@ -202,7 +202,7 @@ def test_failed_argument_kills_with_its_failure() -> None:
     table = ActorTable()
     actor = record(name="x")
     table.create(actor)
-    assert table.arguments_ready(ACTOR, b"", FAILURE) == [Publish(ACTOR)]
+    assert table.arguments_ready(ACTOR, b"", FAILURE) == [PublishActor(ACTOR)]
     assert (actor.state, actor.failure) == (DEAD, FAILURE)
     assert table.find("space", "x") is None
 
@@ -216,7 +216,7 @@ def test_failed_constructor_ends_the_worker_and_never_restarts() -> None:
     table.lease_granted(LEASE, WORKER)
     assert table.constructed(ACTOR, FAILURE) == [
         EndWorker(WORKER, "its constructor raised", drain=False),
-        Publish(ACTOR),
+        PublishActor(ACTOR),
     ]
     assert actor.failure == FAILURE
     assert table.worker_died(WORKER, "exit") == []
@@ -228,7 +228,7 @@ def test_restarts_are_counted(restarts: int) -> None:
     table = ActorTable()
     actor = alive(table, max_restarts=restarts)
     for attempt in range(1, restarts + 1):
-        assert table.worker_died(actor.worker, "signal 11")[-2:] == [Publish(ACTOR), AskLease(ACTOR)]
+        assert table.worker_died(actor.worker, "signal 11")[-2:] == [PublishActor(ACTOR), AskLease(ACTOR)]
         assert (actor.state, actor.attempt) == (RESTARTING, attempt)
         lease, worker = LeaseId(b"lease%d" % attempt), ProcessId(b"worker%d" % attempt)
         table.lease_asked(ACTOR, lease)
@@ -244,7 +244,7 @@ def test_kill_that_allows_restarts_waits_for_the_old_process() -> None:
     table = ActorTable()
     actor = alive(table, max_restarts=1)
     steps = table.kill(ACTOR, no_restart=False)
-    assert [type(step) for step in steps] == [EndWorker, Publish]
+    assert [type(step) for step in steps] == [EndWorker, PublishActor]
     assert (actor.state, actor.attempt) == (RESTARTING, 1)
     assert table.kill(ACTOR, no_restart=False) == []
     table.validate()
@@ -255,7 +255,7 @@ def test_kill_that_allows_restarts_waits_for_the_old_process() -> None:
 def test_kill_that_allows_restarts_is_the_end_when_none_is_left() -> None:
     table = ActorTable()
     actor = alive(table)
-    assert [type(step) for step in table.kill(ACTOR, no_restart=False)] == [EndWorker, Publish]
+    assert [type(step) for step in table.kill(ACTOR, no_restart=False)] == [EndWorker, PublishActor]
     assert actor.state == DEAD
 
 
@@ -286,7 +286,7 @@ def test_out_of_scope_before_its_time_still_constructs() -> None:
     table.lease_asked(ACTOR, LEASE)
     assert table.out_of_scope(ACTOR) == []
     assert table.lease_granted(LEASE, WORKER) == [Construct(ACTOR)]
-    assert table.constructed(ACTOR, None) == [Publish(ACTOR), EndWorker(WORKER, actor.ending, drain=True)]
+    assert table.constructed(ACTOR, None) == [PublishActor(ACTOR), EndWorker(WORKER, actor.ending, drain=True)]
 
 
 def test_out_of_scope_while_it_restarts_is_the_end() -> None:
@@ -294,7 +294,7 @@ def test_out_of_scope_while_it_restarts_is_the_end() -> None:
     actor = alive(table, max_restarts=-1)
     table.worker_died(WORKER, "signal 9")
     table.lease_asked(ACTOR, LeaseId(b"second"))
-    assert table.out_of_scope(ACTOR) == [DropLease(LeaseId(b"second")), Publish(ACTOR)]
+    assert table.out_of_scope(ACTOR) == [DropLease(LeaseId(b"second")), PublishActor(ACTOR)]
     assert actor.state == DEAD
 
 
@@ -324,7 +324,7 @@ def test_lease_for_a_dead_actor_is_given_back() -> None:
     table.create(actor)
     table.arguments_ready(ACTOR, b"creation", None)
     table.lease_asked(ACTOR, LEASE)
-    assert table.kill(ACTOR, no_restart=True) == [DropLease(LEASE), Publish(ACTOR)]
+    assert table.kill(ACTOR, no_restart=True) == [DropLease(LEASE), PublishActor(ACTOR)]
     assert table.lease_granted(LEASE, WORKER) == [DropLease(LEASE)]
 
 
@@ -344,7 +344,7 @@ def test_only_the_last_dead_are_remembered(monkeypatch: pytest.MonkeyPatch) -> N
     for index in range(5):
         table.create(record(b"%d" % index))
     steps = table.owner_died(OWNER)
-    assert all(step.actor in table.actors for step in steps if isinstance(step, Publish))
+    assert all(step.actor in table.actors for step in steps if isinstance(step, PublishActor))
     table.forget_dead()
     assert list(table.actors) == [b"2", b"3", b"4"]
     table.validate()
@@ -520,7 +520,7 @@ def test_what_is_not_there_any_more_is_mourned_when_the_next_head_goes_on() -> N
     assert AskLease(ACTOR) in table.resume(set(), set(), {OWNER})
     assert table.actors[ACTOR].state == RESTARTING
     table = restored(alive(ActorTable()))
-    assert Publish(ACTOR) in table.resume({WORKER}, {LEASE}, set())
+    assert PublishActor(ACTOR) in table.resume({WORKER}, {LEASE}, set())
     assert (table.actors[ACTOR].state, table.actors[ACTOR].cause) == (DEAD, "the process that created it ended")
 
 

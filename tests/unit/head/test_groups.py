@@ -19,7 +19,7 @@ from kernel.head.groups import (
     Dissolve,
     GroupRecord,
     GroupTable,
-    Publish,
+    PublishGroup,
     Reserve,
 )
 from kernel_spec.errors import NameTakenError
@@ -51,7 +51,7 @@ def test_a_group_is_created_when_all_of_it_is_placed() -> None:
     table = made()
     assert table.groups[G].state == PENDING and table.waiting
     assert table.placed(G, [bundle(0)]) == [], "half a group is none"
-    assert table.placed(G, [bundle(1, THERE)]) == [Publish(G)]
+    assert table.placed(G, [bundle(1, THERE)]) == [PublishGroup(G)]
     assert table.groups[G].state == CREATED and not table.waiting
     table.validate()
 
@@ -60,11 +60,11 @@ def test_bundles_of_a_lost_node_are_placed_again() -> None:
     table = made()
     table.placed(G, [bundle(0), bundle(1, THERE)])
     assert table.node_lost(NodeId(b"another"), "cut off") == []
-    assert table.node_lost(THERE, "no power") == [Publish(G)]
+    assert table.node_lost(THERE, "no power") == [PublishGroup(G)]
     found = table.groups[G]
     assert found.state == RESCHEDULING and table.waiting and list(found.bundles) == [0]
     assert found.cause == f"node {THERE.hex()[:8]} is gone: no power"
-    assert table.placed(G, [bundle(1)]) == [Publish(G)]
+    assert table.placed(G, [bundle(1)]) == [PublishGroup(G)]
     assert (found.state, found.cause) == (CREATED, "")
     table.validate()
 
@@ -72,7 +72,7 @@ def test_bundles_of_a_lost_node_are_placed_again() -> None:
 def test_a_removed_group_is_dissolved_once_and_frees_its_name() -> None:
     table = made("x")
     table.placed(G, [bundle(0), bundle(1)])
-    assert table.remove(G, "it was removed") == [Dissolve(G), Publish(G)]
+    assert table.remove(G, "it was removed") == [Dissolve(G), PublishGroup(G)]
     assert table.remove(G, "again") == [] and table.groups[G].cause == "it was removed"
     assert table.find("space", "x") is None
     assert table.placed(G, [bundle(0)]) == [], "the scheduler's news crossed the removal"
@@ -99,7 +99,7 @@ def test_groups_end_with_their_owner_but_for_detached_ones() -> None:
     table = made()
     table.create(record(b"forever", owner=NOBODY))
     assert table.owner_ended(JobId(b"another"), "") == []
-    assert table.owner_ended(JOB, "the program ended") == [Dissolve(G), Publish(G)]
+    assert table.owner_ended(JOB, "the program ended") == [Dissolve(G), PublishGroup(G)]
     assert table.groups[GroupId(b"forever")].state == PENDING
 
 
@@ -136,7 +136,7 @@ def test_another_head_carries_on() -> None:
     held, steps = after.resume({HERE}, {JOB})
     assert {one.id for one in held} == {b"whole", b"half"}
     assert after.groups[GroupId(b"half")].state == RESCHEDULING
-    assert Reserve(GroupId(b"waits")) in steps and Publish(GroupId(b"half")) in steps
+    assert Reserve(GroupId(b"waits")) in steps and PublishGroup(GroupId(b"half")) in steps
     assert Dissolve(GroupId(b"over")) in steps, "what ran inside may be running yet"
     assert Dissolve(GroupId(b"orphan")) in steps
     assert after.find("space", "whole") is not None and after.find("space", "over") is None

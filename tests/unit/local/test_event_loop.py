@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from kernel.local.concurrency import Group, Picked
+from kernel.local.concurrency import LocalConcurrencyGroup, Picked
 from kernel.local.event_loop import LocalLoop
 
 SECONDS = 60.0
@@ -34,18 +34,18 @@ class Actor:
         )
         task.function = self.calls.pop(0)
         runner: Any = SimpleNamespace(
-            arguments=lambda line, arguments, slots: ((), {}, None),
-            send_result=lambda line, id, returns, value, name: self._note(f"result {value}"),
-            send_cancelled=lambda line, id, name: self._note("cancelled"),
+            arguments=lambda channel, arguments, slots: ((), {}, None),
+            send_result=lambda channel, id, returns, value, name: self._note(f"result {value}"),
+            send_cancelled=lambda channel, id, name: self._note("cancelled"),
         )
         place: Any = SimpleNamespace(settle=lambda execution: None)
-        line: Any = None
-        return Picked(task, Group("", 2), runner, line, place)
+        channel: Any = None
+        return Picked(task, LocalConcurrencyGroup("", 2), runner, channel, place)
 
     def lookup(self, task: Any) -> tuple[Callable[..., Any], str]:
         return task.function, "Actor.call"
 
-    def over(self, task: Any, line: Any, fatal: BaseException | None, why: str) -> None:
+    def over(self, task: Any, channel: Any, fatal: BaseException | None, why: str) -> None:
         self._note("over")
 
     def _note(self, what: str) -> None:
@@ -64,7 +64,7 @@ def loop_of(actor: Actor) -> Iterator[tuple[LocalLoop, list[tuple[int, bytes] | 
     calls: Any = SimpleNamespace(
         begin=lambda task, thread: True,
         traced=lambda name, begun, task, failed: None,
-        report=lambda task, name, runner, line, error: (None, repr(error)),
+        report=lambda task, name, runner, channel, error: (None, repr(error)),
     )
     arguments: Any = SimpleNamespace(message=lambda task: ())
     streaming: Any = None

@@ -330,7 +330,7 @@ def test_the_bare_kernel_runs_in_local_mode_and_says_so_once(monkeypatch):
     with structlog.testing.capture_logs() as logs, kernel.init(num_cpus=1, configure_logging=False) as info:
         assert info["local_mode"] is True
         assert kernel.get(thread.remote()) == threading.get_ident()
-    warnings = [line for line in logs if line["log_level"] == "warning"]
+    warnings = [channel for channel in logs if channel["log_level"] == "warning"]
     assert len(warnings) == 1
     assert install_command("plugins") in warnings[0]["event"]
     assert "object store" in warnings[0]["reason"] or "object_store" in warnings[0]["reason"]
@@ -362,7 +362,7 @@ def test_what_fails_in_a_helper_leaves_the_turn_to_the_next(monkeypatch):
 
 def test_pending_calls_are_counted_for_each_caller(local):
     gate = Gate.options(max_pending_calls=1).remote()
-    waits = gate.passed.remote()
+    blocked_threads = gate.passed.remote()
     with pytest.raises(exceptions.PendingCallsLimitError, match="has 1 calls of this process waiting"):
         gate.passed.remote()
 
@@ -370,4 +370,4 @@ def test_pending_calls_are_counted_for_each_caller(local):
     def opens():
         kernel.get(gate.open.remote())
 
-    kernel.get([opens.remote(), waits])
+    kernel.get([opens.remote(), blocked_threads])

@@ -21,7 +21,7 @@ from kernel.node.memory_policy import (
     PATIENCE_SECONDS,
     SETTLE_SECONDS,
     TASK,
-    KillWorker,
+    EndForMemory,
     Limit,
     MemoryPolicy,
     RetireWorker,
@@ -49,7 +49,7 @@ def worker(name: str, size: int, kind: str = TASK, **details: object) -> WorkerU
 def ended(policy: MemoryPolicy, *workers: WorkerUse, now: float = 10.0) -> str:
     """Return the name of the one worker that a policy ends when memory is full."""
     (step,) = policy.sample(now, FULL, workers)
-    assert isinstance(step, KillWorker)
+    assert isinstance(step, EndForMemory)
     policy.validate()
     return next(one.name for one in workers if one.id == step.worker)
 
@@ -127,7 +127,7 @@ def test_the_message_says_it_all() -> None:
     hog = worker("hog()", 4 * GIB)
     others = [worker(f"w{number}()", (200 - number) * MIB) for number in range(6)]
     (step,) = make().sample(0.0, FULL, [*others, hog])
-    assert isinstance(step, KillWorker)
+    assert isinstance(step, EndForMemory)
     assert step.cause == (
         "memory ran out on node ab12cd34: 15.5 GiB of 16.0 GiB (this machine's memory) were in use, 96.9%, and from "
         "95.0% on a worker is ended. This one was chosen because it runs a task that can be run again and holds most "
@@ -194,7 +194,7 @@ def test_idle_workers_go_first_and_alone_if_that_is_enough() -> None:
 def test_idle_workers_that_hold_too_little_go_along_with_another() -> None:
     idle, busy = worker("", 20 * MIB, IDLE), worker("busy()", GIB)
     steps = make().sample(0.0, FULL, [idle, busy])
-    assert [type(step) for step in steps] == [RetireWorker, KillWorker]
+    assert [type(step) for step in steps] == [RetireWorker, EndForMemory]
     assert steps[1].worker == busy.id
 
 
@@ -205,7 +205,7 @@ def test_an_idle_worker_that_stays_is_left_alone_for_a_while_and_ended_last() ->
     (step,) = policy.sample(1.0, FULL, [idle, busy])
     assert step.worker == busy.id
     (step,) = policy.sample(3.0, FULL, [idle]) or policy.sample(4.0, FULL, [idle])
-    assert isinstance(step, KillWorker)
+    assert isinstance(step, EndForMemory)
     assert "it is idle, though others need what it owns" in step.cause
 
 
@@ -229,7 +229,7 @@ def test_an_actor_may_exceed_its_quota_for_a_moment_only() -> None:
     assert policy.sample(0.0, ROOMY, [greedy]) == []
     assert policy.sample(GRACE_SECONDS / 2, ROOMY, [greedy]) == []
     (step,) = policy.sample(GRACE_SECONDS, ROOMY, [greedy])
-    assert step == KillWorker(
+    assert step == EndForMemory(
         greedy.id,
         op.OVER_QUOTA,
         f"it used 3.0 GiB of memory for 1.0 s, more than its memory quota of 1.0 GiB (pid {greedy.pid}, node ab12cd34)",
@@ -286,7 +286,7 @@ uses = st.builds(
 @given(st.lists(uses, max_size=12))
 def test_the_choice_is_never_dearer_than_it_has_to_be(workers: list[WorkerUse]) -> None:
     policy = make(quotas=NONE)
-    ends = [step for step in policy.sample(0.0, FULL, workers) if isinstance(step, KillWorker)]
+    ends = [step for step in policy.sample(0.0, FULL, workers) if isinstance(step, EndForMemory)]
     policy.validate()
     candidates = [one for one in workers if one.kind not in (ENDING, IDLE)]
     assert len(ends) <= 1
@@ -328,21 +328,21 @@ class Node(RuleBasedStateMachine):
     def looks(self, full: bool, seconds: float) -> None:
         self.now += seconds
         steps = self.policy.sample(self.now, FULL if full else ROOMY, list(self.workers.values()))
-        crowd = [step for step in steps if isinstance(step, KillWorker) and step.fault != op.OVER_QUOTA]
+        crowd = [step for step in steps if isinstance(step, EndForMemory) and step.fault != op.OVER_QUOTA]
         assert full or not crowd, "somebody was ended though there was memory"
         assert len(crowd) <= 1
         if crowd and self.ending:
             assert self.now - self.last_end >= PATIENCE_SECONDS, "the one before was not gone"
         for step in steps:
             assert isinstance(step, RetireWorker) == (step.worker in self.workers and self._is_asked(step)), step
-            if isinstance(step, KillWorker):
+            if isinstance(step, EndForMemory):
                 use = self.workers[step.worker]
                 assert use.kind != ENDING, "it was ended twice"
                 self.workers[use.id] = WorkerUse(use.id, use.pid, use.name, ENDING, use.size)
                 self.ending.append(use.id)
                 self.last_end = self.now
 
-    def _is_asked(self, step: RetireWorker | KillWorker) -> bool:
+    def _is_asked(self, step: RetireWorker | EndForMemory) -> bool:
         return isinstance(step, RetireWorker) and self.workers[step.worker].kind == IDLE
 
     @invariant()

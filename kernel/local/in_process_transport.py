@@ -1,6 +1,6 @@
-"""A process that talks to itself: what the parts of `kernel.runtime` ask of a process, without sockets.
+"""Stand-ins for the sockets, the store and the peers of a process, for a runtime that lives in one process only.
 
-Results of local calls are sent as messages like everybody's; they arrive at once, in the thread that sent them.
+Results of local calls are sent as messages, as in a session; they arrive at once, in the thread that sends them.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _TICK_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Self:
-    """The only peer there is."""
+class InProcessPeer:
+    """The only peer of a process in local mode: the process itself."""
 
     id: ProcessId
     address: str = ""
 
 
-class Line:
-    """A connection to itself. What an actor sends on its line after it was killed is not heard."""
+class InProcessChannel:
+    """A connection of the process to itself. What an actor sends after it was killed (`closed`) is dropped."""
 
     def __init__(self, process: ProcessId) -> None:
-        self.info = Self(process)
+        self.info = InProcessPeer(process)
         self.closed = False
 
 
@@ -48,7 +48,7 @@ class LocalIdentity:
 
 
 class LocalPump:
-    """Blocks threads. `on_tick` is called now and then while one waits without a deadline, and may raise."""
+    """Block threads. `on_tick` is called now and then while a thread waits without a deadline, and may raise."""
 
     def __init__(self) -> None:
         self.on_tick: Callable[[], None] = lambda: None
@@ -73,7 +73,7 @@ class LocalPump:
         return True
 
 
-class Loopback:
+class InProcessTransport:
     """The stand-in for `kernel.runtime.process.Process`."""
 
     address = ""
@@ -90,15 +90,15 @@ class Loopback:
         self._after_batch: list[tuple[Sized, Callable[[], None]]] = []
         self.ended: str | None = None
 
-    def line(self) -> Line:
+    def channel(self) -> InProcessChannel:
         """Return a new connection to this process."""
-        return Line(self.id)
+        return InProcessChannel(self.id)
 
-    def send(self, line: Line, message: tuple[Any, ...]) -> None:
+    def send(self, channel: InProcessChannel, message: tuple[Any, ...]) -> None:
         """Deliver a message."""
         with self.lock:
-            if not line.closed:
-                self.handlers[message[0]](line, message)
+            if not channel.closed:
+                self.handlers[message[0]](channel, message)
 
     def flush_soon(self) -> None:
         """Nothing is ever on its way."""

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 
 from kernel.local.calls import Calls
+from kernel.local.deadlock import DeadlockDetector
 from kernel.local.explanation import Explanations
 from kernel.local.helpers import Helpers
-from kernel.local.loopback import Loopback
+from kernel.local.in_process_transport import InProcessTransport
 from kernel.local.resources import LocalResources
-from kernel.local.stalemate import Stalemate
 from kernel.local.streaming import AHEAD, Streaming
 from kernel.logs import Logger
 from kernel.runtime.object_entry import PENDING, ObjectEntry
@@ -22,26 +22,26 @@ PATIENCE_SECONDS = 5.0
 """How long a `get` waits before it says what is missing; later warnings come ever rarer."""
 
 
-class Waits:
+class BlockedThreads:
     """Lets others have the turn and the CPU of a thread that waits; ends waits that never would."""
 
     def __init__(
         self,
-        loopback: Loopback,
+        transport: InProcessTransport,
         streaming: Streaming,
         calls: Calls,
         resources: LocalResources,
         helpers: Helpers,
-        stalemate: Stalemate,
+        deadlock: DeadlockDetector,
         explanations: Explanations,
     ) -> None:
-        self._loopback = loopback
-        self._lock = loopback.lock
+        self._transport = transport
+        self._lock = transport.lock
         self._streaming = streaming
         self._calls = calls
         self._resources = resources
         self._helpers = helpers
-        self._stalemate = stalemate
+        self._deadlock = deadlock
         self._explanations = explanations
         self._warnings: dict[int, tuple[float, float]] = {}
         self._log = Logger("kernel.local")
@@ -58,7 +58,7 @@ class Waits:
 
     def block(self, entries: list[ObjectEntry]) -> Callable[[], None]:
         """The calling thread is about to wait for `entries`; call what is returned when it goes on."""
-        leave = self._stalemate.block(entries)
+        leave = self._deadlock.block(entries)
         thread = threading.get_ident()
         before = self._warnings.get(thread)
         self._warnings[thread] = (time.monotonic() + PATIENCE_SECONDS, PATIENCE_SECONDS)
@@ -80,11 +80,11 @@ class Waits:
 
     def on_tick(self) -> None:
         """The calling thread has waited for a while, without a deadline: raise if it would for ever."""
-        if self._loopback.ended is not None:
-            raise SessionEndedError(self._loopback.ended)
-        waited_for = self._stalemate.blocked.get(threading.get_ident(), ())
+        if self._transport.ended is not None:
+            raise SessionEndedError(self._transport.ended)
+        waited_for = self._deadlock.blocked.get(threading.get_ident(), ())
         pending = [entry for entry in waited_for if entry.state == PENDING]
-        if self._stalemate.is_quiet():
+        if self._deadlock.is_quiet():
             raise InfeasibleError(
                 f"this would wait for ever: {self._reason(pending)}, and nothing else runs that could change that. In "
                 "local mode a task runs in the thread that submits it, so it can't wait for what that thread does later"

@@ -39,7 +39,7 @@ class _Search:
     known: dict[bytes, str]
 
 
-class Stalemate:
+class DeadlockDetector:
     """Looks at the other parts; changes nothing.
 
     `promised` has the group that an object waits for which no task makes; `callers` are the threads of the program
