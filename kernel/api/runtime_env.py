@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import IO, Any
 
 from kernel.api.nearest import did_you_mean
-from kernel.head.archives import PIECE_BYTES, digest_of
+from kernel.protocol.package_digests import PIECE_BYTES, digest_of
 from kernel.runtime.current import get_runtime
 from kernel_spec.errors import RuntimeEnvError
 

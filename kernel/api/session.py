@@ -205,7 +205,7 @@ def ensure_session(*given: object) -> Runtime:
 
 def _start(given: InitOptions) -> Runtime:
     global _agent, _directory
-    from kernel.node.launch import await_agent, launched
+    from kernel.daemons.launch import await_agent, launched
 
     try:
         with launched(given.agent_config, False, given.temp_dir) as (session, agent):
@@ -225,7 +225,7 @@ def _start(given: InitOptions) -> Runtime:
 def _start_remote(given: InitOptions) -> Runtime:
     global _agent, _directory
     from kernel.api.remote import RemoteOptions
-    from kernel.node.launch import await_agent, launched
+    from kernel.daemons.launch import await_agent, launched
 
     options = RemoteOptions.of(given)
     with launched(options.agent_config, False, given.temp_dir, options.token) as (session, agent):

@@ -19,7 +19,7 @@ from kernel.cli.start_options import PORT, start_options
 from kernel.cli.tokens import token_option
 from kernel.cli.values import Labels, LabelsFile, Resources, Size
 from kernel.commands import Failure, Refusal
-from kernel.node.launch import await_agent, launched
+from kernel.daemons.launch import await_agent, launched
 from kernel.node.sessions import Session, reason_of_end
 
 NEITHER = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kernel.head.job_table import DETACHED
 from kernel.head.nodes import Caller, Node
 from kernel.protocol import head_messages
+from kernel.protocol.detached_jobs import DETACHED
 from kernel.protocol.named_messages import packed
 from kernel.protocol.pending_requests import PendingRequests
 from kernel_spec.errors import OptionError

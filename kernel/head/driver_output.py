@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from kernel.head.cluster_table import ClusterTable
 from kernel.head.dispatcher import Dispatcher
-from kernel.head.job_table import DETACHED
 from kernel.head.nodes import Caller, Node
 from kernel.logs import Logger
 from kernel.protocol import head_messages
+from kernel.protocol.detached_jobs import DETACHED
 from kernel.protocol.named_messages import packed
 from kernel_spec.ids import JobId
 

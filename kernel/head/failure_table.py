@@ -8,9 +8,9 @@ from typing import Any
 
 from kernel.head.dispatcher import Dispatcher
 from kernel.head.driver_output import DriverOutput
-from kernel.head.job_table import DETACHED
 from kernel.head.nodes import Caller
 from kernel.head.observation import Observation
+from kernel.protocol.detached_jobs import DETACHED
 from kernel.protocol.pickled import Pickled
 from kernel.protocol.process_messages import FAILURE_STREAM
 from kernel_spec.observers import FAILED, TASK, LifecycleEvent

@@ -7,13 +7,12 @@ from dataclasses import field
 from typing import Any
 
 from kernel.head.nodes import Caller
+from kernel.protocol.detached_jobs import DETACHED
 from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import JobId, ProcessId
 
 _NOBODY = ProcessId(b"")
 _NO_JOB = JobId(b"")
-DETACHED = b"detached:"
-"""How the ids of jobs of detached actors begin."""
 KEPT_ENDED = 100
 """How many programs that have ended are remembered, for `kernel status`."""
 

@@ -14,6 +14,7 @@ from kernel.head.tool_clients import ToolClient, tool_client_of
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import number_of, packed, unpacked
+from kernel.protocol.pulses import DEATH_SECONDS, PULSE_SECONDS, patience
 from kernel.protocol.python_version import PYTHON
 from kernel.transport.addresses import VIA
 from kernel.transport.connection import Connection, Message, may_be_handled
@@ -22,24 +23,14 @@ from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import NodeId
 from kernel_spec.version import __version__
 
-PULSE_SECONDS = 0.5
 _LEAST_PULSES = 5
 """So many are sent in the time after which a node is dead, if that is short: one answer may be late, or the head."""
 LOOK_SECONDS = 0.1
-DEATH_SECONDS = 5.0
-"""A node with which no pulse went to and fro for so long is declared dead. The option is `node_death_seconds`."""
-CLIENT_PATIENCE = 3
-"""A remote driver may be silent for so many times as long: its network is not the cluster's, and nothing runs there."""
 ENDED_SECONDS = 0.25
 """How long the link of an agent that has closed its socket is waited for: it dials at once again if it lives."""
 _JOIN, _PULSE = number_of(head_messages.JoinCluster), number_of(head_messages.Pulse)
 _DESCRIBE, _LEAVE = number_of(head_messages.DescribeNode), number_of(head_messages.LeaveCluster)
 _INTRODUCTIONS = (_JOIN, number_of(op.Introduction))
-
-
-def patience(death_seconds: float, is_client: bool) -> float:
-    """Return for how many seconds an agent may be silent, `is_client` being that of a remote driver."""
-    return death_seconds * (CLIENT_PATIENCE if is_client else 1)
 
 
 @dataclass(slots=True, eq=False)

@@ -14,22 +14,16 @@ from contextlib import suppress
 
 from kernel.head.control_plane import ControlPlane, find_control_plane
 from kernel.head.head import Head
+from kernel.protocol.head_sockets import control_plane_socket
 from kernel.transport.credentials import TlsFiles
 from kernel.transport.splice import Splice
 from kernel_spec.errors import KernelError
 
-SOCKET = "head.grpc"
-"""The name of the control plane's socket in the session's directory of sockets."""
 _NEW = ".new"
 _QUEUE = 128
 _AT_ONCE = 2 * _QUEUE
 START_SECONDS = 10.0
 """How long the end of a session waits for a server that is just starting."""
-
-
-def socket_path(directory: str) -> str:
-    """Return where the control plane of the session in `directory` listens."""
-    return os.path.join(directory, "sockets", SOCKET)
 
 
 class SocketActivation:
@@ -39,7 +33,7 @@ class SocketActivation:
         self._head = head
         self._token = token
         self._tls = tls
-        self._path = socket_path(directory)
+        self._path = control_plane_socket(directory)
         self._server: ControlPlane | None = None
         self._starting: threading.Thread | None = None
         self._splices: set[Splice] = set()

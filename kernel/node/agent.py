@@ -1,6 +1,7 @@
 """The agent: one loop that ties the parts of a node together. It decides nothing itself.
 
-What its processes ask of the session it passes on to the head (`kernel.head`), which may be in the same process.
+What its processes ask of the session it passes on to the head, which may be in the same process. How one is made there
+the program that makes the agent says: a node knows the head by its messages alone.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kernel.node.detection import choose_store_bytes, detect_devices, total_reso
 from kernel.node.directory_watch import DirectoryWatch
 from kernel.node.head_child import HeadChild
 from kernel.node.head_commands import HeadCommands
-from kernel.node.head_host import AgentHead, HeadElsewhere, HeadHere
+from kernel.node.head_host import AgentHead, MakeLocalHead, RemoteHead
 from kernel.node.head_link import RemoteHeadLink
 from kernel.node.log_service import LogService
 from kernel.node.memory_watch import MemoryWatch
@@ -73,6 +74,7 @@ class Agent:
         config: AgentConfig,
         reactor: Reactor,
         manager: PluginManager,
+        make_local_head: MakeLocalHead,
         head_link: RemoteHeadLink | None = None,
         head_child: HeadChild | None = None,
     ) -> None:
@@ -121,7 +123,7 @@ class Agent:
         )
         self._commands = HeadCommands(self)
         self._answer_processes()
-        self.head = self._join_head(head_link, head_child)
+        self.head = self._join_head(make_local_head, head_link, head_child)
         early, self._early_faults = self._early_faults, None
         for text in early:
             self._plugin_fault(text)
@@ -199,15 +201,17 @@ class Agent:
         ways = self.gateway_address, config.tls, head, config.relay
         sessions.describe(config.directory, os.getpid(), stays, spill_directory, *ways)
 
-    def _join_head(self, head_link: RemoteHeadLink | None, child: HeadChild | None) -> AgentHead:
+    def _join_head(
+        self, make_local_head: MakeLocalHead, head_link: RemoteHeadLink | None, child: HeadChild | None
+    ) -> AgentHead:
         """Join the head to which `head_link` leads; without one, make the head in this process."""
         config, reactor, gateway, obey = self.config, self.reactor, self.gateway, self._commands.handle
         head: AgentHead
         if head_link is None:
-            head = HeadHere(config, reactor, self.manager, gateway, obey, self.stop)
+            head = make_local_head(config, reactor, self.manager, gateway, obey, self.stop)
         else:
             snapshot, lost = self.node_state.snapshot, self._head_is_lost
-            head = HeadElsewhere(config, reactor, gateway, head_link, child, obey, snapshot, lost, self.stop)
+            head = RemoteHead(config, reactor, gateway, head_link, child, obey, snapshot, lost, self.stop)
             if child is None:  # who says so here means this node alone
                 self.processes.methods["stop"] = lambda connection: self.end("it was asked to stop")
         self.head_link = head.head_link

@@ -24,10 +24,11 @@ RETRY_SECONDS = 0.5
 
 
 class HeadChild:
-    """One head process at a time."""
+    """One head process at a time, which runs `program`, a module (see `children.start_child`)."""
 
-    def __init__(self, config: AgentConfig) -> None:
+    def __init__(self, config: AgentConfig, program: str) -> None:
         self._config = config
+        self._program = program
         self._log = Logger("kernel.node")
         self._errors = open_log(
             config.directory, "head.err"
@@ -118,7 +119,7 @@ class HeadChild:
 
     def _launch(self) -> tuple[subprocess.Popen[bytes], int]:
         try:
-            return start_child("kernel.node.head_main", self._config, self._errors.fileno())
+            return start_child(self._program, self._config, self._errors.fileno())
         except OSError as error:
             raise SessionEndedError(f"the head can't be started: {why_no_process(error)}") from error
 

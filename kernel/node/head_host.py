@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kernel.head.config import HeadConfig
-from kernel.head.head import Head
-from kernel.head.membership import NodeMembership
-from kernel.head.nodes import Node
-from kernel.head.socket_activation import SocketActivation, socket_path
 from kernel.node.head_child import HeadChild
-from kernel.node.head_link import HeadLink, LocalHeadLink, RemoteHeadLink
+from kernel.node.head_link import HeadLink, RemoteHeadLink
 from kernel.plugins import PluginManager
 from kernel.protocol import head_messages
 from kernel.protocol.agent_config import AgentConfig
+from kernel.protocol.head_sockets import control_plane_socket
 from kernel.protocol.named_messages import packed
-from kernel.transport.addresses import HEAD
 from kernel.transport.connection import Message
 from kernel.transport.reactor import Reactor
-from kernel_spec.ids import NodeId
 
 if TYPE_CHECKING:
     from kernel.transport.gateway import Gateway
@@ -64,16 +57,13 @@ class AgentHead(Protocol):
         """The agent has ended all else."""
 
 
-class HeadHere:
-    """The head of a session that ends with its agent, in the agent's process. Other nodes join through `gateway`.
+class MakeLocalHead(Protocol):
+    """Makes the head of a session in the agent's own process, whose other nodes join through `gateway`.
 
     `on_word(message)` does what the head says, `stop(reason)` is called when the session is over.
     """
 
-    durable = False
-    pid = 0
-
-    def __init__(
+    def __call__(
         self,
         config: AgentConfig,
         reactor: Reactor,
@@ -81,63 +71,10 @@ class HeadHere:
         gateway: Gateway | None,
         on_word: Callable[[Message], None],
         stop: Callable[[str], None],
-    ) -> None:
-        told = HeadConfig(config.directory, config.directory, config.ephemeral, config.head_services, config.node)
-        self._config = config
-        self._manager = manager
-        self._gateway = gateway
-        self._head = Head(told, reactor, manager, stop)
-        handle = self._head.dispatcher.handle
-        self._head_link = LocalHeadLink(lambda message: handle(self._node, message), on_word)
-        self.head_link: HeadLink = self._head_link
-        self.observed = self._head.observation.active
-        self.finishing: list[Callable[[], object]] = [self._head.observation.deliver]
-        self._membership: NodeMembership | None = None
-        self._control_plane: SocketActivation | None = None
-
-    def join(self, description: Mapping[str, Any]) -> None:
-        """Make the node, and let others in."""
-        self._node = Node(NodeId(self._config.node), self._head_link.send_down, joined=time.time(), **description)
-        self._head.add_node(self._node)
-        if self._gateway is not None:
-            self._open_door(self._gateway)
-
-    def _open_door(self, gateway: Gateway) -> None:
-        config = self._config
-        self._control_plane = SocketActivation(self._head, config.directory, config.token, config.tls)
-        gateway.splice_to = socket_path(config.directory)
-        shared = {
-            "plugins": self._manager.selected_names(),
-            "plugin_options": self._manager.shared_options(),
-            "observed": self.observed,
-            "durable": self.durable,
-        }
-        self._membership = NodeMembership(self._head, shared, config.death_seconds)
-        gateway.serve_connections(HEAD, self._membership.on_messages, self._membership.on_close)
-        self.finishing.append(self._membership.flush)
-
-    def start(self) -> None:
-        """Begin to count time, and start the head's services."""
-        self._head.start()
-
-    def end(self, reason: str) -> None:
-        """End the session."""
-        self._head.end(reason)
-
-    def stop_services(self, turn: Turn) -> None:
-        """Close the control plane, and stop the head's services."""
-        if self._control_plane is not None:
-            self._control_plane.close(turn)
-        self._head.services.stop()
-
-    def close(self, reason: str) -> None:
-        """Let the other nodes go, and end the head."""
-        if self._membership is not None:
-            self._membership.close()
-        self._head.close()
+    ) -> AgentHead: ...
 
 
-class HeadElsewhere:
+class RemoteHead:
     """A head in another process, to which `head_link` leads: a `child` of this agent, or that of another node.
 
     `on_word(message)` does what the head says, `snapshot(unheard)` yields what a head that takes over must know.
@@ -169,7 +106,7 @@ class HeadElsewhere:
         self.durable = bool(head_link.settings["durable"])
         self.finishing: list[Callable[[], object]] = []
         if child is not None and gateway is not None:
-            gateway.splice_to = socket_path(config.directory)
+            gateway.splice_to = control_plane_socket(config.directory)
 
     @property
     def pid(self) -> int:

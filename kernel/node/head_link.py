@@ -8,11 +8,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from kernel.head.membership import DEATH_SECONDS, PULSE_SECONDS, patience
 from kernel.node.connect_hints import connect_hint
 from kernel.node.detection import host_name
 from kernel.protocol import head_messages
 from kernel.protocol.named_messages import number_of, packed, unpacked
+from kernel.protocol.pulses import DEATH_SECONDS, PULSE_SECONDS, patience
 from kernel.protocol.python_version import PYTHON
 from kernel.transport.addresses import is_tcp, place_of
 from kernel.transport.connect import connect

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from kernel.head.job_table import DETACHED
 from kernel.node.log_feed import LogFeed
 from kernel.node.process_table import ProcessTable
 from kernel.node.worker_pool import WorkerPool
 from kernel.protocol import head_messages
+from kernel.protocol.detached_jobs import DETACHED
 from kernel.protocol.named_messages import packed
 from kernel.protocol.process_messages import FAILURE_STREAM, NOTICE_STREAM
 from kernel.transport.connection import Connection, Message

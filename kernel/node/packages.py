@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernel.head.archives import check_digest
+from kernel.protocol.package_digests import check_digest
 from kernel_spec.errors import RuntimeEnvError
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 import kernel
+from kernel.daemons.launch import await_agent, start_agent
 from kernel.exceptions import ActorDiedError, ActorNotFoundError, NameTakenError, OptionError
-from kernel.node.launch import await_agent, start_agent
 from kernel.node.sessions import make_session
 from kernel.protocol.agent_config import AgentConfig
 from kernel.system.processes import descendants_of, is_alive

@@ -161,7 +161,7 @@ def heads_of(agent: int) -> list[int]:
     for pid in children_of(agent):
         with suppress(OSError):
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if b"kernel.node.head_main" in command or b"kernel: head" in command:
+            if b"kernel.daemons.head_main" in command or b"kernel: head" in command:
                 found.append(pid)
     return found
 

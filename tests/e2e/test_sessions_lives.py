@@ -196,7 +196,7 @@ def fails_soon(error: type[Exception], words: str) -> Iterator[None]:
     """The block raises this error without waiting for an agent, which may take ten minutes, and leaves no session."""
     begun = time.monotonic()
     with pytest.MonkeyPatch.context() as patch, pytest.raises(error, match=words):
-        patch.setattr("kernel.node.launch.START_SECONDS", 600.0)
+        patch.setattr("kernel.daemons.launch.START_SECONDS", 600.0)
         yield
     assert time.monotonic() - begun < SECONDS
     assert not kernel.is_initialized()
@@ -336,7 +336,8 @@ def test_an_agent_that_dies_at_the_start_says_its_last_words() -> None:
     with temporary_root() as root, no_leaks(root), pytest.MonkeyPatch.context() as patch:
         with tempfile.TemporaryDirectory(dir="/tmp") as site:
             Path(site, "sitecustomize.py").write_text(
-                "import sys\nif 'kernel.node.main' in ' '.join(sys.orig_argv): sys.exit('no room on the island')\n"
+                "import sys\n"
+                "if 'kernel.daemons.agent_main' in ' '.join(sys.orig_argv): sys.exit('no room on the island')\n"
             )
             patch.syspath_prepend(site)
             with fails_soon(SessionEndedError, "exit code 1(.|\n)*no room on the island"):

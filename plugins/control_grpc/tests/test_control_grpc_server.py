@@ -22,7 +22,8 @@ from kernel_control_grpc.protocol import METHODS, messages
 
 from kernel.head.deferred import Deferred
 from kernel.head.observation import Observation
-from kernel.head.socket_activation import SocketActivation, socket_path
+from kernel.head.socket_activation import SocketActivation
+from kernel.protocol.head_sockets import control_plane_socket
 from kernel.testing.faults import wait_until
 from kernel.transport import certificates
 from kernel.transport.credentials import TlsFiles
@@ -115,8 +116,8 @@ class Place:
     def __init__(self, directory: Path, tls: TlsFiles | None = None) -> None:
         (directory / "sockets").mkdir(exist_ok=True)
         self.head = FakeHead()
-        self.address = f"unix:{socket_path(str(directory))}"
-        self.path = socket_path(str(directory))
+        self.address = f"unix:{control_plane_socket(str(directory))}"
+        self.path = control_plane_socket(str(directory))
         self.tls = tls
         self.control_plane: Any = self.head.do(lambda: SocketActivation(self.head, str(directory), TOKEN, tls))  # type: ignore[arg-type]
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import kernel
 from kernel.api.session import SessionInfo
-from kernel.node.launch import await_agent, start_agent
+from kernel.daemons.launch import await_agent, start_agent
 from kernel.node.sessions import gateway_at, make_session, remove
 from kernel.protocol.agent_config import AgentConfig
 from kernel.system.children import let_go

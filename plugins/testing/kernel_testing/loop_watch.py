@@ -29,7 +29,7 @@ from kernel_spec.dataclass import dataclass
 
 TURN_SECONDS = 0.1
 """How much processor time one turn of a loop may take."""
-_LOOPS = {"kernel.node.main": "agent", "kernel.node.head_main": "head"}
+_LOOPS = {"kernel.daemons.agent_main": "agent", "kernel.daemons.head_main": "head"}
 """Modules that are run as processes, and the loop that each has."""
 _WAITS = {"open", "time.sleep", "socket.getaddrinfo", "socket.gethostbyname", "glob.glob", "os.listdir", "os.scandir"}
 _WAITS |= {f"os.{name}" for name in ("remove", "rename", "rmdir", "mkdir", "chmod", "link", "symlink", "truncate")}

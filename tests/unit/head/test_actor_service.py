@@ -11,9 +11,9 @@ import pytest
 from kernel.defaults.metadata import LocalMetadataStore
 from kernel.head import actors as actor_table
 from kernel.head.actor_records import ALIVE, DEAD, PENDING, RESTARTING
-from kernel.head.job_table import DETACHED
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
+from kernel.protocol.detached_jobs import DETACHED
 from kernel.protocol.named_messages import number_of, packed
 from kernel_spec.errors import KernelError, NameTakenError
 from kernel_spec.ids import ActorId, LeaseId, NodeId, ProcessId

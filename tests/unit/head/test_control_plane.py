@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from kernel.head.control_plane import find_control_plane
-from kernel.head.socket_activation import SocketActivation, socket_path
+from kernel.head.socket_activation import SocketActivation
 from kernel.installing import install_command
+from kernel.protocol.head_sockets import control_plane_socket
 from kernel.testing.faults import wait_until
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import ContractError, PluginNotFoundError
@@ -60,7 +61,7 @@ def test_who_asks_a_head_without_one_is_let_go_and_the_log_says_why(
     )
     activation = SocketActivation(head, str(tmp_path), bytes(32), None)
     with socket.socket(socket.AF_UNIX) as client:
-        client.connect(socket_path(str(tmp_path)))
+        client.connect(control_plane_socket(str(tmp_path)))
 
         def turned() -> bool:
             reactor.poll(0.01)

@@ -11,11 +11,11 @@ import pytest
 
 from kernel.defaults.metadata import LocalMetadataStore
 from kernel.head.head import TICK_SECONDS
-from kernel.head.job_table import DETACHED
 from kernel.head.node_rows import SHOWN_DEAD, node_rows
 from kernel.head.nodes import Caller, Node
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
+from kernel.protocol.detached_jobs import DETACHED
 from kernel.protocol.named_messages import number_of, packed
 from kernel_spec.errors import MetadataError, OptionError
 from kernel_spec.ids import GroupId, JobId, LeaseId, NodeId, ProcessId

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from kernel.head.cluster_table import ClusterTable
-from kernel.head.membership import CLIENT_PATIENCE, ENDED_SECONDS, LOOK_SECONDS, PULSE_SECONDS, NodeMembership
+from kernel.head.membership import ENDED_SECONDS, LOOK_SECONDS, NodeMembership
 from kernel.head.nodes import Node
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import number_of, packed
+from kernel.protocol.pulses import CLIENT_PATIENCE, PULSE_SECONDS
 from kernel.protocol.python_version import PYTHON
 from kernel.transport.reactor import Reactor as RealReactor
 from kernel.transport.tcp_connection import RESUME_SECONDS, TcpConnection

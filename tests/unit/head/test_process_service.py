@@ -14,11 +14,12 @@ from kernel.head.cluster_table import ClusterTable
 from kernel.head.deferred import Deferred
 from kernel.head.dispatcher import Dispatcher
 from kernel.head.head import STARTER_ENDED
-from kernel.head.job_table import DETACHED, Job
+from kernel.head.job_table import Job
 from kernel.head.process_service import ProcessService
 from kernel.logs import Logger
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
+from kernel.protocol.detached_jobs import DETACHED
 from kernel.protocol.named_messages import number_of, packed
 from kernel_spec.errors import KernelError, ProtocolError
 from kernel_spec.ids import ActorId, JobId, LeaseId, ProcessId

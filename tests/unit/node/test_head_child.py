@@ -57,7 +57,7 @@ class Agent:
         self.reactor = Reactor(lambda: self.now)
         monkeypatch.setattr(head_child, "start_child", self._start)
         config: Any = SimpleNamespace(directory=str(directory), head_away_seconds=AWAY_SECONDS)
-        self.child = HeadChild(config)
+        self.child = HeadChild(config, "a.head")
         self.child.supervise(self.reactor, durable, self.ended.append)
 
     @property

@@ -21,7 +21,7 @@ ALLOWED = {
     "kernel/local/calls.py": "spans on the timeline",
     "kernel/local/event_loop.py": "spans on the timeline",
     "kernel/local/runtime.py": "since when, for people",
-    "kernel/node/head_host.py": "when a node joined, for people",
+    "kernel/daemons/local_head.py": "when a node joined, for people",
     "kernel/node/log_service.py": "when a line was written, for people",
     "kernel/node/memory_watch.py": "when a worker was ended, for people",
     "kernel/node/node_events.py": "when something happened, for people and observers",

@@ -29,9 +29,9 @@ CONTRACTS = {"kernel_spec.store", "kernel_spec.scheduling", "kernel_spec.metadat
         ("kernel.api.joining", HEAVY | CONTRACTS),
         ("kernel.worker.main", HEAVY | CONTRACTS),
         ("kernel.node.agent", HEAVY | CLUSTER_LINKS | CALLS | {"pathlib", "urllib.parse"}),
-        ("kernel.node.head_main", HEAVY | CALLS),
+        ("kernel.daemons.head_main", HEAVY | CALLS),
         ("kernel.node.template", HEAVY | CONTRACTS | PLUGINS),
-        ("kernel.node.main", HEAVY | CONTRACTS | {"kernel.node.agent", "kernel.runtime.process_runtime"}),
+        ("kernel.daemons.agent_main", HEAVY | CONTRACTS | {"kernel.node.agent", "kernel.runtime.process_runtime"}),
     ],
 )
 def test_importing_loads_nothing_that_is_not_needed_yet(module: str, never: set[str]) -> None:

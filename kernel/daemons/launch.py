@@ -69,7 +69,7 @@ def start_agent(config: AgentConfig, stays: bool) -> subprocess.Popen[bytes]:
     try:
         inherited = [lock] if lock is not None else []
         with open_log(config.directory, "agent.err") as errors:
-            process, reader = start_child("kernel.node.main", config, errors.fileno(), environment, inherited)
+            process, reader = start_child("kernel.daemons.agent_main", config, errors.fileno(), environment, inherited)
     except OSError as error:
         raise SessionEndedError(
             f"the node agent can't be started with {sys.executable}: {why_no_process(error)}"

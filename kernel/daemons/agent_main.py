@@ -20,6 +20,7 @@ from kernel.node.template_process import fork_template
 from kernel.plugin_faults import lines_of
 from kernel.plugins import PluginManager
 from kernel.protocol.agent_config import AgentConfig
+from kernel.protocol.head_sockets import head_socket
 from kernel.system.child_program import begin, configure_logging, report
 from kernel.system.processes import become_subreaper, collect_garbage
 from kernel.system.standard_logs import keep_standard_logs
@@ -30,6 +31,8 @@ from kernel_spec.ids import NodeId
 
 if TYPE_CHECKING:
     from kernel.node.agent import Agent
+
+_HEAD_PROGRAM = "kernel.daemons.head_main"
 
 
 def main() -> int:
@@ -65,6 +68,7 @@ def main() -> int:
         )
     )
     # These take as long as what the template imports: so both do it at once.
+    from kernel.daemons.local_head import LocalHead
     from kernel.node.agent import Agent
     from kernel.node.head_child import HeadChild
     from kernel.node.head_link import RemoteHeadLink
@@ -74,8 +78,8 @@ def main() -> int:
         describe(config.directory, os.getpid(), not config.ephemeral)
         head_link = child = link = None
         if config.head_apart:
-            child = HeadChild(config)
-            config.head = os.path.join(config.directory, "sockets", "head")
+            child = HeadChild(config, _HEAD_PROGRAM)
+            config.head = head_socket(config.directory)
         if config.head:
             head_link = RemoteHeadLink(config.head, config.token, reactor, NodeId(config.node), config.tls)
             head_link.join(program=bool(config.relay))
@@ -85,7 +89,7 @@ def main() -> int:
             link = RelayLink(config.relay, config.token, reactor, NodeId(config.node), config.tls)
             config.advertised = link.join()
         manager = PluginManager.discover(config.plugins, options=config.plugin_options)
-        agent = Agent(config, reactor, manager, head_link, child)
+        agent = Agent(config, reactor, manager, LocalHead, head_link, child)
         if link is not None and agent.gateway is not None:
             link.begin(agent.gateway.adopt)
         if template is not None:

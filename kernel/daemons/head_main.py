@@ -18,6 +18,7 @@ from kernel.logs import Logger, configure_later
 from kernel.plugins import PluginManager
 from kernel.plugins.messages import skipped
 from kernel.protocol.agent_config import AgentConfig
+from kernel.protocol.head_sockets import head_socket
 from kernel.system.child_program import begin, configure_logging, report
 from kernel.system.process_exit import finish
 from kernel.system.processes import collect_garbage
@@ -29,8 +30,6 @@ from kernel.transport.socket_receiver import SUFFIX
 from kernel_spec.errors import KernelError, PluginError
 from kernel_spec.ids import NodeId
 
-SOCKET = "head"
-"""The name of its socket in the session's directory of sockets, and of its target behind a gateway."""
 RESTORE_DEATHS, LEAST_RESTORE_SECONDS = 2.0, 3.0
 """How long a head that was started again waits for the nodes there were: so many times as for a death, at least so."""
 AGENT_ENDED = "the node agent beside the head has ended"
@@ -63,7 +62,7 @@ class HeadProcess:
         self._ended = False
         self._log = Logger("kernel.head")
         manager = PluginManager.discover(config.plugins, options=config.plugin_options)
-        path = os.path.join(config.directory, "sockets", SOCKET)
+        path = head_socket(config.directory)
         for left in (path, path + SUFFIX):  # by one that was killed
             with suppress(FileNotFoundError):
                 os.unlink(left)

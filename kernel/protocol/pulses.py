@@ -1,0 +1,14 @@
+"""How a head and its agents tell that the other is there: by pulses, and for how long one may be silent."""
+
+from __future__ import annotations
+
+PULSE_SECONDS = 0.5
+DEATH_SECONDS = 5.0
+"""A node with which no pulse went to and fro for so long is declared dead. The option is `node_death_seconds`."""
+CLIENT_PATIENCE = 3
+"""A remote driver may be silent for so many times as long: its network is not the cluster's, and nothing runs there."""
+
+
+def patience(death_seconds: float, is_client: bool) -> float:
+    """Return for how many seconds an agent may be silent, `is_client` being that of a remote driver."""
+    return death_seconds * (CLIENT_PATIENCE if is_client else 1)
