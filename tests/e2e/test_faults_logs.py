@@ -30,7 +30,7 @@ HELLO = """
     from kernel.runtime import process_runtime
 
     core._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
-    object_values.PATIENCE_SECONDS = 600.0  # it would warn of what takes a few seconds
+    session_objects.PATIENCE_SECONDS = 600.0  # it would warn of what takes a few seconds
     {init}
 
     @kernel.remote

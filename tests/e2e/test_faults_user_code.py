@@ -324,7 +324,7 @@ def test_a_driver_in_a_long_call_into_c_keeps_its_session() -> None:
     program = """
         import ctypes, kernel
         from kernel.runtime import session_objects
-        object_values.PATIENCE_SECONDS = 600.0  # it would warn of what takes a few seconds
+        session_objects.PATIENCE_SECONDS = 600.0  # it would warn of what takes a few seconds
         kernel.init(num_cpus=1)
 
         @kernel.remote

@@ -34,7 +34,7 @@ WAITS = """
     import kernel
     from kernel.runtime import session_objects
 
-    object_values.PATIENCE_SECONDS = 600.0  # it would warn of what takes a few seconds
+    session_objects.PATIENCE_SECONDS = 600.0  # it would warn of what takes a few seconds
     kernel.init(num_cpus=1, object_store_memory=32 << 20)
 
     @kernel.remote
