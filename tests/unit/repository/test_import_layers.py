@@ -56,7 +56,7 @@ NAMED = {
     ("kernel.plugins.manager", "kernel.defaults.plugin"),
     ("kernel.protocol.agent_config", "kernel.api.context"),
     ("kernel.protocol.agent_config", "kernel.api.operations"),
-    ("kernel.runtime.remedies", "kernel.api.generators"),
+    ("kernel.runtime.pickling_hints", "kernel.api.generators"),
 }
 """Modules that are named in a string where they must not be imported.
 
