@@ -53,14 +53,13 @@ APART = set(permutations(("runtime", "head", "node"), 2))
 NAMED = {
     ("kernel.node.template", "kernel.worker.main"),
     ("kernel.node.template", "kernel.worker.async_executor"),
-    ("kernel.plugins.manager", "kernel.defaults.plugin"),
     ("kernel.protocol.agent_config", "kernel.api.context"),
     ("kernel.protocol.agent_config", "kernel.api.operations"),
     ("kernel.runtime.pickling_hints", "kernel.api.generators"),
 }
 """Modules that are named in a string where they must not be imported.
 
-They are the program that a template of workers becomes, the back ends that come with the kernel, what workers load
+They are the program that a template of workers becomes, what workers load
 before they are needed, and a class that people can't send.
 """
 PROGRAMS = {"kernel.cli.main"}
