@@ -18,7 +18,7 @@ from kernel.api.options import (
     strategy_of,
     wanted_resources,
 )
-from kernel.api.parameters import UNKNOWN, Parameters, parameters_of
+from kernel.api.parameters import UNKNOWN, SignatureParameters, parameters_of
 from kernel.api.runtime_env import prepare_environment
 from kernel.api.session import ensure_session
 from kernel.api.super_calls import mend_super
@@ -269,7 +269,7 @@ class ActorMethod:
         self._name = name
         self._given = options
         self._limit = handle._max_pending_calls
-        self._parameters = Parameters(*options["takes"]) if "takes" in options else UNKNOWN
+        self._parameters = SignatureParameters(*options["takes"]) if "takes" in options else UNKNOWN
         self._title = f"{handle._class_name}.{name}()"
         self._handle_defaults = (handle._max_task_retries, handle._is_async)
         self._class_name = handle._class_name

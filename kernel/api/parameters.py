@@ -26,7 +26,7 @@ def check_timeout(seconds: Any, name: str = "timeout") -> None:
     raise OptionError(f"{name} must be zero or more seconds, not {seconds!r}")
 
 
-class Parameters(NamedTuple):
+class SignatureParameters(NamedTuple):
     """What a call may give: plain values, because handles of actors take them along.
 
     A call without keyword arguments fits if it has at least `least` and at most `most` arguments; callers look at that
@@ -71,11 +71,11 @@ class Parameters(NamedTuple):
         )
 
 
-UNKNOWN = Parameters(0, ANY, any_name=True)
+UNKNOWN = SignatureParameters(0, ANY, any_name=True)
 """Of what is no Python function: every call fits."""
 
 
-def parameters_of(function: Any, bound: bool = False) -> Parameters:
+def parameters_of(function: Any, bound: bool = False) -> SignatureParameters:
     """Return what a function takes; with `bound` without its first parameter, which is the object or class."""
     if isinstance(function, MethodType):
         function, bound = function.__func__, True
@@ -92,7 +92,7 @@ def parameters_of(function: Any, bound: bool = False) -> Parameters:
         if not names and not more:
             return UNKNOWN  # it can't be called at all, which Python itself says best
         names, required, only_by_place = names[1:], max(required - 1, 0), max(only_by_place - 1, 0)
-    return Parameters(
+    return SignatureParameters(
         ANY if needed else required,
         ANY if more else len(names),
         names,

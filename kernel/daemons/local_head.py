@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.head.config import HeadConfig
 from kernel.head.head import Head
 from kernel.head.membership import NodeMembership
-from kernel.head.nodes import Node
+from kernel.head.nodes import NodeRecord
 from kernel.head.socket_activation import SocketActivation
 from kernel.node.head_host import Turn
 from kernel.node.head_link import HeadLink, LocalHeadLink
@@ -58,7 +58,7 @@ class LocalHead:
 
     def join(self, description: Mapping[str, Any]) -> None:
         """Make the node, and let others in."""
-        self._node = Node(NodeId(self._config.node), self._head_link.send_down, joined=time.time(), **description)
+        self._node = NodeRecord(NodeId(self._config.node), self._head_link.send_down, joined=time.time(), **description)
         self._head.add_node(self._node)
         if self._gateway is not None:
             self._open_door(self._gateway)

@@ -15,7 +15,7 @@ from kernel.head.job_service import JobService
 from kernel.head.journal import Journal
 from kernel.head.lease_manager import LeaseManager
 from kernel.head.lease_requests import LeaseRequests, read_strategy
-from kernel.head.nodes import Caller
+from kernel.head.nodes import ProcessRecord
 from kernel.head.worker_orders import WorkerOrders
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
@@ -69,20 +69,20 @@ class ActorService:
 
     # -- messages --------------------------------------------------------------------------------------------------
 
-    def _on_create(self, caller: Caller, message: Message) -> None:
+    def _on_create(self, caller: ProcessRecord, message: Message) -> None:
         said = unpacked(op.CreateActor, message)
         self._create(caller, said.actor, pickle.loads(said.description))
 
-    def _on_arguments(self, caller: Caller, message: Message) -> None:
+    def _on_arguments(self, caller: ProcessRecord, message: Message) -> None:
         self.carry_out(self.table.arguments_ready(*unpacked(op.ActorArguments, message)))
 
-    def _on_forget(self, caller: Caller, message: Message) -> None:
+    def _on_forget(self, caller: ProcessRecord, message: Message) -> None:
         self.carry_out(self.table.out_of_scope(unpacked(op.ForgetActor, message).actor))
 
-    def _on_ready(self, caller: Caller, message: Message) -> None:
+    def _on_ready(self, caller: ProcessRecord, message: Message) -> None:
         self.carry_out(self.table.constructed(*unpacked(op.ActorReady, message)))
 
-    def _create_named(self, caller: Caller, actor: ActorId, description: bytes) -> bytes | None:
+    def _create_named(self, caller: ProcessRecord, actor: ActorId, description: bytes) -> bytes | None:
         """Create an actor, unless one of its name lives and that is fine: return that one's description."""
         said: dict[str, Any] = pickle.loads(description)
         living = self.table.find(said["namespace"], said["name"])
@@ -91,7 +91,7 @@ class ActorService:
         self._create(caller, actor, said)
         return None
 
-    def _create(self, caller: Caller, actor: ActorId, said: dict[str, Any]) -> None:
+    def _create(self, caller: ProcessRecord, actor: ActorId, said: dict[str, Any]) -> None:
         job = JobId(said["job"])
         if said["detached"]:
             job = self._jobs.detached(job, said["namespace"])
@@ -101,7 +101,7 @@ class ActorService:
             self._write_down()
         self._subscriptions.add(caller, actor)
 
-    def _find(self, caller: Caller, name: str, namespace: str) -> bytes | None:
+    def _find(self, caller: ProcessRecord, name: str, namespace: str) -> bytes | None:
         record = self.table.find(namespace, name)
         return _describe(record) if record is not None else None
 
@@ -123,7 +123,7 @@ class ActorService:
         """A process ended; `fault` says what that means (see `process_messages`)."""
         self.carry_out(self.table.worker_died(worker, cause, fault))
 
-    def process_left(self, caller: Caller) -> None:
+    def process_left(self, caller: ProcessRecord) -> None:
         """A process is gone: so are its subscriptions and its actors."""
         self._subscriptions.process_left(caller)
         self.carry_out(self.table.owner_died(caller.id))

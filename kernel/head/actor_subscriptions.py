@@ -6,7 +6,7 @@ from kernel.head import actor_records as control
 from kernel.head.actors import ActorTable
 from kernel.head.cluster_table import ClusterTable
 from kernel.head.dispatcher import Dispatcher
-from kernel.head.nodes import Caller
+from kernel.head.nodes import ProcessRecord
 from kernel.head.observation import Observation
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import number_of, packed, unpacked
@@ -24,15 +24,15 @@ class ActorSubscriptions:
         self._cluster = cluster
         self._table = table
         self._observation = observation
-        self._subscribers: dict[ActorId, set[Caller]] = {}
-        self._unanswered: list[tuple[Caller, ActorId]] = []
+        self._subscribers: dict[ActorId, set[ProcessRecord]] = {}
+        self._unanswered: list[tuple[ProcessRecord, ActorId]] = []
         dispatcher.handlers[number_of(op.SubscribeActor)] = self._on_subscribe
 
-    def add(self, caller: Caller, actor: ActorId) -> None:
+    def add(self, caller: ProcessRecord, actor: ActorId) -> None:
         """Tell a process of an actor's changes from now on."""
         self._subscribers.setdefault(actor, set()).add(caller)
 
-    def process_left(self, caller: Caller) -> None:
+    def process_left(self, caller: ProcessRecord) -> None:
         """A process is gone, and so are its subscriptions."""
         for subscribers in self._subscribers.values():
             subscribers.discard(caller)
@@ -53,7 +53,7 @@ class ActorSubscriptions:
         for caller, actor in unanswered:
             self._subscribe(caller, actor)
 
-    def _on_subscribe(self, caller: Caller, message: Message) -> None:
+    def _on_subscribe(self, caller: ProcessRecord, message: Message) -> None:
         actor = unpacked(op.SubscribeActor, message).actor
         owner = self._cluster.callers.get(process_of(actor))
         if actor not in self._table.actors and owner is not None:
@@ -62,7 +62,7 @@ class ActorSubscriptions:
         else:
             self._subscribe(caller, actor)
 
-    def _subscribe(self, caller: Caller, actor: ActorId) -> None:
+    def _subscribe(self, caller: ProcessRecord, actor: ActorId) -> None:
         if caller.closed:
             return
         record, cluster = self._table.actors.get(actor), self._cluster

@@ -11,7 +11,7 @@ from kernel.head.cluster_table import ClusterTable
 from kernel.head.deferred import Deferred
 from kernel.head.dispatcher import Dispatcher
 from kernel.head.driver_output import DriverOutput
-from kernel.head.nodes import Caller
+from kernel.head.nodes import ProcessRecord
 from kernel.protocol.debug_conversation import ATTACH, ATTACHED, DETACH, OVER, WAITING, DebugReply
 from kernel.protocol.pickled import Pickled
 from kernel.protocol.process_messages import NOTICE_STREAM
@@ -35,7 +35,7 @@ class BreakpointTable:
             "explain_breakpoint": self._explain,
         }
 
-    def process_left(self, caller: Caller) -> None:
+    def process_left(self, caller: ProcessRecord) -> None:
         """A process is gone: its breakpoints as well, and those that it was attached to wait again."""
         process = caller.id
         for id, row in list(self._rows.items()):
@@ -59,7 +59,7 @@ class BreakpointTable:
 
     # -- methods ---------------------------------------------------------------------------------------------------
 
-    def _note(self, caller: Caller, row: dict[str, Any]) -> None:
+    def _note(self, caller: ProcessRecord, row: dict[str, Any]) -> None:
         id, before = row["id"], self._rows.get(row["id"])
         if row["state"] == OVER and id not in self._attached:
             self._forget(id)
@@ -69,17 +69,17 @@ class BreakpointTable:
         if row["state"] == WAITING and (before is None or before["since"] != row["since"]):
             self._announce(caller, row)
 
-    def _announce(self, caller: Caller, row: dict[str, Any]) -> None:
+    def _announce(self, caller: ProcessRecord, row: dict[str, Any]) -> None:
         what = f"failed with {row['error']} and" if row["error"] else "is at a breakpoint and"
         text = f"{row['name']} {what} waits for a debugger at {_place(row)}; attach with: kernel debug {row['id']}"
         self._output.show(caller, row["name"], NOTICE_STREAM, text)
 
-    def _list(self, caller: Caller) -> Pickled:
+    def _list(self, caller: ProcessRecord) -> Pickled:
         """Return a row per breakpoint, that which waits longest first."""
         rows = [row for row in self._rows.values() if row["state"] != OVER]
         return Pickled.of(sorted(rows, key=lambda row: (row["since"], row["id"])))
 
-    def _debug(self, caller: Caller, id: str, verb: str, number: int, text: str) -> Deferred:
+    def _debug(self, caller: ProcessRecord, id: str, verb: str, number: int, text: str) -> Deferred:
         """Do what whoever is attached says; answer with a `DebugReply`, as a tuple, or why there is none."""
         if id not in self._rows:
             raise OptionError(f"no breakpoint {id!r} waits (any more)")
@@ -99,7 +99,7 @@ class BreakpointTable:
         self._tell(id, caller.id, verb, number, text, answered)
         return deferred
 
-    def _explain(self, caller: Caller, task: bytes, worker: bytes) -> str:
+    def _explain(self, caller: ProcessRecord, task: bytes, worker: bytes) -> str:
         return self.of(task, worker)
 
     # -- inside ----------------------------------------------------------------------------------------------------

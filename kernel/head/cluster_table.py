@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kernel.head.nodes import Caller, Node
+from kernel.head.nodes import NodeRecord, ProcessRecord
 from kernel.protocol import head_messages
 from kernel.protocol.detached_jobs import DETACHED
 from kernel.protocol.named_messages import packed
@@ -23,8 +23,8 @@ class ClusterTable:
 
     def __init__(self, beside: NodeId, first_request: int = 0) -> None:
         self.beside = beside
-        self.nodes: dict[NodeId, Node] = {}
-        self.callers: dict[ProcessId, Caller] = {}
+        self.nodes: dict[NodeId, NodeRecord] = {}
+        self.callers: dict[ProcessId, ProcessRecord] = {}
         self.fallen: dict[NodeId, str] = {}
         """Why nodes were declared dead by the heads before this one."""
         self.fallen_clients: dict[NodeId, str] = {}
@@ -35,15 +35,15 @@ class ClusterTable:
 
     # -- which there are -------------------------------------------------------------------------------------------
 
-    def living_nodes(self) -> list[Node]:
+    def living_nodes(self) -> list[NodeRecord]:
         """Return the nodes that are there, remote drivers' among them."""
         return [node for node in self.nodes.values() if node.alive]
 
-    def working_nodes(self) -> list[Node]:
+    def working_nodes(self) -> list[NodeRecord]:
         """Return the nodes that are there and on which something may run."""
         return [node for node in self.living_nodes() if not node.client]
 
-    def node_named(self, id: str) -> Node:
+    def node_named(self, id: str) -> NodeRecord:
         """Return the living node with this id (hexadecimal). Raises OptionError when there is none."""
         for node in self.working_nodes():
             if node.id.hex() == id:
@@ -51,7 +51,7 @@ class ClusterTable:
         there = ", ".join(node.id.hex() for node in self.working_nodes())
         raise OptionError(f"there is no living node {id!r}; the living nodes are {there}")
 
-    def nodes_of_drivers(self, job: JobId) -> list[Node]:
+    def nodes_of_drivers(self, job: JobId) -> list[NodeRecord]:
         """Return the nodes of the drivers that `job` concerns: all drivers, if it is one of detached actors."""
         detached = job.startswith(DETACHED)
         drivers = [one for one in self.callers.values() if one.role == "driver" and (detached or one.job == job)]
@@ -76,23 +76,23 @@ class ClusterTable:
 
     # -- what the head asks of them --------------------------------------------------------------------------------
 
-    def ask(self, caller: Caller, method: str, then: Callable[[Any], None], *arguments: Any) -> None:
+    def ask(self, caller: ProcessRecord, method: str, then: Callable[[Any], None], *arguments: Any) -> None:
         """Ask a process something; `then(answer)` is called from the loop, with None when it can't answer."""
         number = self._pending.begin(caller.node.id, then)
         caller.node.send(
             packed(head_messages.AskProcess(number=number, process=caller.id, method=method, arguments=arguments))
         )
 
-    def ask_node(self, node: Node, method: str, then: Callable[[Any], None], *arguments: Any) -> None:
+    def ask_node(self, node: NodeRecord, method: str, then: Callable[[Any], None], *arguments: Any) -> None:
         """Ask an agent something; `then(answer)` is called from the loop, with None when it can't answer."""
         node.send(
             packed(head_messages.AskNode(number=self._pending.begin(node.id, then), method=method, arguments=arguments))
         )
 
-    def answered(self, node: Node, said: head_messages.AskAnswered) -> None:
+    def answered(self, node: NodeRecord, said: head_messages.AskAnswered) -> None:
         """A process or an agent has answered."""
         self._pending.answered(said.number, said.value)
 
-    def lost(self, node: Node) -> None:
+    def lost(self, node: NodeRecord) -> None:
         """A node is gone: nothing of what was asked of it will be answered."""
         self._pending.lost(node.id)

@@ -7,7 +7,7 @@ from typing import Any
 
 from kernel.head.cluster_table import ClusterTable
 from kernel.head.deferred import Deferred
-from kernel.head.nodes import Caller, Node
+from kernel.head.nodes import NodeRecord, ProcessRecord
 from kernel.logs import Logger
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
@@ -32,16 +32,16 @@ class Dispatcher:
         self._callers = cluster.callers
         self._log = log
         self.words: dict[int, Callable[..., None]] = {head_messages.FROM_PROCESS: self._said}
-        self.handlers: dict[int, Callable[[Caller, Message], None]] = {op.CALL: self._on_call}
+        self.handlers: dict[int, Callable[[ProcessRecord, Message], None]] = {op.CALL: self._on_call}
         self.methods: dict[str, Callable[..., Any]] = {}
-        self._postponed: list[tuple[Node, ProcessId, Message]] = []
+        self._postponed: list[tuple[NodeRecord, ProcessId, Message]] = []
         self.on(head_messages.AskAnswered, cluster.answered)
 
-    def on(self, kind: type[Kind], handler: Callable[[Node, Kind], None]) -> None:
+    def on(self, kind: type[Kind], handler: Callable[[NodeRecord, Kind], None]) -> None:
         """Have `handler(node, message)` called for each message of this kind that a node's agent sends."""
         self.words[number_of(kind)] = lambda node, *fields: handler(node, kind(*fields))
 
-    def handle(self, node: Node, message: Message) -> None:
+    def handle(self, node: NodeRecord, message: Message) -> None:
         """Take one message from a node's agent. What a handler raises is logged."""
         try:
             self.words[message[0]](node, *message[1:])
@@ -54,7 +54,7 @@ class Dispatcher:
         for node, process, message in postponed:
             self.handle(node, (head_messages.FROM_PROCESS, process, message))
 
-    def _said(self, node: Node, id: ProcessId, message: Message) -> None:
+    def _said(self, node: NodeRecord, id: ProcessId, message: Message) -> None:
         caller = self._callers.get(id)
         if caller is None:
             return
@@ -66,7 +66,7 @@ class Dispatcher:
         else:
             handler(caller, message)
 
-    def _on_call(self, caller: Caller, message: Message) -> None:
+    def _on_call(self, caller: ProcessRecord, message: Message) -> None:
         _, number, name, arguments = message
         method = self.methods.get(name)
         if method is None:

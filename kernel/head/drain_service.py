@@ -8,7 +8,7 @@ from kernel.head.cluster_table import ClusterTable
 from kernel.head.dispatcher import Dispatcher
 from kernel.head.drains import AskBack, Copy, DrainTable, Instruction, LookAtStore
 from kernel.head.lease_manager import LeaseManager
-from kernel.head.nodes import Caller, Node
+from kernel.head.nodes import NodeRecord, ProcessRecord
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import packed
@@ -34,7 +34,7 @@ class DrainService:
         dispatcher.methods["drain_node"] = self._drain
         dispatcher.on(head_messages.StillDraining, lambda node, said: self.begin(node, said.seconds))
 
-    def _drain(self, caller: Caller, node_id: str, seconds: float | None) -> None:
+    def _drain(self, caller: ProcessRecord, node_id: str, seconds: float | None) -> None:
         """Have a node leave; raise OptionError for one that is not there, or can't leave."""
         node = self._cluster.node_named(node_id)
         if seconds is not None and seconds < 0:
@@ -46,7 +46,7 @@ class DrainService:
             )
         self.begin(node, seconds)
 
-    def begin(self, node: Node, seconds: float | None) -> None:
+    def begin(self, node: NodeRecord, seconds: float | None) -> None:
         """Let a node go, in `seconds` at the latest."""
         now = self._reactor.clock()
         self.table.begin(node.id, None if seconds is None else now + seconds, now)
@@ -94,7 +94,7 @@ class DrainService:
                 node.drained = True
                 node.send(packed(head_messages.EndNode(reason=step.reason)))
 
-    def _look_at_store(self, node: Node) -> None:
+    def _look_at_store(self, node: NodeRecord) -> None:
         busy = self._is_busy(node.id)  # asked before, so that what ends meanwhile has its results counted
 
         def reported(report: dict[str, Any] | None) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from kernel.head.cluster_table import ClusterTable
 from kernel.head.dispatcher import Dispatcher
-from kernel.head.nodes import Caller, Node
+from kernel.head.nodes import NodeRecord, ProcessRecord
 from kernel.logs import Logger
 from kernel.protocol import head_messages
 from kernel.protocol.detached_jobs import DETACHED
@@ -29,7 +29,7 @@ class DriverOutput:
         dispatcher.on(head_messages.LinesWritten, self._written)
         dispatcher.on(head_messages.PluginFault, lambda node, said: self.plugin_fault(said.text))
 
-    def show(self, caller: Caller, name: str, stream: str, text: str) -> None:
+    def show(self, caller: ProcessRecord, name: str, stream: str, text: str) -> None:
         """Have the drivers of a process's job show one text; `name` is whose it is."""
         message = packed(
             head_messages.ShowLines(job=caller.job, pid=caller.pid, name=name, stream=stream, lines=[text])
@@ -44,19 +44,19 @@ class DriverOutput:
         for node in self._cluster.nodes_of_drivers(JobId(DETACHED)):
             _send(node, JobId(DETACHED), text.splitlines())
 
-    def driver_joined(self, driver: Caller) -> None:
+    def driver_joined(self, driver: ProcessRecord) -> None:
         """Tell a program that has just joined what plugins did wrong before."""
         for text in self._faults:
             _send(driver.node, driver.job, text.splitlines())
 
-    def _written(self, node: Node, said: head_messages.LinesWritten) -> None:
+    def _written(self, node: NodeRecord, said: head_messages.LinesWritten) -> None:
         shown = packed(head_messages.ShowLines(*said))
         for other in self._cluster.nodes_of_drivers(said.job):
             if other is not node:
                 other.send(shown)
 
 
-def _send(node: Node, job: JobId, lines: Sequence[str]) -> None:
+def _send(node: NodeRecord, job: JobId, lines: Sequence[str]) -> None:
     node.send(
         packed(head_messages.ShowLines(job=job, pid=os.getpid(), name="kernel", stream="stderr", lines=list(lines)))
     )

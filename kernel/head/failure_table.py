@@ -8,7 +8,7 @@ from typing import Any
 
 from kernel.head.dispatcher import Dispatcher
 from kernel.head.driver_output import DriverOutput
-from kernel.head.nodes import Caller
+from kernel.head.nodes import ProcessRecord
 from kernel.head.observation import Observation
 from kernel.protocol.detached_jobs import DETACHED
 from kernel.protocol.pickled import Pickled
@@ -29,7 +29,7 @@ class FailureTable:
         dispatcher.methods |= {"note_failure": self._note, "failures": self._failures}
         observation.past = self._events
 
-    def _note(self, caller: Caller, row: dict[str, Any]) -> None:
+    def _note(self, caller: ProcessRecord, row: dict[str, Any]) -> None:
         """Take a row of `kernel.runtime.failure_reports`."""
         if "left_out" in row:
             self._pass_on(caller, "kernel", f"{row['left_out']} more failures were not shown; see kernel.errors()")
@@ -41,7 +41,7 @@ class FailureTable:
         if row["in_full"]:
             self._pass_on(caller, row["name"], row["text"])
 
-    def _failures(self, caller: Caller, all_jobs: bool) -> Pickled:
+    def _failures(self, caller: ProcessRecord, all_jobs: bool) -> Pickled:
         """Return the rows of the caller's job, or of all, oldest first."""
         own = bytes(caller.job)
         return Pickled.of([row for row in self._rows if all_jobs or row["job"] in (own, b"") or _detached(row["job"])])
@@ -49,7 +49,7 @@ class FailureTable:
     def _events(self) -> Iterable[LifecycleEvent]:
         return [_event(row) for row in self._rows]
 
-    def _pass_on(self, caller: Caller, name: str, text: str) -> None:
+    def _pass_on(self, caller: ProcessRecord, name: str, text: str) -> None:
         """Have the drivers concerned show what a worker tells; a driver has shown its own."""
         if caller.role != "driver":
             self._output.show(caller, name, FAILURE_STREAM, text)

@@ -7,7 +7,7 @@ from typing import Any
 
 from kernel.head.cluster_table import ClusterTable
 from kernel.head.deferred import Deferred
-from kernel.head.nodes import Caller, Node
+from kernel.head.nodes import NodeRecord, ProcessRecord
 from kernel.transport.reactor import Reactor
 from kernel_spec.ids import NodeId, ProcessId
 
@@ -27,7 +27,7 @@ class Gathering:
 
     def of_processes(
         self,
-        asked: Iterable[Caller],
+        asked: Iterable[ProcessRecord],
         method: str,
         then: Callable[[dict[ProcessId, Any]], Any],
         *arguments: Any,
@@ -45,7 +45,7 @@ class Gathering:
         seconds: float = PATIENCE_SECONDS,
     ) -> Deferred:
         """Ask every node; those that have not answered within `seconds` are left out."""
-        asked: list[Node] = self._cluster.living_nodes()
+        asked: list[NodeRecord] = self._cluster.living_nodes()
         ask = self._cluster.ask_node
         return self._gather(((node.id, node, ask) for node in asked), then, method, arguments, seconds)
 

@@ -15,7 +15,7 @@ from kernel.head.job_service import JobService
 from kernel.head.journal import Journal
 from kernel.head.lease_answers import LeaseAnswers
 from kernel.head.lease_manager import LeaseManager
-from kernel.head.nodes import Caller, Node
+from kernel.head.nodes import NodeRecord, ProcessRecord
 from kernel.head.observation import Observation
 from kernel.protocol.pickled import Pickled
 from kernel_spec import observers
@@ -51,7 +51,7 @@ class GroupService:
         self._answers = answers
         self._actors = actors
         self._observation = observation
-        self._waiting: dict[GroupId, list[tuple[Caller, Deferred]]] = {}
+        self._waiting: dict[GroupId, list[tuple[ProcessRecord, Deferred]]] = {}
         leases.on_placed = self._placed
         dispatcher.methods |= {
             "create_placement_group": self._create,
@@ -66,7 +66,7 @@ class GroupService:
 
     def _create(
         self,
-        caller: Caller,
+        caller: ProcessRecord,
         id: str,
         bundles: list[Amounts],
         strategy: str,
@@ -86,21 +86,21 @@ class GroupService:
         request = GroupRequest(_group(id), caller.job, tuple(bundles), strategy, name, known, caller.node.id, labels)
         self.carry_out(self.table.create(control.GroupRecord(request, namespace, self._owner(caller, detached))))
 
-    def _owner(self, caller: Caller, detached: bool) -> JobId | ProcessId:
+    def _owner(self, caller: ProcessRecord, detached: bool) -> JobId | ProcessId:
         """Return with whom a group ends: with its program; made by an actor that outlives that, with the actor."""
         if detached:
             return control.NOBODY
         return caller.job if self._jobs.table.get(caller.job).is_program else caller.id
 
-    def _remove(self, caller: Caller, id: str) -> None:
+    def _remove(self, caller: ProcessRecord, id: str) -> None:
         self.carry_out(self.table.remove(_group(id), REMOVED_BY_HAND))
 
-    def _find(self, caller: Caller, name: str, namespace: str) -> Pickled:
+    def _find(self, caller: ProcessRecord, name: str, namespace: str) -> Pickled:
         """Return the row of the living group of that name, or None."""
         record = self.table.find(namespace, name)
         return Pickled.of(self._row(record) if record is not None else None)
 
-    def _ready(self, caller: Caller, id: str) -> Deferred:
+    def _ready(self, caller: ProcessRecord, id: str) -> Deferred:
         """Answer when a group is placed, or with the error that says why it never will be."""
         deferred, group = Deferred(), _group(id)
         self._waiting.setdefault(group, []).append((caller, deferred))
@@ -112,11 +112,11 @@ class GroupService:
     def _placed(self, group: GroupId, bundles: Iterable[Bundle]) -> None:
         self.carry_out(self.table.placed(group, bundles))
 
-    def node_lost(self, node: Node, cause: str) -> None:
+    def node_lost(self, node: NodeRecord, cause: str) -> None:
         """A node is gone. Before the scheduler hears of it, who may have other places at once."""
         self.carry_out(self.table.node_lost(node.id, cause))
 
-    def process_left(self, caller: Caller) -> None:
+    def process_left(self, caller: ProcessRecord) -> None:
         """A process is gone: it waits for nothing any more, and the groups that end with it are over."""
         for group, waiting in list(self._waiting.items()):
             self._waiting[group] = [one for one in waiting if one[0] is not caller]

@@ -35,7 +35,7 @@ from kernel.head.lease_manager import LeaseManager
 from kernel.head.lease_requests import LeaseRequests
 from kernel.head.lease_service import LeaseService
 from kernel.head.metadata_guard import guarded
-from kernel.head.nodes import Node
+from kernel.head.nodes import NodeRecord
 from kernel.head.observation import Observation
 from kernel.head.package_service import PackageService
 from kernel.head.process_queries import ProcessQueries
@@ -233,7 +233,7 @@ class Head:
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
-    def add_node(self, node: Node) -> None:
+    def add_node(self, node: NodeRecord) -> None:
         """A node joined."""
         self.cluster.nodes[node.id] = node
         self.remote_drivers.node_added(node)
@@ -244,7 +244,7 @@ class Head:
             self.observation.happened(observers.NODE, observers.ALIVE, node.id, {"resources": node.total})
             self.lease_manager.add_node(node.id, node.total, dict(node.labels), node.devices)
 
-    def remove_node(self, node: Node, cause: str) -> None:
+    def remove_node(self, node: NodeRecord, cause: str) -> None:
         """A node is gone, with all of its processes."""
         if not node.alive:
             return

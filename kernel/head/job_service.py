@@ -11,9 +11,9 @@ from kernel.head.actors import ActorTable
 from kernel.head.cluster_table import ClusterTable
 from kernel.head.dispatcher import Dispatcher
 from kernel.head.environments import Environments
-from kernel.head.job_table import Job, JobTable
+from kernel.head.job_table import JobRecord, JobTable
 from kernel.head.journal import Journal
-from kernel.head.nodes import Caller
+from kernel.head.nodes import ProcessRecord
 from kernel.protocol import head_messages
 from kernel.protocol.named_messages import packed
 from kernel.protocol.pickled import Pickled
@@ -41,7 +41,7 @@ class JobService:
 
     # -- life ------------------------------------------------------------------------------------------------------
 
-    def driver_joined(self, driver: Caller) -> None:
+    def driver_joined(self, driver: ProcessRecord) -> None:
         """A driver is there, and with it its job, unless an earlier head knew that."""
         if driver.job not in self.table.jobs:
             self._journal.job(self.table.add(driver, time.time()))
@@ -52,7 +52,7 @@ class JobService:
         self._journal.job(self.table.get(id))
         return id
 
-    def end(self, driver: ProcessId) -> Job | None:
+    def end(self, driver: ProcessId) -> JobRecord | None:
         """A driver is gone: its job ends, on every node; return it, None if it had none that ran."""
         job = self.table.end(driver, time.time())
         if job is not None:
@@ -69,12 +69,12 @@ class JobService:
 
     # -- environments ----------------------------------------------------------------------------------------------
 
-    def environment_for(self, caller: Caller, asked: Mapping[str, Any] | None) -> str:
+    def environment_for(self, caller: ProcessRecord, asked: Mapping[str, Any] | None) -> str:
         """Return the key of what a process asks for: what that adds to its own environment."""
         own = self.table.get(caller.job).environment if caller.role == "driver" else caller.environment
         return self.environments.key_within(own, asked)
 
-    def _add_environment(self, caller: Caller, description: bytes) -> str:
+    def _add_environment(self, caller: ProcessRecord, description: bytes) -> str:
         """Make an environment the job's own; return its key."""
         key = self.environments.key_of(pickle.loads(description))
         job = self.table.get(caller.job)
@@ -103,6 +103,6 @@ class JobService:
         ]
 
 
-def _host_outside(driver: Caller | None) -> str:
+def _host_outside(driver: ProcessRecord | None) -> str:
     """Return the host of a remote driver that is there, nothing of any other."""
     return driver.node.host if driver is not None and driver.node.client else ""

@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping
 from dataclasses import field
 from typing import Any
 
-from kernel.head.nodes import Caller
+from kernel.head.nodes import ProcessRecord
 from kernel.protocol.detached_jobs import DETACHED
 from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import JobId, ProcessId
@@ -18,7 +18,7 @@ KEPT_ENDED = 100
 
 
 @dataclass(slots=True)
-class Job:
+class JobRecord:
     """One driver's work, or that of detached actors: then `creator` is the driver's whose surroundings they have.
 
     `ended` is 0 while it runs (seconds since the epoch).
@@ -51,12 +51,12 @@ class JobTable:
     """Every job of the session: one per driver, and one per driver and namespace for the detached actors it made."""
 
     def __init__(self) -> None:
-        self.jobs: dict[JobId, Job] = {}
+        self.jobs: dict[JobId, JobRecord] = {}
 
-    def add(self, driver: Caller, now: float) -> Job:
+    def add(self, driver: ProcessRecord, now: float) -> JobRecord:
         """A driver joined."""
         said: Mapping[str, Any] = driver.details
-        job = self.jobs[driver.job] = Job(
+        job = self.jobs[driver.job] = JobRecord(
             driver.job,
             driver.id,
             driver.pid,
@@ -76,7 +76,7 @@ class JobTable:
         program = model.creator or model.id
         id = JobId(DETACHED + program + b":" + namespace.encode())
         if id not in self.jobs:
-            self.jobs[id] = Job(
+            self.jobs[id] = JobRecord(
                 id,
                 namespace=namespace,
                 cwd=model.cwd,
@@ -101,11 +101,11 @@ class JobTable:
             del self.jobs[id]
         return forgotten
 
-    def get(self, id: bytes) -> Job:
+    def get(self, id: bytes) -> JobRecord:
         """Return a job; one that is not known gets an empty one."""
-        return self.jobs.get(JobId(id)) or Job(JobId(id))
+        return self.jobs.get(JobId(id)) or JobRecord(JobId(id))
 
-    def end(self, driver: ProcessId, now: float) -> Job | None:
+    def end(self, driver: ProcessId, now: float) -> JobRecord | None:
         """A driver left."""
         for job in self.jobs.values():
             if job.driver == driver and not job.ended:

@@ -12,7 +12,7 @@ from typing import Any
 
 from kernel.head.actor_records import ActorRecord
 from kernel.head.groups import GroupRecord
-from kernel.head.job_table import Job
+from kernel.head.job_table import JobRecord
 from kernel.logs import Logger
 from kernel_spec.errors import HeadReplacedError, MetadataError
 from kernel_spec.ids import NodeId
@@ -98,7 +98,7 @@ class Journal:
         """A placement group that is over is remembered no longer."""
         self._put(_GROUPS, id, None)
 
-    def job(self, job: Job) -> None:
+    def job(self, job: JobRecord) -> None:
         """A job is new, or has changed."""
         self._note(_JOBS, job.id, job)
 
@@ -148,7 +148,7 @@ class Journal:
         """Return the placement groups that were written down."""
         return (pickle.loads(value) for _, value in self._store.scan(_GROUPS))
 
-    def jobs(self) -> Iterator[Job]:
+    def jobs(self) -> Iterator[JobRecord]:
         """Return the jobs that were written down."""
         return (pickle.loads(value) for _, value in self._store.scan(_JOBS))
 

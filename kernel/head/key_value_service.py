@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernel.head.dispatcher import Dispatcher
-from kernel.head.nodes import Caller
+from kernel.head.nodes import ProcessRecord
 from kernel.head.value_limit import check_size
 from kernel_spec.metadata import MetadataStore
 
@@ -20,12 +20,12 @@ class KeyValueService:
             "kv_keys": self._keys,
         }
 
-    def _put(self, caller: Caller, namespace: str, key: bytes, value: bytes, overwrite: bool) -> bool:
+    def _put(self, caller: ProcessRecord, namespace: str, key: bytes, value: bytes, overwrite: bool) -> bool:
         """Store a value; return whether it was stored."""
         check_size(key, len(value))
         return self._store.put(_table(namespace), key, value, overwrite=overwrite)
 
-    def _keys(self, caller: Caller, namespace: str, prefix: bytes) -> list[bytes]:
+    def _keys(self, caller: ProcessRecord, namespace: str, prefix: bytes) -> list[bytes]:
         """Return the keys that begin with `prefix`."""
         return [key for key, _ in self._store.scan(_table(namespace), prefix)]
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from kernel.head.cluster_table import ClusterTable
 from kernel.head.lease_manager import LeaseManager, LeaseRecord, grant_message
-from kernel.head.nodes import Caller
+from kernel.head.nodes import ProcessRecord
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import packed
 from kernel_spec.errors import KernelError
@@ -45,7 +45,7 @@ class LeaseAnswers:
             caller = self._callers.get(record.worker)
             record.holder.send(grant_message(lease, record, caller.address if caller is not None else ""))
 
-    def refuse(self, request: LeaseRequest, holder: Caller | None, error: KernelError) -> None:
+    def refuse(self, request: LeaseRequest, holder: ProcessRecord | None, error: KernelError) -> None:
         """Say that there will be no worker for a request, and forget that."""
         data = pickle.dumps(error)
         if holder is not None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kernel.head import lent_cpus
 from kernel.head.lent_cpus import LentCpus
-from kernel.head.nodes import Caller
+from kernel.head.nodes import ProcessRecord
 from kernel.head.scheduler_guard import SchedulerGuard
 from kernel.logs import Logger
 from kernel.protocol import process_messages as op
@@ -30,7 +30,7 @@ class LeaseRecord:
     """
 
     request: contract.LeaseRequest
-    holder: Caller | None
+    holder: ProcessRecord | None
     grant: contract.Grant | None = None
     grants: int = 0
     worker: ProcessId | None = None
@@ -42,7 +42,7 @@ class _Service:
     """What a worker does, or did until it was given back as broken: whose lease it serves, and on which node."""
 
     lease: LeaseId
-    holder: Caller | None
+    holder: ProcessRecord | None
     node: NodeId
 
 
@@ -145,7 +145,7 @@ class LeaseManager:
         """The node is there."""
         self.handle(contract.NodeAdded(node, total, labels, devices))
 
-    def request(self, request: contract.LeaseRequest, holder: Caller | None) -> None:
+    def request(self, request: contract.LeaseRequest, holder: ProcessRecord | None) -> None:
         """A process (or, without `holder`, an actor) wants a worker."""
         if request.id in self.leases:
             return  # told once more, after the death of a head
@@ -191,7 +191,7 @@ class LeaseManager:
             if id in self.leases:
                 self.handle(held)
 
-    def adopt(self, callers: Mapping[ProcessId, Caller], of_actors: Container[LeaseId]) -> None:
+    def adopt(self, callers: Mapping[ProcessId, ProcessRecord], of_actors: Container[LeaseId]) -> None:
         """Give each lease that an earlier head granted to its holder; one that has none is over."""
         for id, record in list(self.leases.items()):
             if record.grant is None or record.holder is not None:
@@ -203,9 +203,9 @@ class LeaseManager:
             if record.holder is None and id not in of_actors:
                 self.release(id, broken=True)
 
-    def held_by(self) -> dict[Caller, list[LeaseId]]:
+    def held_by(self) -> dict[ProcessRecord, list[LeaseId]]:
         """Return which process holds which leases."""
-        found: dict[Caller, list[LeaseId]] = {}
+        found: dict[ProcessRecord, list[LeaseId]] = {}
         for id, record in self.leases.items():
             if record.holder is not None and record.worker is not None:
                 found.setdefault(record.holder, []).append(id)
@@ -291,7 +291,7 @@ class LeaseManager:
                 self._cpus.ask(id)
             self.handle(contract.LeaseBlocked(id) if blocked else contract.LeaseUnblocked(id))
 
-    def holder_left(self, caller: Caller) -> None:
+    def holder_left(self, caller: ProcessRecord) -> None:
         """A process is gone, and with it what it asked for and held."""
         for id in [id for id, record in self.leases.items() if record.holder is caller]:
             self.release(id, broken=True)

@@ -13,7 +13,7 @@ from kernel.head.groups import GroupTable
 from kernel.head.job_service import JobService
 from kernel.head.lease_answers import LeaseAnswers
 from kernel.head.lease_manager import LeaseManager
-from kernel.head.nodes import Caller
+from kernel.head.nodes import ProcessRecord
 from kernel.protocol import process_messages as op
 from kernel.transport.connection import Message
 from kernel_spec.errors import KernelError
@@ -44,7 +44,7 @@ class LeaseRequests:
         self._answers = answers
         dispatcher.handlers[op.REQUEST_LEASE] = self._on_request
 
-    def _on_request(self, caller: Caller, message: Message) -> None:
+    def _on_request(self, caller: ProcessRecord, message: Message) -> None:
         _, id, (wanted, more, environment, preemptible), name, near = message
         request = LeaseRequest(
             id,
@@ -63,7 +63,7 @@ class LeaseRequests:
     def _nodes_at(self, near: Mapping[str, int]) -> dict[NodeId, int]:
         return {node.id: near[node.address] for node in self._cluster.working_nodes() if node.address in near}
 
-    def ask(self, request: LeaseRequest, holder: Caller | None) -> None:
+    def ask(self, request: LeaseRequest, holder: ProcessRecord | None) -> None:
         """Ask the scheduler for a worker, unless there will never be one."""
         known = self._leases.leases.get(request.id)
         if known is not None:  # an earlier head granted it, and died before its holder had heard so

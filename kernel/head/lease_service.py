@@ -9,7 +9,7 @@ from kernel.head.cluster_table import ClusterTable
 from kernel.head.dispatcher import Dispatcher
 from kernel.head.lease_answers import LeaseAnswers
 from kernel.head.lease_manager import LeaseManager
-from kernel.head.nodes import Caller, Node
+from kernel.head.nodes import NodeRecord, ProcessRecord
 from kernel.head.observation import Observation
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
@@ -55,7 +55,7 @@ class LeaseService:
         dispatcher.on(head_messages.LeaseUnserved, self._unserved)
         dispatcher.on(head_messages.WorkerDied, self._worker_died)
 
-    def _on_return(self, caller: Caller, message: Message) -> None:
+    def _on_return(self, caller: ProcessRecord, message: Message) -> None:
         """Take a lease back. What an unusable worker held (a device's memory, too) is free when its process is gone."""
         _, id, broken, worker = message
         if not broken:
@@ -72,17 +72,17 @@ class LeaseService:
                 )
             )
 
-    def _worker_found(self, node: Node, lease: LeaseId, grant: int, worker: ProcessId) -> None:
+    def _worker_found(self, node: NodeRecord, lease: LeaseId, grant: int, worker: ProcessId) -> None:
         record = self._leases.served(lease, grant, worker)
         if record is not None and not self._cluster.recovering:
             self._answers.served(lease, record)
 
-    def _unserved(self, node: Node, said: head_messages.LeaseUnserved) -> None:
+    def _unserved(self, node: NodeRecord, said: head_messages.LeaseUnserved) -> None:
         record = self._leases.granted(said.lease, said.grant)
         if record is not None:
             self._answers.refuse(record.request, record.holder, pickle.loads(said.error))
 
-    def _worker_died(self, node: Node, said: head_messages.WorkerDied) -> None:
+    def _worker_died(self, node: NodeRecord, said: head_messages.WorkerDied) -> None:
         detail = {"pid": said.pid, "cause": said.cause, "fault": FAULTS.get(said.fault, "")}
         self._observation.happened(observers.WORKER, observers.DEAD, said.worker, detail)
         self._leases.worker_died(said.worker, said.cause, said.fault)

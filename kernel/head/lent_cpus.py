@@ -43,7 +43,7 @@ Instruction = CpuTaken | GoOn | ReclaimCpu
 
 
 @dataclass(slots=True, eq=False)
-class _Place:
+class _CpuPool:
     """The CPUs of a node or of a bundle, in units, and the leases of tasks there.
 
     `capacity` is without what actors and bundles have. `lent` are leases whose workers wait and were told nothing yet,
@@ -111,7 +111,7 @@ class _Place:
 
 @dataclass(slots=True, eq=False)
 class _Lease:
-    place: _Place
+    place: _CpuPool
     units: int
     for_actor: bool
     blocked: bool = False
@@ -123,7 +123,7 @@ class LentCpus:
 
     def __init__(self) -> None:
         self._totals: dict[NodeId, int] = {}
-        self._places: dict[tuple[NodeId, GroupId | None, int], _Place] = {}
+        self._places: dict[tuple[NodeId, GroupId | None, int], _CpuPool] = {}
         self._leases: dict[LeaseId, _Lease] = {}
         self._bundles: dict[GroupId, list[contract.Bundle]] = {}
         self._handlers: dict[type, Callable[[Any], list[Instruction]]] = {
@@ -205,8 +205,8 @@ class LentCpus:
         steps = self.grant(event.request, event.grant)
         return [*steps, *self._block(event.request.id)] if event.blocked else steps
 
-    def _place(self, node: NodeId, group: GroupId | None = None, bundle: int = -1) -> _Place:
-        return self._places.setdefault((node, group, bundle), _Place())
+    def _place(self, node: NodeId, group: GroupId | None = None, bundle: int = -1) -> _CpuPool:
+        return self._places.setdefault((node, group, bundle), _CpuPool())
 
     def _set_total(self, node: NodeId, units: int) -> list[Instruction]:
         place = self._place(node)

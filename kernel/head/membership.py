@@ -9,7 +9,7 @@ from typing import Any
 
 from kernel.head.head import Head
 from kernel.head.link_probe import LinkProbe
-from kernel.head.nodes import Node
+from kernel.head.nodes import NodeRecord
 from kernel.head.tool_clients import ToolClient, tool_client_of
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
@@ -43,7 +43,7 @@ class NodeLink:
     id: NodeId
     connection: Connection
     heard: float
-    node: Node | None = None
+    node: NodeRecord | None = None
     done: int = 0
 
     @property
@@ -168,7 +168,7 @@ class NodeMembership:
 
     def _describe(self, link: NodeLink, said: head_messages.DescribeNode) -> None:
         parts = pickle.loads(said.description)
-        link.node = Node(link.id, link.connection.send, joined=time.time(), heard=link.heard, **parts)
+        link.node = NodeRecord(link.id, link.connection.send, joined=time.time(), heard=link.heard, **parts)
         if isinstance(link.connection, TcpConnection):
             if link.is_client:
                 link.connection.wait_even_if_ended(self._patience(link))

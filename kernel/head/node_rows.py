@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernel.head.cluster_table import ClusterTable
-from kernel.head.nodes import Node
+from kernel.head.nodes import NodeRecord
 from kernel_spec.ids import NodeId
 from kernel_spec.resources import Amounts, quantities
 
@@ -18,7 +18,7 @@ SHOWN_DEAD = 100
 def node_rows(cluster: ClusterTable, available: Mapping[NodeId, Amounts], now: float) -> list[dict[str, Any]]:
     """Return a row per node, in the order in which they joined; those of an earlier head first.
 
-    `available` is what is free on each, `now` the time on the clock of `Node.heard`.
+    `available` is what is free on each, `now` the time on the clock of `NodeRecord.heard`.
     """
     dead = [_fallen_row(id.hex(), cause) for id, cause in cluster.fallen.items() if id not in cluster.nodes]
     nodes = [node for node in cluster.nodes.values() if not node.client]
@@ -33,7 +33,7 @@ def node_rows(cluster: ClusterTable, available: Mapping[NodeId, Amounts], now: f
     return shown
 
 
-def _row(node: Node, now: float, available: Amounts, beside_head: bool = False) -> dict[str, Any]:
+def _row(node: NodeRecord, now: float, available: Amounts, beside_head: bool = False) -> dict[str, Any]:
     host, _, port = node.address.rpartition(":")
     socket = os.path.join(node.directory, "agent.sock")
     free: Mapping[str, float] = quantities(available)
@@ -61,6 +61,8 @@ def _row(node: Node, now: float, available: Amounts, beside_head: bool = False) 
 
 def _fallen_row(id: str, cause: str) -> dict[str, Any]:
     """Return a row for a node that was gone before this head began: only that is known of it."""
-    node = Node(id=b"", send=lambda message: None, total={}, labels={}, devices=(), host="", address="", directory="",
-                pid=0, joined=0.0, alive=False, cause=cause)  # type: ignore[arg-type]  # fmt: skip
+    node = NodeRecord(
+        id=b"", send=lambda message: None, total={}, labels={}, devices=(), host="", address="", directory="", pid=0,
+        joined=0.0, alive=False, cause=cause,
+    )  # type: ignore[arg-type]  # fmt: skip
     return {**_row(node, 0.0, {}), "NodeID": id, "NodeManagerAddress": "", "HeardSecondsAgo": None}

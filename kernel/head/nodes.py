@@ -13,7 +13,7 @@ from kernel_spec.ids import JobId, NodeId, ProcessId
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class NodeRecord:
     """One node. `send` queues a message to its agent; `total` is in plain quantities.
 
     A `client` is no more than the agent of a remote driver: nothing runs there, and it is not counted.
@@ -50,7 +50,7 @@ class Node:
 
 
 @dataclass(slots=True, eq=False)
-class Caller:
+class ProcessRecord:
     """A process of some node. `environment` is the key of the one that it runs in."""
 
     id: ProcessId
@@ -60,7 +60,7 @@ class Caller:
     job: JobId
     environment: str
     details: Mapping[str, Any]
-    node: Node
+    node: NodeRecord
     closed: bool = False
 
     def send(self, message: Message) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from kernel.head.archives import Archives
 from kernel.head.deferred import Deferred
 from kernel.head.dispatcher import Dispatcher
-from kernel.head.nodes import Caller, Node
+from kernel.head.nodes import NodeRecord, ProcessRecord
 from kernel.logs import Logger
 from kernel.protocol import head_messages
 from kernel.protocol.named_messages import packed
@@ -34,16 +34,16 @@ class PackageService:
         """Finish what is being read or written, for `CLOSE_SECONDS` at most."""
         self._background.close(CLOSE_SECONDS)
 
-    def _has(self, caller: Caller, digest: str) -> Deferred:
+    def _has(self, caller: ProcessRecord, digest: str) -> Deferred:
         """Return whether the head has a package."""
         return self._beside("has_package", lambda: self._archives.has(digest))
 
-    def _add(self, caller: Caller, digest: str, offset: int, total: int, piece: bytes) -> Deferred:
+    def _add(self, caller: ProcessRecord, digest: str, offset: int, total: int, piece: bytes) -> Deferred:
         """Take a piece of a package."""
         sender, archives = caller.id.hex(), self._archives
         return self._beside("add_package", lambda: archives.add(sender, digest, offset, total, piece))
 
-    def _want(self, node: Node, said: head_messages.WantPackage) -> None:
+    def _want(self, node: NodeRecord, said: head_messages.WantPackage) -> None:
         def read(found: tuple[int, bytes] | Exception) -> None:
             total, piece = (0, b"") if isinstance(found, Exception) else found
             node.send(packed(head_messages.PackagePiece(said.digest, said.offset, total=total, piece=piece)))

@@ -13,7 +13,7 @@ from kernel.head.deferred import Deferred
 from kernel.head.dispatcher import Dispatcher
 from kernel.head.gathering import PATIENCE_SECONDS, Gathering
 from kernel.head.group_service import GroupService
-from kernel.head.nodes import Caller
+from kernel.head.nodes import ProcessRecord
 from kernel.head.observation import Observation
 from kernel.head.usage import memory_of, sum_of_stores
 from kernel.protocol import process_messages as op
@@ -67,11 +67,11 @@ class ProcessQueries:
     def _ask(self, method: str, then: Callable[[dict[ProcessId, Any]], Any], *arguments: Any) -> Deferred:
         return self._gathering.of_processes(self._processes(), method, then, *arguments)
 
-    def _processes(self) -> list[Caller]:
+    def _processes(self) -> list[ProcessRecord]:
         """Return every process that runs user code; tools, which only ask, are left out."""
         return [caller for caller in self._callers.values() if caller.role in ("driver", "worker")]
 
-    def _on_last_calls(self, caller: Caller, message: Message) -> None:
+    def _on_last_calls(self, caller: ProcessRecord, message: Message) -> None:
         said = unpacked(op.LastCalls, message)
         self._past_calls.append(bytes(said.events))
         self._past_calls_bytes += len(said.events)
@@ -81,14 +81,14 @@ class ProcessQueries:
 
     # -- questions -------------------------------------------------------------------------------------------------
 
-    def _explain_worker(self, caller: Caller, worker: ProcessId) -> str:
+    def _explain_worker(self, caller: ProcessRecord, worker: ProcessId) -> str:
         """Say where a worker is."""
         found = self._callers.get(worker)
         if found is None:
             return "that worker has ended"
         return f"pid {found.pid} on node {found.node.id.hex()[:8]} ({found.node.host})"
 
-    def _explain_any(self, caller: Caller, prefix: bytes) -> Deferred:
+    def _explain_any(self, caller: ProcessRecord, prefix: bytes) -> Deferred:
         """Say what everything whose id begins with `prefix` waits for, asking every process.
 
         The answer has a row each: "actor", "placement group" or "object", id (hexadecimal), sentence; and one for each
@@ -120,7 +120,7 @@ class ProcessQueries:
 
         return self._ask("explain_matches", put_together, prefix)
 
-    def _memory(self, caller: Caller, limit: int = 0) -> Deferred:
+    def _memory(self, caller: ProcessRecord, limit: int = 0) -> Deferred:
         """Return the stores' objects and every process's references, of each process the `limit` largest (0: all)."""
         deferred = Deferred()
 
@@ -164,7 +164,7 @@ class ProcessQueries:
         self._gathering.of_nodes("report", with_nodes, True)
         return deferred
 
-    def _timeline(self, caller: Caller) -> Deferred:
+    def _timeline(self, caller: ProcessRecord) -> Deferred:
         """Return what each process `told` of its calls, for `kernel.runtime.tracing.events_of`, and who was `silent`.
 
         As it came: unpacked here, a hundred thousand events would hold up the loop and leave the agent's memory in
@@ -177,7 +177,7 @@ class ProcessQueries:
 
         return self._ask("trace", put_together)
 
-    def _tasks(self, caller: Caller) -> Deferred:
+    def _tasks(self, caller: ProcessRecord) -> Deferred:
         """Return what processes told of tasks and calls, for `kernel.protocol.task_rows.all_tasks`, and who
         was `silent`. As it came, like the timeline: who asks makes the rows.
         """
@@ -207,7 +207,7 @@ class ProcessQueries:
         actor = self._actors.table.actor_of(id)
         return {**where, "job_id": process.job.hex(), "actor_id": actor.hex() if actor else None}
 
-    def _stacks(self, caller: Caller) -> Deferred:
+    def _stacks(self, caller: ProcessRecord) -> Deferred:
         """Return the Python stacks of every process that answers, by node and pid (see `kernel.runtime.stacks`)."""
 
         def put_together(answers: dict[ProcessId, Any]) -> Pickled:

@@ -9,7 +9,7 @@ from kernel.head.dispatcher import Dispatcher
 from kernel.head.driver_output import DriverOutput
 from kernel.head.group_service import GroupService
 from kernel.head.job_service import JobService
-from kernel.head.nodes import Caller, Node
+from kernel.head.nodes import NodeRecord, ProcessRecord
 from kernel.head.observation import Observation
 from kernel.protocol import head_messages
 from kernel.protocol.named_messages import packed
@@ -32,7 +32,7 @@ class ProcessService:
         groups: GroupService,
         output: DriverOutput,
         observation: Observation,
-        leavers: Sequence[Callable[[Caller], None]],
+        leavers: Sequence[Callable[[ProcessRecord], None]],
         on_starter_left: Callable[[], None],
     ) -> None:
         self._cluster = cluster
@@ -45,18 +45,18 @@ class ProcessService:
         dispatcher.on(head_messages.ProcessJoined, self._joined)
         dispatcher.on(head_messages.ProcessLeft, lambda node, said: self._left(node, said.process))
 
-    def _joined(self, node: Node, said: head_messages.ProcessJoined) -> None:
+    def _joined(self, node: NodeRecord, said: head_messages.ProcessJoined) -> None:
         callers = self._cluster.callers
         if said.process in callers:
             return  # told once more, after the death of a head
-        caller = callers[said.process] = Caller(*said, node)
+        caller = callers[said.process] = ProcessRecord(*said, node)
         if caller.role == "driver":
             self._jobs.driver_joined(caller)
             self._output.driver_joined(caller)
         elif caller.role == "worker":
             self._observation.happened(observers.WORKER, observers.ALIVE, caller.id, {"pid": caller.pid})
 
-    def _left(self, node: Node, id: ProcessId) -> None:
+    def _left(self, node: NodeRecord, id: ProcessId) -> None:
         for other in self._cluster.living_nodes():
             if other is not node:
                 other.send(packed(head_messages.ProcessesGone(processes=[id], place="")))

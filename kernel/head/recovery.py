@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from kernel.head.head import Head
-from kernel.head.nodes import Node
+from kernel.head.nodes import NodeRecord
 from kernel.protocol import head_messages
 from kernel.protocol.named_messages import packed
 from kernel_spec.ids import LeaseId, NodeId
@@ -44,11 +44,11 @@ class Recovery:
         head.lease_manager.hold()
         head.reactor.call_later(seconds, self._finish)
 
-    def _lease_held(self, node: Node, said: head_messages.GrantedBefore) -> None:
+    def _lease_held(self, node: NodeRecord, said: head_messages.GrantedBefore) -> None:
         request, grant, grants = pickle.loads(said.held)
         self._head.lease_manager.held(grant, request, grants, said.worker, said.blocked)
 
-    def _all_told(self, node: Node) -> None:
+    def _all_told(self, node: NodeRecord) -> None:
         self._missing.discard(node.id)
         if not self._missing:
             self._finish()
@@ -93,7 +93,7 @@ class Recovery:
         for id in leases or ():
             self._head.lease_manager.release(id, broken=True)
 
-    def _forget_owners(self, node: Node, report: Mapping[str, Any] | None) -> None:
+    def _forget_owners(self, node: NodeRecord, report: Mapping[str, Any] | None) -> None:
         """Have a node free what is owned by processes that were lost while there was no head."""
         gone = {row[1] for row in report["stored"]} - self._head.cluster.callers.keys() if report is not None else ()
         if gone:

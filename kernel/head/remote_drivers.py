@@ -6,7 +6,7 @@ from collections.abc import Set
 
 from kernel.head.cluster_table import ClusterTable
 from kernel.head.journal import Journal
-from kernel.head.nodes import Node
+from kernel.head.nodes import NodeRecord
 from kernel.protocol import head_messages
 from kernel.protocol.named_messages import packed
 from kernel_spec.ids import NodeId
@@ -35,7 +35,7 @@ class RemoteDrivers:
             self._remember(id, "it did not come back when the head was started again")
         return clients
 
-    def node_added(self, node: Node) -> None:
+    def node_added(self, node: NodeRecord) -> None:
         """A node joined, or a client."""
         if node.client:
             self._journal.client(node.id)
@@ -43,7 +43,7 @@ class RemoteDrivers:
         for one in self._cluster.working_nodes() if node.id == self._cluster.beside else [node]:
             self._tell(one, True)
 
-    def node_removed(self, node: Node) -> None:
+    def node_removed(self, node: NodeRecord) -> None:
         """A node is gone, or a client."""
         if node.client:
             del self._cluster.nodes[node.id]
@@ -60,7 +60,7 @@ class RemoteDrivers:
             del fallen[oldest]
             self._journal.forget_client(oldest)
 
-    def _tell(self, node: Node, there: bool) -> None:
+    def _tell(self, node: NodeRecord, there: bool) -> None:
         beside = self._cluster.nodes.get(self._cluster.beside)
         if beside is not None and beside.alive and node.address:
             beside.send(packed(head_messages.NodeReachable(place=node.address, there=there)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernel.head.cluster_table import ClusterTable
 from kernel.head.dispatcher import Dispatcher
 from kernel.head.lease_manager import LeaseManager
-from kernel.head.nodes import Caller
+from kernel.head.nodes import ProcessRecord
 from kernel.head.usage import sum_of_amounts
 from kernel.protocol import head_messages
 from kernel.protocol.named_messages import packed
@@ -35,7 +35,7 @@ class ResourceService:
         free = sum_of_amounts(snapshot.available.values())
         return {name: max(0.0, free.get(name, 0.0)) for name in sum_of_amounts(snapshot.total.values())}
 
-    def _set(self, caller: Caller, name: str, quantity: float, node_id: str = "") -> None:
+    def _set(self, caller: ProcessRecord, name: str, quantity: float, node_id: str = "") -> None:
         """Create, change or (with 0) delete a custom resource of a node, the caller's own if none is named."""
         if quantity < 0:
             raise OptionError(f"the capacity of resource {name!r} must be zero or more, not {quantity}")

@@ -11,7 +11,7 @@ from kernel.head.dispatcher import Dispatcher
 from kernel.head.gathering import PATIENCE_SECONDS, Gathering
 from kernel.head.lease_manager import LeaseManager
 from kernel.head.node_rows import node_rows
-from kernel.head.nodes import Caller
+from kernel.head.nodes import ProcessRecord
 from kernel.head.usage import memory_of, sum_of_amounts, sum_of_stores
 from kernel.protocol.pickled import Pickled
 from kernel.transport.reactor import Reactor
@@ -54,7 +54,7 @@ class StatusQueries:
     def _node_rows(self) -> list[dict[str, Any]]:
         return node_rows(self._cluster, self._leases.scheduler.snapshot().available, self._reactor.clock())
 
-    def _status(self, caller: Caller) -> Deferred:
+    def _status(self, caller: ProcessRecord) -> Deferred:
         """Return what `kernel status` shows."""
 
         def put_together(reports: dict[NodeId, Any]) -> Pickled:
@@ -88,11 +88,11 @@ class StatusQueries:
 
         return self._gathering.of_nodes("report", put_together, False)
 
-    def _workers(self, caller: Caller) -> Deferred:
+    def _workers(self, caller: ProcessRecord) -> Deferred:
         """Return a row per worker, of the nodes that answer; `status` says which did not."""
         return self._gathering.of_nodes("report", lambda reports: Pickled.of(_worker_rows(reports)), False)
 
-    def _show_output(self, caller: Caller, seconds: float = PATIENCE_SECONDS) -> Deferred:
+    def _show_output(self, caller: ProcessRecord, seconds: float = PATIENCE_SECONDS) -> Deferred:
         """Send all that workers have written, and failures they know of, to whom it concerns, before the answer.
 
         That is which nodes have not done so within `seconds`.

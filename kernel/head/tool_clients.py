@@ -7,7 +7,7 @@ from typing import Any
 
 from kernel.head.cluster_table import ClusterTable
 from kernel.head.dispatcher import Dispatcher
-from kernel.head.nodes import Caller, Node
+from kernel.head.nodes import NodeRecord, ProcessRecord
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import unpacked
 from kernel.protocol.python_version import PYTHON
@@ -18,7 +18,7 @@ from kernel_spec.ids import JobId, ProcessId
 ROLE = "tool"
 
 
-class ToolClient(Caller):
+class ToolClient(ProcessRecord):
     """To the head's methods a process like any other; its node is the first there is, for it has none of its own."""
 
     __slots__ = ("_cluster", "_connection", "_dispatcher")
@@ -39,7 +39,7 @@ class ToolClient(Caller):
         self._connection = connection
 
     @property
-    def node(self) -> Node:  # type: ignore[override]
+    def node(self) -> NodeRecord:  # type: ignore[override]
         """The first living node. Raises SessionEndedError when there is none."""
         for node in self._cluster.working_nodes():
             return node

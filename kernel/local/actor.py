@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
-from kernel.local.calls import Calls, call_user
+from kernel.local.calls import LocalCalls, call_user
 from kernel.local.concurrency import LocalConcurrencyGroup, Picked
 from kernel.local.environment import Environment
 from kernel.local.event_loop import LocalLoop
@@ -63,7 +63,7 @@ class LocalActor:
         *,
         owner: ProcessId,
         lock: threading.RLock,
-        calls: Calls,
+        calls: LocalCalls,
         arguments: TaskArguments,
         after_call: Callable[[LocalActor], None],
     ) -> None:

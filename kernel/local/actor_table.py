@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 from kernel.local.actor import ALIVE, DEAD, PENDING, RESTARTING, LocalActor
-from kernel.local.calls import Calls
+from kernel.local.calls import LocalCalls
 from kernel.local.environment import Environment, LocalEnvironments
 from kernel.local.event_loop import LocalLoop
 from kernel.local.helpers import Helpers
 from kernel.local.in_process_transport import InProcessTransport
 from kernel.local.placement import make_place
 from kernel.local.resources import LocalResources, ResourceRequest
-from kernel.local.streaming import Streaming
+from kernel.local.streaming import LocalStreaming
 from kernel.protocol.actor_ends import no_handles
 from kernel.runtime.definitions import ActorOptions, ClassDefinition
 from kernel.runtime.execution_context import ExitActor
@@ -41,8 +41,8 @@ class LocalActors:
         self,
         transport: InProcessTransport,
         tasks: TaskTable,
-        calls: Calls,
-        streaming: Streaming,
+        calls: LocalCalls,
+        streaming: LocalStreaming,
         resources: LocalResources,
         helpers: Helpers,
         make_runner: Callable[[str], CallRunner],

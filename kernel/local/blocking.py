@@ -7,13 +7,13 @@ import threading
 import time
 from collections.abc import Callable
 
-from kernel.local.calls import Calls
+from kernel.local.calls import LocalCalls
 from kernel.local.deadlock import DeadlockDetector
 from kernel.local.explanation import Explanations
 from kernel.local.helpers import Helpers
 from kernel.local.in_process_transport import InProcessTransport
 from kernel.local.resources import LocalResources
-from kernel.local.streaming import AHEAD, Streaming
+from kernel.local.streaming import AHEAD, LocalStreaming
 from kernel.logs import Logger
 from kernel.runtime.object_entry import PENDING, ObjectEntry
 from kernel_spec.errors import InfeasibleError, SessionEndedError
@@ -28,8 +28,8 @@ class BlockedThreads:
     def __init__(
         self,
         transport: InProcessTransport,
-        streaming: Streaming,
-        calls: Calls,
+        streaming: LocalStreaming,
+        calls: LocalCalls,
         resources: LocalResources,
         helpers: Helpers,
         deadlock: DeadlockDetector,

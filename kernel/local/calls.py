@@ -13,12 +13,12 @@ from typing import Any
 
 from kernel.local.in_process_transport import InProcessChannel, InProcessTransport
 from kernel.local.placement import LocalPlace
-from kernel.local.streaming import GeneratorRun, Streaming
+from kernel.local.streaming import GeneratorRun, LocalStreaming
 from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.execution_context import Execution, ExitActor
 from kernel.runtime.task import Task
 from kernel.runtime.tasks import TaskTable
-from kernel.runtime.tracing import FAILED, Trace
+from kernel.runtime.tracing import FAILED, CallTrace
 from kernel.worker.call_runner import CallRunner
 from kernel_spec.errors import WorkerDiedError
 
@@ -33,10 +33,12 @@ def call_user(function: Function, args: Sequence[Any], kwargs: Mapping[str, Any]
     return function(*args, **kwargs)
 
 
-class Calls:
+class LocalCalls:
     """Knows which call runs in which thread."""
 
-    def __init__(self, transport: InProcessTransport, table: TaskTable, streaming: Streaming, trace: Trace) -> None:
+    def __init__(
+        self, transport: InProcessTransport, table: TaskTable, streaming: LocalStreaming, trace: CallTrace
+    ) -> None:
         self._lock = transport.lock
         self._table = table
         self._streaming = streaming

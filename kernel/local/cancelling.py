@@ -6,10 +6,10 @@ import ctypes
 
 from kernel.local.actor import LocalActor
 from kernel.local.actor_table import LocalActors
-from kernel.local.calls import Calls
+from kernel.local.calls import LocalCalls
 from kernel.local.helpers import Helpers
 from kernel.local.in_process_transport import LocalOwnership
-from kernel.local.streaming import Streaming
+from kernel.local.streaming import LocalStreaming
 from kernel.runtime.object_entry import PENDING, ObjectEntry
 from kernel.runtime.task import Task, cancelled_error
 from kernel.runtime.tasks import TaskTable
@@ -24,9 +24,9 @@ class Cancelling:
         tasks: TaskTable,
         ownership: LocalOwnership,
         actors: LocalActors,
-        calls: Calls,
+        calls: LocalCalls,
         helpers: Helpers,
-        streaming: Streaming,
+        streaming: LocalStreaming,
     ) -> None:
         self._tasks = tasks
         self._ownership = ownership

@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection, Mapping
 from kernel.local.actor import ALIVE, LocalActor
 from kernel.local.actor import THREAD_NAME as ACTOR_THREAD
 from kernel.local.actor_table import LocalActors
-from kernel.local.calls import Calls
+from kernel.local.calls import LocalCalls
 from kernel.local.event_loop import THREAD_NAME as LOOP_THREAD
 from kernel.local.helpers import THREAD_NAME as HELPER_THREAD
 from kernel.local.helpers import Helpers
 from kernel.local.resources import LocalResources
-from kernel.local.streaming import Streaming
+from kernel.local.streaming import LocalStreaming
 from kernel.runtime.definitions import FunctionDefinition
 from kernel.runtime.delivery_threads import THREAD_NAME as DELIVERY_THREAD
 from kernel.runtime.object_entry import PENDING, ObjectEntry
@@ -49,8 +49,8 @@ class DeadlockDetector:
     def __init__(
         self,
         tasks: TaskTable,
-        calls: Calls,
-        streaming: Streaming,
+        calls: LocalCalls,
+        streaming: LocalStreaming,
         actors: LocalActors,
         resources: LocalResources,
         helpers: Helpers,

@@ -12,10 +12,10 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, Protocol
 
-from kernel.local.calls import Calls
+from kernel.local.calls import LocalCalls
 from kernel.local.concurrency import Picked
 from kernel.local.in_process_transport import InProcessChannel
-from kernel.local.streaming import Streaming
+from kernel.local.streaming import LocalStreaming
 from kernel.runtime.execution_context import Execution
 from kernel.runtime.futures import call_in
 from kernel.runtime.object_ref import ObjectRef
@@ -57,9 +57,9 @@ class LocalLoop:
         *,
         threads: int,
         lock: threading.RLock,
-        calls: Calls,
+        calls: LocalCalls,
         arguments: TaskArguments,
-        streaming: Streaming,
+        streaming: LocalStreaming,
     ) -> None:
         self._actor = actor
         self._constructed = constructed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kernel.local.actor import ALIVE, DEAD, LocalActor
-from kernel.local.calls import Calls
+from kernel.local.calls import LocalCalls
 from kernel.local.resources import LocalResources, ResourceDemand
 from kernel.runtime.definitions import FunctionDefinition
 from kernel.runtime.object_entry import PENDING, STATE_NAMES, ObjectEntry
@@ -16,7 +16,7 @@ from kernel_spec.ids import ObjectId
 class Explanations:
     """Reads the other parts; runs under the lock."""
 
-    def __init__(self, calls: Calls, resources: LocalResources, promised: Mapping[ObjectId, str]) -> None:
+    def __init__(self, calls: LocalCalls, resources: LocalResources, promised: Mapping[ObjectId, str]) -> None:
         self._calls = calls
         self._resources = resources
         self._promised = promised

@@ -29,7 +29,7 @@ from kernel.local.actor_table import LocalActors
 from kernel.local.answers.facts import SessionFacts
 from kernel.local.answers.table import make_answers
 from kernel.local.blocking import BlockedThreads
-from kernel.local.calls import Calls
+from kernel.local.calls import LocalCalls
 from kernel.local.cancelling import Cancelling
 from kernel.local.deadlock import DeadlockDetector
 from kernel.local.environment import LocalEnvironments
@@ -39,7 +39,7 @@ from kernel.local.in_process_transport import InProcessTransport, LocalOwnership
 from kernel.local.objects import LocalObjects
 from kernel.local.promises import LocalPromises
 from kernel.local.resources import LocalResources
-from kernel.local.streaming import Streaming
+from kernel.local.streaming import LocalStreaming
 from kernel.local.submission import LocalTasks
 from kernel.runtime import critical_sections, signals
 from kernel.runtime.current import find_runtime, set_runtime
@@ -54,7 +54,7 @@ from kernel.runtime.stream_consumer import StreamConsumer
 from kernel.runtime.streams import ObjectStream
 from kernel.runtime.task import Task
 from kernel.runtime.tasks import TaskTable
-from kernel.runtime.tracing import Trace
+from kernel.runtime.tracing import CallTrace
 from kernel.runtime.worker_info import current_worker
 from kernel.worker.call_runner import CallRunner
 from kernel_spec.errors import InfeasibleError, SessionEndedError
@@ -91,12 +91,12 @@ class LocalRuntime:
         self.store = LocalStore()
         self.ownership = LocalOwnership(self.io, self.store)  # type: ignore[arg-type]
         self.tasks = TaskTable(self.io, self.ownership, self.store, serializer, self)  # type: ignore[arg-type]
-        self.trace = Trace()
+        self.trace = CallTrace()
         self.helpers = Helpers()
         self.environments = LocalEnvironments(self.session_directory)
         self.resources = LocalResources(node_resources, self.helpers.submit, self.node, self.labels)
-        self.streaming = Streaming(self.io, self.helpers.submit, self.resources.lend_cpu_of)
-        self.calls = Calls(self.io, self.tasks, self.streaming, self.trace)
+        self.streaming = LocalStreaming(self.io, self.helpers.submit, self.resources.lend_cpu_of)
+        self.calls = LocalCalls(self.io, self.tasks, self.streaming, self.trace)
         self.actors = LocalActors(
             self.io, self.tasks, self.calls, self.streaming, self.resources, self.helpers,
             self._make_runner, self.environments,

@@ -63,7 +63,7 @@ class GeneratorRun:
         return not ahead or self.ahead < ahead
 
 
-class Streaming:
+class LocalStreaming:
     """The generators that are under way."""
 
     def __init__(

@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-from kernel.local.calls import Calls
+from kernel.local.calls import LocalCalls
 from kernel.local.environment import LocalEnvironments
 from kernel.local.helpers import Helpers
 from kernel.local.in_process_transport import InProcessTransport
@@ -27,7 +27,7 @@ class LocalTasks:
         self,
         transport: InProcessTransport,
         tasks: TaskTable,
-        calls: Calls,
+        calls: LocalCalls,
         resources: LocalResources,
         helpers: Helpers,
         environments: LocalEnvironments,

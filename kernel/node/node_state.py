@@ -64,7 +64,7 @@ class NodeState:
             del self.total[name]
 
     def description(self) -> dict[str, Any]:
-        """Return the node's part of a `kernel.head.nodes.Node`."""
+        """Return the node's part of a `kernel.head.nodes.NodeRecord`."""
         return {
             "total": self.total,
             "labels": labels_of_node(self._config.node.hex(), self._config.labels, self.total),

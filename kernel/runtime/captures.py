@@ -33,7 +33,7 @@ _MB = 1_000_000
 _log = Logger("kernel")
 
 
-class TooLargeError(Exception):
+class CapturesTooLargeError(Exception):
     """More was written than may be."""
 
 
@@ -45,16 +45,16 @@ class _Bounded(io.BytesIO):
         self._left = limit
 
     def write(self, data: Any) -> int:
-        """Keep `data`; raises TooLargeError."""
+        """Keep `data`; raises CapturesTooLargeError."""
         self._left -= memoryview(data).nbytes
         if self._left < 0:
-            raise TooLargeError
+            raise CapturesTooLargeError
         return super().write(data)
 
     def announce(self, buffer: pickle.PickleBuffer) -> bool:
         """Refuse what pickle is about to write in one piece before it is copied; return that it is to be written."""
         if buffer.raw().nbytes > self._left:
-            raise TooLargeError
+            raise CapturesTooLargeError
         return True
 
 
@@ -66,12 +66,12 @@ class _Counter:
         self._left = limit
 
     def write(self, data: Any) -> int:
-        """Count `data`; raises TooLargeError."""
+        """Count `data`; raises CapturesTooLargeError."""
         size = memoryview(data).nbytes
         self.size += size
         self._left -= size
         if self._left < 0:
-            raise TooLargeError
+            raise CapturesTooLargeError
         return size
 
     def announce(self, buffer: pickle.PickleBuffer) -> bool:
@@ -92,7 +92,7 @@ def limit_bytes() -> int:
 
 
 def pickle_bounded(function: Any, serializer: ReducerSource) -> bytes:
-    """Return `function` (or class) as a pickle. Raises TooLargeError as soon as it would exceed the limit."""
+    """Return `function` (or class) as a pickle. Raises CapturesTooLargeError as soon as it would exceed the limit."""
     from kernel.runtime.value_pickler import ValuePickler
 
     file = _Bounded(limit_bytes())

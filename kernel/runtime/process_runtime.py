@@ -40,7 +40,7 @@ from kernel.runtime.stream_consumer import StreamConsumer
 from kernel.runtime.submission import TaskSubmitter
 from kernel.runtime.task import Task
 from kernel.runtime.tasks import TaskTable
-from kernel.runtime.tracing import Trace
+from kernel.runtime.tracing import CallTrace
 from kernel.runtime.worker_info import worker_info
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import (
@@ -108,7 +108,7 @@ class ProcessRuntime:
         self.deliver_async = self.futures.deliver_async
         self.inspection.waits.awaited = self.futures.of_calls
         self.is_cancelled: Callable[[bytes], bool] = lambda task: False
-        self.trace = Trace()
+        self.trace = CallTrace()
         self.io.methods["stacks"] = thread_stacks
         self.io.methods["trace"] = lambda: pickle.dumps(self.trace.events())
         self.io.methods["open_tasks"] = lambda: pickle.dumps(self.open_tasks())

@@ -210,7 +210,7 @@ class ValueSerializer:
         def describe(error: Exception) -> SerializationError:
             from kernel.runtime.unpicklable import explain
 
-            if isinstance(error, captures.TooLargeError):
+            if isinstance(error, captures.CapturesTooLargeError):
                 return captures.too_large(function, self)
 
             name = getattr(function, "__name__", None) or type(function).__name__

@@ -28,7 +28,7 @@ def failure_of(error: BaseException) -> Mapping[str, Any]:
     return {**FAILED, "error": f"{type(error).__name__}: {text}"[:ERROR_LETTERS]}
 
 
-class Trace:
+class CallTrace:
     """The last calls of this process. Adding one costs a tenth of a microsecond."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from kernel.local.in_process_transport import LocalStore
 from kernel.local.resources import LocalResources
 from kernel.runtime.open_tasks import open_tasks
 from kernel.runtime.tasks import TaskTable
-from kernel.runtime.tracing import Trace
+from kernel.runtime.tracing import CallTrace
 from kernel_spec.resources import quantities
 
 KEPT_FAILURES = 1000
@@ -28,7 +28,7 @@ class SessionAnswers:
         self,
         facts: SessionFacts,
         tasks: TaskTable,
-        trace: Trace,
+        trace: CallTrace,
         store: LocalStore,
         resources: LocalResources,
         node: NodeAnswers,

@@ -16,7 +16,7 @@ from kernel.local.explanation import Explanations
 from kernel.local.in_process_transport import LocalStore
 from kernel.local.resources import LocalResources
 from kernel.runtime.tasks import TaskTable
-from kernel.runtime.tracing import Trace
+from kernel.runtime.tracing import CallTrace
 from kernel_spec.errors import ProtocolError
 
 
@@ -37,7 +37,7 @@ class LocalAnswers:
 def make_answers(
     facts: SessionFacts,
     tasks: TaskTable,
-    trace: Trace,
+    trace: CallTrace,
     store: LocalStore,
     resources: LocalResources,
     actors: LocalActors,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kernel.api.parameters import UNKNOWN, Parameters, parameters_of
+from kernel.api.parameters import UNKNOWN, SignatureParameters, parameters_of
 
 
 class Things:
@@ -68,4 +68,4 @@ def test_of_what_is_no_python_function_nothing_is_known() -> None:
 
 def test_they_travel_as_plain_values() -> None:
     takes = parameters_of(FUNCTIONS[4])
-    assert Parameters(*tuple(takes)) == takes
+    assert SignatureParameters(*tuple(takes)) == takes

@@ -10,7 +10,7 @@ from typing import Any
 from kernel.defaults.metadata import LocalMetadataStore
 from kernel.head.config import HeadConfig
 from kernel.head.head import Head
-from kernel.head.nodes import Node
+from kernel.head.nodes import NodeRecord
 from kernel.head.recovery import Recovery
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
@@ -101,12 +101,12 @@ class Bench:
         """The same by node, since it was taken the last time."""
         self.nodes = [self.node(FIRST, "first:1"), self.node(SECOND, "second:1")]
 
-    def node(self, id: NodeId, address: str) -> Node:
+    def node(self, id: NodeId, address: str) -> NodeRecord:
         def send(message: tuple[Any, ...]) -> None:
             self.said.append(message)
             self.said_to.setdefault(id, []).append(message)
 
-        return Node(id, send, {"CPU": 4.0, "GPU": 4.0}, {}, ("GPU",), "host", address, "/nowhere", 1, 0.0)
+        return NodeRecord(id, send, {"CPU": 4.0, "GPU": 4.0}, {}, ("GPU",), "host", address, "/nowhere", 1, 0.0)
 
     def take(self, node: NodeId) -> list[tuple[Any, ...]]:
         """Return what a node was told since the last time."""

@@ -12,7 +12,7 @@ from kernel_metadata_sqlite.store import SqliteMetadataStore
 from kernel.defaults.scheduler import LocalScheduler
 from kernel.head.config import HeadConfig
 from kernel.head.head import Head
-from kernel.head.nodes import Node
+from kernel.head.nodes import NodeRecord
 from kernel_spec.ids import NodeId
 from kernel_spec.observers import LifecycleEvent
 
@@ -45,7 +45,7 @@ class Bench:
 
     def join(self) -> None:
         send: Callable[[Any], None] = lambda message: None
-        self.head.add_node(Node(NODE, send, {"CPU": 1.0}, {}, ("GPU",), "host", "", "/nowhere", 1, 0.0))
+        self.head.add_node(NodeRecord(NODE, send, {"CPU": 1.0}, {}, ("GPU",), "host", "", "/nowhere", 1, 0.0))
 
     def told(self) -> list[tuple[str, str]]:
         return [(event.kind, event.state) for event in self.events]

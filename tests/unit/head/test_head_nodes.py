@@ -12,7 +12,7 @@ import pytest
 from kernel.defaults.metadata import LocalMetadataStore
 from kernel.head.head import TICK_SECONDS
 from kernel.head.node_rows import SHOWN_DEAD, node_rows
-from kernel.head.nodes import Caller, Node
+from kernel.head.nodes import NodeRecord, ProcessRecord
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
 from kernel.protocol.detached_jobs import DETACHED
@@ -67,7 +67,7 @@ def bench() -> Bench:
 
 
 @pytest.fixture
-def client(bench: Bench) -> Node:
+def client(bench: Bench) -> NodeRecord:
     """The agent of a remote driver."""
     node = bench.node(CLIENT, "")
     node.client = True
@@ -114,7 +114,7 @@ def test_the_agent_of_a_remote_driver_is_no_node_to_run_anything_on() -> None:
     assert [text for _, text, _ in bench.logged] == ["a remote driver is gone"]
 
 
-def test_living_nodes_are_found_by_name(bench: Bench, client: Node) -> None:
+def test_living_nodes_are_found_by_name(bench: Bench, client: NodeRecord) -> None:
     assert bench.head.cluster.node_named(FIRST.hex()) is bench.nodes[0]
     bench.head.remove_node(bench.nodes[0], "no power")
     for id in (FIRST, CLIENT):
@@ -225,7 +225,7 @@ def test_a_node_leaves_one_of_three_states_behind() -> None:
 
 def test_what_is_sent_to_a_process_goes_by_its_node(bench: Bench) -> None:
     caller = bench.head.cluster.callers[WORKER]
-    assert isinstance(caller, Caller)
+    assert isinstance(caller, ProcessRecord)
     caller.send((7, "hello"))
     assert bench.take(FIRST) == [(head_messages.TO_PROCESS, WORKER, (7, "hello"))]
 
@@ -233,7 +233,7 @@ def test_what_is_sent_to_a_process_goes_by_its_node(bench: Bench) -> None:
 # -- the end ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_end_is_told_once_to_every_node_that_is_there(bench: Bench, client: Node) -> None:
+def test_the_end_is_told_once_to_every_node_that_is_there(bench: Bench, client: NodeRecord) -> None:
     bench.head.remove_node(bench.nodes[1], "no power")
     bench.said_to.clear()
     bench.tell(0, *packed(head_messages.EndSession("it was asked to stop")))
@@ -336,7 +336,7 @@ def test_lines_are_shown_on_the_nodes_of_the_drivers_that_they_concern(bench: Be
     assert bench.logged == []
 
 
-def test_what_happens_on_nodes_is_observed_while_anybody_listens(bench: Bench, client: Node) -> None:
+def test_what_happens_on_nodes_is_observed_while_anybody_listens(bench: Bench, client: NodeRecord) -> None:
     bench.tell(1, *packed(head_messages.LifeCycleEvents([("object", "STORED", b"object", 5.0, {"size": 3})])))
     bench.tell(1, *packed(head_messages.WorkerCalls(WORKER, [("00ff", "f", 1.0, 3.0, False)])))
     assert bench.happened("object") == [("STORED", b"object", {"size": 3})]
@@ -385,7 +385,7 @@ def test_one_message_that_can_t_be_handled_costs_nothing_else(bench: Bench) -> N
 # -- what is shown ---------------------------------------------------------------------------------------------------
 
 
-def test_of_each_node_a_row_is_shown(bench: Bench, client: Node) -> None:
+def test_of_each_node_a_row_is_shown(bench: Bench, client: NodeRecord) -> None:
     free = {FIRST: amounts({"CPU": 0.5, "odd": 1})}
     bench.head.cluster.beside = FIRST
     bench.nodes[0].heard, bench.nodes[0].labels, bench.nodes[0].version = -1.25, {"zone": "a"}, "7.1"

@@ -12,7 +12,7 @@ import pytest
 
 from kernel.head.config import HeadConfig
 from kernel.head.head import Head
-from kernel.head.nodes import Node
+from kernel.head.nodes import NodeRecord
 from kernel.head.recovery import Recovery
 from kernel.plugins import PluginManager
 from kernel.protocol import head_messages
@@ -45,9 +45,9 @@ class Session:
         self.recovery = Recovery(self.head)
         self.recovery.begin(seconds=1000.0)
         self.said: dict[str, list[Message]] = {"near": [], "far": []}
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, NodeRecord] = {}
         for name, role, process in (("near", "driver", DRIVER), ("far", "worker", WORKER)):
-            node = self.nodes[name] = Node(
+            node = self.nodes[name] = NodeRecord(
                 NodeId(name.encode()), self.said[name].append, {"CPU": 1.0}, {}, ("GPU",), name, f"{name}:1", "", 1, 0.0
             )
             self.head.add_node(node)

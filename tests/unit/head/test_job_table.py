@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernel.head.job_table import KEPT_ENDED, Job, JobTable
-from kernel.head.nodes import Caller
+from kernel.head.job_table import KEPT_ENDED, JobRecord, JobTable
+from kernel.head.nodes import ProcessRecord
 from kernel_spec.ids import JobId, ProcessId
 
 
-def join(table: JobTable, name: str, **details: Any) -> Job:
+def join(table: JobTable, name: str, **details: Any) -> JobRecord:
     id = name.encode()
-    driver = Caller(ProcessId(id), "driver", 1, "", JobId(id), "", {"cwd": f"/{name}", **details}, node=None)  # type: ignore[arg-type]
+    driver = ProcessRecord(ProcessId(id), "driver", 1, "", JobId(id), "", {"cwd": f"/{name}", **details}, node=None)  # type: ignore[arg-type]
     return table.add(driver, 1.0)
 
 

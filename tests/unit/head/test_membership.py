@@ -13,7 +13,7 @@ import pytest
 
 from kernel.head.cluster_table import ClusterTable
 from kernel.head.membership import ENDED_SECONDS, LOOK_SECONDS, NodeMembership
-from kernel.head.nodes import Node
+from kernel.head.nodes import NodeRecord
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import number_of, packed
@@ -168,7 +168,7 @@ def test_where_death_comes_soon_neither_a_late_answer_nor_a_short_stand_of_the_h
 @pytest.mark.parametrize(("client", "seconds"), [(False, 20.0), (True, 60.0)], ids=["node", "remote driver"])
 def test_a_cut_link_is_mended_for_as_long_as_the_agent_may_be_silent(client: bool, seconds: float) -> None:
     reactor = RealReactor()
-    nodes: list[Node] = []
+    nodes: list[NodeRecord] = []
     head = SimpleNamespace(
         cluster=ClusterTable(NodeId(b"")), dispatcher=SimpleNamespace(handle=None),
         reactor=reactor, ending=None, add_node=nodes.append,
@@ -247,7 +247,7 @@ class HeadBehindMembership:
 
     def __init__(self, recovering: bool = False, reactor: Any = None) -> None:
         self.reactor = reactor or Reactor()
-        self.nodes: dict[bytes, Node] = {}
+        self.nodes: dict[bytes, NodeRecord] = {}
         self.gone: list[tuple[bytes, str]] = []
         self.handled: list[Any] = []
         self.logged: list[Any] = []

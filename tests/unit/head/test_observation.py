@@ -9,22 +9,22 @@ from structlog.testing import capture_logs
 
 from kernel.defaults.observer import RecordingObserver
 from kernel.head.observation import Observation
-from kernel.runtime.tracing import FAILED, KEPT, Trace
+from kernel.runtime.tracing import FAILED, KEPT, CallTrace
 from kernel_spec import observers
 from kernel_spec.observers import LifecycleEvent
 
 
-def add(trace: Trace, *numbers: int) -> None:
+def add(trace: CallTrace, *numbers: int) -> None:
     for number in numbers:
         trace.add(f"task{number}", float(number), number + 0.5, number.to_bytes(4, "big"))
 
 
-def names(trace: Trace) -> list[str]:
+def names(trace: CallTrace) -> list[str]:
     return [name for _, name, _, _, _ in trace.new_calls()]
 
 
 def test_each_call_is_told_once() -> None:
-    trace = Trace()
+    trace = CallTrace()
     assert names(trace) == []
     add(trace, 1, 2)
     assert names(trace) == ["task1", "task2"]
@@ -35,7 +35,7 @@ def test_each_call_is_told_once() -> None:
 
 
 def test_spans_are_no_calls() -> None:
-    trace = Trace()
+    trace = CallTrace()
     trace.add("span", 1.0, 2.0, b"", {"bytes": 3})
     assert trace.new_calls() == []
     add(trace, 1)
@@ -43,7 +43,7 @@ def test_spans_are_no_calls() -> None:
 
 
 def test_what_fell_out_of_the_ring_is_missing() -> None:
-    trace = Trace()
+    trace = CallTrace()
     add(trace, 0)
     assert names(trace) == ["task0"]
     add(trace, *range(1, KEPT + 11))
@@ -52,7 +52,7 @@ def test_what_fell_out_of_the_ring_is_missing() -> None:
 
 
 def test_a_failed_call_says_so_in_the_timeline_and_to_observers() -> None:
-    trace, recorder = Trace(), RecordingObserver()
+    trace, recorder = CallTrace(), RecordingObserver()
     add(trace, 1)
     trace.add("broken", 2.0, 2.5, b"\2", FAILED)
     assert [event["args"].get("failed") for event in trace.events()] == [None, True]

@@ -10,7 +10,7 @@ from typing import Any
 from kernel.head.cluster_table import ClusterTable
 from kernel.head.dispatcher import Dispatcher
 from kernel.head.gathering import Gathering
-from kernel.head.nodes import Caller
+from kernel.head.nodes import ProcessRecord
 from kernel.head.process_queries import ProcessQueries
 from kernel.logs import Logger
 from kernel.runtime.tracing import events_of
@@ -27,7 +27,7 @@ class Stage:
         self.cluster.ask = lambda caller, method, then, *arguments: self.asked.append(then)  # type: ignore[method-assign]
         node: Any = SimpleNamespace(id=b"node")
         for name, pid in ((b"a", 1), (b"b", 2)):
-            caller = Caller(ProcessId(name), "worker", pid, "", JobId(b"job"), "", {}, node)
+            caller = ProcessRecord(ProcessId(name), "worker", pid, "", JobId(b"job"), "", {}, node)
             self.cluster.callers[caller.id] = caller
         reactor: Any = SimpleNamespace(call_later=lambda seconds, function: self.timers.append(function))
         actors: Any = SimpleNamespace(table=SimpleNamespace(actor_of={b"b": b"actor"}.get))

@@ -14,7 +14,7 @@ from kernel.head.cluster_table import ClusterTable
 from kernel.head.deferred import Deferred
 from kernel.head.dispatcher import Dispatcher
 from kernel.head.head import STARTER_ENDED
-from kernel.head.job_table import Job
+from kernel.head.job_table import JobRecord
 from kernel.head.process_service import ProcessService
 from kernel.logs import Logger
 from kernel.protocol import head_messages
@@ -81,7 +81,7 @@ def test_who_joins_once_more_is_who_it_was(bench: Bench) -> None:
 
 def test_a_driver_that_an_earlier_head_knew_goes_on_with_its_job() -> None:
     bench = Bench()
-    known = bench.head.jobs.table.jobs[JOB] = Job(JOB, DRIVER, started=5.0)
+    known = bench.head.jobs.table.jobs[JOB] = JobRecord(JOB, DRIVER, started=5.0)
     bench.join()
     assert bench.head.jobs.table.get(JOB) is known and known.started == 5.0
 

@@ -10,7 +10,7 @@ from kernel.defaults.metadata import LocalMetadataStore
 from kernel.head import remote_drivers
 from kernel.head.cluster_table import ClusterTable
 from kernel.head.journal import Journal
-from kernel.head.nodes import Node
+from kernel.head.nodes import NodeRecord
 from kernel.head.remote_drivers import RemoteDrivers
 from kernel.protocol import head_messages
 from kernel.protocol.named_messages import packed
@@ -34,17 +34,17 @@ class Drivers:
         self.told: list[tuple[NodeId, Any]] = []
         self.remote_drivers = RemoteDrivers(self.cluster, self.journal)
 
-    def add(self, id: NodeId, client: bool = False) -> Node:
+    def add(self, id: NodeId, client: bool = False) -> NodeRecord:
         address = f"10.0.0.1:1~{id.hex()}" if client else f"{id.decode()}:1"
 
         def send(message: Any) -> None:
             self.told.append((id, message))
 
-        node = self.cluster.nodes[id] = Node(id, send, {}, {}, (), "host", address, "", 0, 0.0, client=client)
+        node = self.cluster.nodes[id] = NodeRecord(id, send, {}, {}, (), "host", address, "", 0, 0.0, client=client)
         self.remote_drivers.node_added(node)
         return node
 
-    def lose(self, node: Node, cause: str = "it fell") -> None:
+    def lose(self, node: NodeRecord, cause: str = "it fell") -> None:
         node.alive, node.cause = False, cause
         self.remote_drivers.node_removed(node)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kernel.protocol.task_rows import NO_PROCESS, all_tasks
-from kernel.runtime.tracing import Trace
+from kernel.runtime.tracing import CallTrace
 
 IN_A_WORKER = {"worker_id": "0a", "worker_pid": 7, "node_id": "0b", "job_id": "0c", "actor_id": None}
 IN_AN_ACTOR = {**IN_A_WORKER, "actor_id": "0d"}
@@ -39,7 +39,7 @@ def test_what_has_ended_is_told_apart_by_where_it_ran(place: Any, name: str, kin
 def test_a_task_under_another_name_tells_its_function() -> None:
     def load() -> None: ...
 
-    trace = Trace()
+    trace = CallTrace()
     trace.note_function("stage one", load)
     trace.note_function("load", load)
     for name in ("stage one", "load"):

@@ -16,7 +16,7 @@ from kernel.protocol.identity import Identity
 from kernel.runtime.acknowledgements import Arrival
 from kernel.runtime.message_pump import Waiter
 from kernel.runtime.process import Process
-from kernel.runtime.tracing import Trace
+from kernel.runtime.tracing import CallTrace
 from kernel.worker.async_executor import AsyncExecutor
 from kernel.worker.executor import Executor
 from kernel.worker.lending import CpuLending
@@ -96,7 +96,7 @@ def look_up(message: Any) -> tuple[Any, str]:
 
 
 def make_executor(process: Process, runner: Runner, look_up: Any = look_up) -> Executor:
-    runtime: Any = SimpleNamespace(io=process, trace=Trace())
+    runtime: Any = SimpleNamespace(io=process, trace=CallTrace())
     return Executor(runtime, runner, look_up, lambda message: "f")  # type: ignore[arg-type]
 
 
@@ -154,7 +154,7 @@ def test_nothing_ends_a_call_before_what_it_has_received_is_settled(
 
 def run_async(process: Process, runner: Runner, calls: list[tuple[Any, Any]]) -> None:
     """Run calls, one after the other, in an async actor."""
-    runtime: Any = SimpleNamespace(io=process, trace=Trace())
+    runtime: Any = SimpleNamespace(io=process, trace=CallTrace())
     executor = AsyncExecutor(runtime, runner, look_up, lambda message: "f", 1, {})  # type: ignore[arg-type]
 
     def construct() -> bool:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from kernel.head.deferred import Deferred
 from kernel.head.head import Head
-from kernel.head.nodes import Caller
+from kernel.head.nodes import ProcessRecord
 from kernel_control_grpc.errors import NotServedError
 from kernel_spec.errors import OptionError, SessionEndedError
 from kernel_spec.ids import JobId, ProcessId
@@ -40,10 +40,10 @@ class Service:
         """Return an answer that the head gives pickled."""
         return pickle.loads(self.ask(method, *arguments))
 
-    def _caller(self) -> Caller:
+    def _caller(self) -> ProcessRecord:
         """Return who asks: a tool. Its node is the first there is, for it has none of its own."""
         for node in self.head.cluster.working_nodes():
-            return Caller(ProcessId(b""), "tool", 0, "", JobId(b""), "", {}, node)
+            return ProcessRecord(ProcessId(b""), "tool", 0, "", JobId(b""), "", {}, node)
         raise SessionEndedError("the head has just been started, and no node has joined it yet; ask again in a moment")
 
 
