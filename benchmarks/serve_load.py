@@ -9,7 +9,7 @@ import json
 import sys
 
 from kernel_serve.api.handle import DeploymentHandle
-from kernel_serve.testing.load import Load
+from kernel_serve.testing.load import RequestLoad
 
 import kernel
 
@@ -19,7 +19,7 @@ def main() -> None:
     given = json.loads(sys.argv[1])
     kernel.init(address=given["session"], log_to_driver=False)
     handle = DeploymentHandle("Echo").options(retry=True, method_name="value")
-    with Load(given["addresses"], given["rate"], call=handle.remote, calls=given["calls"]) as load:
+    with RequestLoad(given["addresses"], given["rate"], call=handle.remote, calls=given["calls"]) as load:
         load.await_more(50)
         print("begun", flush=True)
         sys.stdin.read()

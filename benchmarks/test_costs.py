@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kernel_serve.metrics.proxy import ProxyMetrics
-from kernel_serve.metrics.registry import Registry
+from kernel_serve.metrics.registry import MetricRegistry
 from kernel_serve.metrics.replica import ReplicaMetrics
 from kernel_tune import search_space as tune
 from kernel_tune.schedulers import ASHAScheduler, FIFOScheduler
@@ -77,8 +77,8 @@ def test_suggestions_stay_quick(make: Any) -> None:
 
 
 def test_counting_a_request_costs_a_microsecond_in_each_process() -> None:
-    proxy = ProxyMetrics(Registry(), "p")
-    replica = ReplicaMetrics(Registry(), "a", "M", "r").kind("http")
+    proxy = ProxyMetrics(MetricRegistry(), "p")
+    replica = ReplicaMetrics(MetricRegistry(), "a", "M", "r").kind("http")
 
     def cost(count: Any) -> float:
         return min(timeit.repeat(count, timer=time.thread_time, number=10_000, repeat=20)) / 10_000 * 1e6

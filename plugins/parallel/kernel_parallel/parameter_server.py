@@ -120,7 +120,7 @@ class Shard:
         self._workers = workers
         self._timeout = timeout
         self._updates = 0
-        self._step: Step | None = None
+        self._step: GradientStep | None = None
 
     async def pull(self, names: list[str]) -> dict[str, Array]:
         """Return weights."""
@@ -139,7 +139,7 @@ class Shard:
         if self._workers is None:
             self._apply(gradients)
             return self._updates
-        step = self._step = self._step or Step(self._workers)
+        step = self._step = self._step or GradientStep(self._workers)
         if step.add(gradients, worker):
             self._step = None
             self._apply(step.mean())
@@ -165,7 +165,7 @@ class Shard:
             raise UsageError(f"weight {name!r} has the shape {shape}, and was given one of {value.shape}")
 
 
-class Step:
+class GradientStep:
     """The gradients of one step, while they come."""
 
     def __init__(self, workers: int) -> None:

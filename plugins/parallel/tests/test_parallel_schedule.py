@@ -13,8 +13,8 @@ from kernel_parallel.workers.functions import UNKEPT, Functions
 from kernel_parallel.workers.jobs import MAP, CallJob, Chunk, FedJob, MapJob
 from kernel_parallel.workers.messages import PATIENCE_SECONDS, Message, overdue, seconds_to_overdue
 from kernel_parallel.workers.placement import spread
-from kernel_parallel.workers.schedule import Schedule, Worker
-from kernel_parallel.workers.worker import Progress
+from kernel_parallel.workers.schedule import PoolWorker, Schedule
+from kernel_parallel.workers.worker import MessageProgress
 
 
 @given(st.integers(1, 10_000), st.integers(1, 64), st.one_of(st.none(), st.floats(0, 10)))
@@ -58,7 +58,7 @@ def double(x: int) -> int:
 def schedule_of(workers: int, burst: int = 1, max_tasks: int | None = None, retries: float = 1) -> Schedule:
     schedule = Schedule(max_tasks, retries, lambda function: burst)
     for number in range(workers):
-        schedule.add_worker(Worker(number))
+        schedule.add_worker(PoolWorker(number))
     return schedule
 
 
@@ -129,7 +129,7 @@ def test_random_histories_lose_and_repeat_nothing(seed: int) -> None:
     dice = random.Random(seed)
     schedule = schedule_of(3, burst=dice.choice([1, 10]), max_tasks=dice.choice([None, 3]), retries=2)
     logs: list[Log] = []
-    running: list[tuple[Worker, list[Chunk]]] = []
+    running: list[tuple[PoolWorker, list[Chunk]]] = []
     number = 3
 
     def tell(chunks: list[Chunk], ok: bool) -> None:
@@ -160,7 +160,7 @@ def test_random_histories_lose_and_repeat_nothing(seed: int) -> None:
                 tell(chunks, True)
             if replaced:
                 number += 1
-                schedule.add_worker(Worker(number))
+                schedule.add_worker(PoolWorker(number))
     assert [len(log.heard) for log in logs] == [1] * len(logs) and not schedule.jobs
 
 
@@ -201,7 +201,7 @@ def test_only_what_was_quick_many_times_is_put_together() -> None:
 
 
 def test_what_was_thought_to_be_quick_is_asked_back_in_time() -> None:
-    worker = Worker(None)
+    worker = PoolWorker(None)
     alone, together = Message(worker, [], 1, 10.0, False), Message(worker, [], 2, 11.0, True)
     assert seconds_to_overdue([alone], 99.0) is None and overdue([alone], 99.0) == []
     assert seconds_to_overdue([alone, together], 11.0) == pytest.approx(PATIENCE_SECONDS)
@@ -210,7 +210,7 @@ def test_what_was_thought_to_be_quick_is_asked_back_in_time() -> None:
 
 
 def test_a_worker_gives_back_what_has_not_begun() -> None:
-    progress = Progress()
+    progress = MessageProgress()
     assert [progress.begin(1), progress.begin(1), progress.stop(1), progress.begin(1)] == [True, True, 2, False]
     assert progress.stop(3) == 0 and progress.begin(2) and not progress.begin(3) and progress.begin(4)
     assert progress.stop(2) > 1000, "it is over"

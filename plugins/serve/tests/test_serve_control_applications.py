@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 from kernel_serve.control import views
-from kernel_serve.control.instructions import DrainProxy, Publish, StartProxy
+from kernel_serve.control.instructions import DrainProxy, PublishTopic, StartProxy
 from kernel_serve.control.proxy_states import DRAIN_SECONDS, IDLE_SECONDS, ProxyWish
 from kernel_serve.errors import DeploymentError, NotServingError
 from kernel_serve.settings import GRPCOptions, HTTPOptions
-from kernel_serve.testing.world import Behaviour, World, application, settings
+from kernel_serve.testing.world import Behaviour, ControlWorld, application, settings
 from kernel_serve.values import ENDPOINTS, ApplicationSpec, DeploymentSpec, Endpoint, Target
 
 
-def status(world: World, name: str = "app") -> str:
+def status(world: ControlWorld, name: str = "app") -> str:
     return views.status_of(world.state, name, world.now)[0]
 
 
-def published(world: World) -> dict[str, Endpoint]:
+def published(world: ControlWorld) -> dict[str, Endpoint]:
     return {each.name: each for each in world.state._published or ()}
 
 
@@ -30,7 +30,7 @@ def two(version: str = "1", **changes: str) -> ApplicationSpec:
 
 class TestApplications:
     def test_it_runs_when_all_of_it_runs(self) -> None:
-        world = World({"a": 10})
+        world = ControlWorld({"a": 10})
         world.behaviours["slow"] = Behaviour(start_seconds=5)
         world.deploy(two(back="slow"))
         world.run(2)
@@ -40,7 +40,7 @@ class TestApplications:
         assert views.status(world.state, world.now)["applications"]["app"]["replica_states"] == {"RUNNING": 4}
 
     def test_one_bad_deployment_takes_all_back(self) -> None:
-        world = World({"a": 100})
+        world = ControlWorld({"a": 100})
         world.deploy(two("1"))
         world.run(2)
         world.behaviours["bad"] = Behaviour(constructor_error="ValueError: no")
@@ -55,7 +55,7 @@ class TestApplications:
         assert (shown["front"]["status"], shown["back"]["status"]) == ("HEALTHY", "DEPLOY_FAILED")
 
     def test_deployments_that_are_no_part_any_more_go_when_the_rest_runs(self) -> None:
-        world = World({"a": 100})
+        world = ControlWorld({"a": 100})
         world.deploy(two("1"))
         world.run(2)
         world.behaviours["2"] = Behaviour(start_seconds=5)
@@ -67,7 +67,7 @@ class TestApplications:
         assert set(world.state.deployments) == {"app#front"}
 
     def test_deleting_waits_for_those_that_are_still_called(self) -> None:
-        world = World({"a": 100})
+        world = ControlWorld({"a": 100})
         world.deploy(two())
         world.run(2)
         world.behaviours["1"].drain_seconds = 3
@@ -81,7 +81,7 @@ class TestApplications:
         assert status(world) == "NOT_STARTED"
 
     def test_one_that_is_being_deleted_can_be_deployed_again(self) -> None:
-        world = World({"a": 100})
+        world = ControlWorld({"a": 100})
         world.deploy(two())
         world.run(2)
         world.delete("app")
@@ -92,7 +92,7 @@ class TestApplications:
         assert [world.ready(f"app#{name}") for name in ("front", "back")] == [2, 2]
 
     def test_the_same_again_changes_nothing(self) -> None:
-        world = World({"a": 100})
+        world = ControlWorld({"a": 100})
         world.deploy(two())
         world.run(2)
         before = len(world.done)
@@ -112,13 +112,13 @@ class TestApplications:
         ],
     )
     def test_what_can_t_be_is_refused_and_changes_nothing(self, spec: ApplicationSpec, message: str) -> None:
-        world = World({"a": 100})
+        world = ControlWorld({"a": 100})
         with pytest.raises(DeploymentError, match=message.replace("{", r"\{")):
             world.deploy(application("fine", "/fine"), spec)
         assert world.state.applications == {}
 
     def test_unknown_names_are_told_and_the_others_deleted(self) -> None:
-        world = World({"a": 100})
+        world = ControlWorld({"a": 100})
         world.deploy(application("shop"), application("bar", "/bar"))
         assert world.delete("ship", "bar") == ["there is no application 'ship'; did you mean 'shop'?"]
         assert [name for name, each in world.state.applications.items() if not each.deleting] == ["shop"]
@@ -126,12 +126,12 @@ class TestApplications:
 
 class TestEndpoints:
     def test_an_application_is_one(self) -> None:
-        world = World({"a": 10})
+        world = ControlWorld({"a": 10})
         world.deploy(application("shop", "/shop/"))
         assert published(world) == {"shop": Endpoint("shop", "/shop", (Target("shop#main"),))}
 
     def test_one_without_a_route_is_found_by_its_name_and_a_backend_is_not(self) -> None:
-        world = World({"a": 10})
+        world = ControlWorld({"a": 10})
         world.deploy(application("inner", None), replace(application("old", None), first_generation=True))
         assert published(world) == {"inner": Endpoint("inner", "", (Target("inner#main"),))}
         assert views.status(world.state, world.now)["endpoints"] == []
@@ -142,7 +142,7 @@ class TestEndpoints:
         assert published(world) == {}
 
     def test_another_ingress_takes_requests_once_it_runs(self) -> None:
-        world = World({"a": 10})
+        world = ControlWorld({"a": 10})
         world.deploy(application("shop", "/", one=settings()))
         world.run(2)
         world.behaviours["2"] = Behaviour(start_seconds=5)
@@ -153,7 +153,7 @@ class TestEndpoints:
         assert published(world)["shop"].targets == (Target("shop#two"),)
 
     def test_two_can_t_have_one_prefix(self) -> None:
-        world = World({"a": 10})
+        world = ControlWorld({"a": 10})
         world.deploy(application("shop", "/x"))
         with pytest.raises(
             DeploymentError,
@@ -168,7 +168,7 @@ class TestEndpoints:
         world.deploy(application("other", "/x"))
 
     def test_those_set_by_hand_split_requests(self) -> None:
-        world = World({"a": 10})
+        world = ControlWorld({"a": 10})
         world.deploy(application("one", None), application("two", None))
         split = Endpoint("split", "/api/", (Target("one#main", 9), Target("two#main", 1)), sticky="header:user")
         world.state.set_endpoint(split)
@@ -182,7 +182,7 @@ class TestEndpoints:
         assert list(published(world)) == ["one"]
 
     def test_one_may_take_the_place_of_an_application_s_own(self) -> None:
-        world = World({"a": 10})
+        world = ControlWorld({"a": 10})
         world.deploy(application("shop", "/"), application("canary", None))
         world.state.set_endpoint(Endpoint("shop", "/", (Target("shop#main", 95), Target("canary#main", 5))))
         world.settle()
@@ -192,7 +192,7 @@ class TestEndpoints:
             world.state.delete_endpoint("shop")
 
     def test_it_moves_with_its_application_once_that_runs(self) -> None:
-        world = World({"a": 20})
+        world = ControlWorld({"a": 20})
         world.deploy(application("shop", "/old"), application("taken", "/taken"), application("canary", None))
         split = Endpoint("shop", "/old", (Target("shop#main", 9), Target("canary#main", 1)), sticky="client")
         world.state.set_endpoint(split)
@@ -216,7 +216,7 @@ class TestEndpoints:
         assert published(world)["shop"] == replace(split, prefix="/elsewhere")
 
     def test_methods_can_tell_two_apart(self) -> None:
-        world = World({"a": 10})
+        world = ControlWorld({"a": 10})
         world.deploy(application("one", None))
         for name, method in (("read", "GET"), ("write", "POST")):
             world.state.set_endpoint(Endpoint(name, "/x", (Target("one#main"),), frozenset({method})))
@@ -235,22 +235,22 @@ class TestEndpoints:
         ],
     )
     def test_what_can_t_be_is_refused(self, endpoint: Endpoint, message: str) -> None:
-        world = World({"a": 10})
+        world = ControlWorld({"a": 10})
         world.deploy(application("one", None))
         with pytest.raises((DeploymentError, NotServingError), match=message):
             world.state.set_endpoint(endpoint)
 
     def test_proxies_are_told_of_changes_alone(self) -> None:
-        world = World({"a": 10})
+        world = ControlWorld({"a": 10})
         world.deploy(application("one", "/"))
-        before = sum(each == Publish(ENDPOINTS) for _, each in world.done)
+        before = sum(each == PublishTopic(ENDPOINTS) for _, each in world.done)
         world.run(60)
-        assert sum(each == Publish(ENDPOINTS) for _, each in world.done) == before
+        assert sum(each == PublishTopic(ENDPOINTS) for _, each in world.done) == before
 
 
 class TestProxies:
-    def wished(self, nodes: dict[str, int], location: str = "EveryNode", **http: object) -> World:
-        world = World(nodes)
+    def wished(self, nodes: dict[str, int], location: str = "EveryNode", **http: object) -> ControlWorld:
+        world = ControlWorld(nodes)
         wish = ProxyWish(location, HTTPOptions(**http), GRPCOptions())  # type: ignore[arg-type]
         world.state.proxies.configure(wish, world.now)
         world.run(1)
@@ -283,7 +283,7 @@ class TestProxies:
         assert [each.address for each in world.state.proxies.proxies.values()] == ["127.0.0.1:1"]
 
     def test_one_that_can_t_start_says_why_and_is_tried_again(self) -> None:
-        world = World({"a": 1})
+        world = ControlWorld({"a": 1})
         world.proxy_error = "the port is taken"
         world.state.proxies.configure(ProxyWish("HeadOnly", HTTPOptions(), GRPCOptions()), world.now)
         world.run(20)

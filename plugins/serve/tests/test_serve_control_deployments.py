@@ -15,24 +15,24 @@ from kernel_serve.control.instructions import (
 )
 from kernel_serve.control.routes import routes_of
 from kernel_serve.settings import AutoscalingConfig
-from kernel_serve.testing.world import Behaviour, World, application, settings
+from kernel_serve.testing.world import Behaviour, ControlWorld, application, settings
 
 KEY = "app#main"
 
 
-def deployed(world: World, version: str = "1", **given: object) -> None:
+def deployed(world: ControlWorld, version: str = "1", **given: object) -> None:
     world.deploy(application(version=version, main=settings(**given)))
 
 
-def running_world(replicas: int, room: int = 100, nodes: int = 1) -> World:
-    world = World({f"n{number}": room for number in range(nodes)})
+def running_world(replicas: int, room: int = 100, nodes: int = 1) -> ControlWorld:
+    world = ControlWorld({f"n{number}": room for number in range(nodes)})
     deployed(world, num_replicas=replicas)
     world.run(5)
     assert world.ready(KEY) == replicas
     return world
 
 
-def status(world: World) -> tuple[str, str]:
+def status(world: ControlWorld) -> tuple[str, str]:
     view = views.status(world.state, world.now)["applications"]["app"]
     return view["status"], view["deployments"]["main"]["status"]
 
@@ -40,18 +40,18 @@ def status(world: World) -> tuple[str, str]:
 class Floor:
     """Watches how few replicas took requests."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ControlWorld) -> None:
         self.lowest = world.ready(KEY)
         world.watchers.append(self)
 
-    def __call__(self, world: World, instruction: Instruction) -> None:
+    def __call__(self, world: ControlWorld, instruction: Instruction) -> None:
         going = isinstance(instruction, DrainReplica) and instruction.id in world.alive
         self.lowest = min(self.lowest, world.ready(KEY) - going)
 
 
 class TestStarting:
     def test_all_replicas_of_a_first_deployment_start_at_once(self) -> None:
-        world = World({"a": 10})
+        world = ControlWorld({"a": 10})
         deployed(world, num_replicas=4)
         assert [type(each) for at, each in world.done].count(StartReplica) == 4
         assert status(world) == ("DEPLOYING", "UPDATING")
@@ -60,7 +60,7 @@ class TestStarting:
         assert status(world) == ("RUNNING", "HEALTHY")
 
     def test_one_that_waits_for_room_says_so(self) -> None:
-        world = World({"a": 1})
+        world = ControlWorld({"a": 1})
         deployed(world, num_replicas=2)
         world.run(3)
         message = views.status_of(world.state, "app", world.now)
@@ -68,7 +68,7 @@ class TestStarting:
         assert "1 of 2 replicas take requests" in message[1] and "waits: there is no room" in message[1]
 
     def test_no_replicas_are_wanted(self) -> None:
-        world = World({"a": 1})
+        world = ControlWorld({"a": 1})
         deployed(world, num_replicas=0)
         assert status(world) == ("RUNNING", "HEALTHY")
         assert not world.placed
@@ -81,7 +81,7 @@ class TestStarting:
         assert not routes_of(state, {}).paused
 
     def test_who_starts_says_for_how_long(self) -> None:
-        world = World({"a": 10})
+        world = ControlWorld({"a": 10})
         world.behaviours["1"] = Behaviour(start_seconds=60)
         deployed(world, num_replicas=1)
         world.run(12)
@@ -105,7 +105,7 @@ class TestScaling:
         assert world.ready(KEY) == 2
 
     def test_nodes_with_few_replicas_become_empty_and_the_newest_go(self) -> None:
-        world = World({"a": 1, "b": 3})
+        world = ControlWorld({"a": 1, "b": 3})
         deployed(world, num_replicas=4)
         world.run(2)
         deployed(world, num_replicas=2)
@@ -138,7 +138,7 @@ class TestUpdates:
         world = running_world(10)
         most = 0
 
-        def watch(world: World, instruction: Instruction) -> None:
+        def watch(world: ControlWorld, instruction: Instruction) -> None:
             nonlocal most
             most = max(most, len(world.alive))
 
@@ -222,7 +222,7 @@ class TestReconfiguring:
 
 class TestFailures:
     def test_one_failure_is_one(self) -> None:
-        world = World({"a": 1})
+        world = ControlWorld({"a": 1})
         world.behaviours["1"] = Behaviour(start_seconds=1, constructor_error="ValueError: no weights")
         deployed(world, num_replicas=1, max_constructor_retry_count=1)
         world.run(1.5)
@@ -258,7 +258,7 @@ class TestFailures:
         assert world.ready(KEY, "1") == 1
 
     def test_a_first_deployment_that_fails_is_tried_again_ever_more_rarely(self) -> None:
-        world = World({"a": 100})
+        world = ControlWorld({"a": 100})
         world.behaviours["1"] = Behaviour(start_seconds=0.1, constructor_error="ImportError: no torch")
         deployed(world, num_replicas=3)
         world.run(60)
@@ -304,7 +304,7 @@ class TestFailures:
 
 class TestHealth:
     def test_checks_come_in_their_time(self) -> None:
-        world = World({"a": 1})
+        world = ControlWorld({"a": 1})
         deployed(world, health_check_period_s=3.0)
         world.run(31)
         assert sum(isinstance(each, CheckReplica) for _, each in world.done) == 10
@@ -371,8 +371,8 @@ class TestNodes:
 
 
 class TestAutoscaling:
-    def scaled(self, **given: object) -> World:
-        world = World({"a": 100})
+    def scaled(self, **given: object) -> ControlWorld:
+        world = ControlWorld({"a": 100})
         config = AutoscalingConfig(**{"min_replicas": 0, "max_replicas": 5, **given})  # type: ignore[arg-type]
         deployed(world, num_replicas=None, autoscaling=config)
         world.run(5)

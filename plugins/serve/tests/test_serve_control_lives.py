@@ -12,19 +12,19 @@ from kernel_serve.control.proxy_states import ProxyWish
 from kernel_serve.control.scaling import SAVE_SECONDS, Scaling
 from kernel_serve.control.state import ServeState
 from kernel_serve.settings import AutoscalingConfig, GRPCOptions, HTTPOptions
-from kernel_serve.testing.world import World, application, settings
+from kernel_serve.testing.world import ControlWorld, application, settings
 from kernel_serve.values import DeploymentSpec, RouterReport
 
 
 def test_another_life_of_the_controller_knows_all_that_was_asked_for() -> None:
-    world = World({"a": 4})
+    world = ControlWorld({"a": 4})
     world.deploy(replace(application("old", None), first_generation=True), application("new", "/new"))
     services = GRPCOptions(grpc_servicer_functions=("a:b",))
     world.state.proxies.configure(ProxyWish("EveryNode", HTTPOptions(port=0), services), world.now)
     world.run(5)
     specs = Specs()
     data = record(world.state, specs, 0.0)
-    after = World({"a": 4}).state
+    after = ControlWorld({"a": 4}).state
     assert restore(after, data, lambda digest: specs.know(digest, specs.bytes[digest]), str, world.now, 0.0) == []
     assert {name: (each.goal, each.good) for name, each in after.applications.items()} == {
         name: (each.goal, each.good) for name, each in world.state.applications.items()
@@ -47,14 +47,14 @@ class TestScalingInAnotherLife:
         numbers = itertools.count(first)
         return ServeState(lambda key: f"{key}#{next(numbers)}", Scaling(Autoscaler, RouterReports(BEGIN)))
 
-    def world(self, **changes: Any) -> World:
-        world = World({"a": 50}, self.state(0))
+    def world(self, **changes: Any) -> ControlWorld:
+        world = ControlWorld({"a": 50}, self.state(0))
         values = {"min_replicas": 1, "max_replicas": 8, "look_back_period_s": 10.0, "upscale_delay_s": 0.0}
         config = AutoscalingConfig(**{**values, "downscale_delay_s": 0.0, **changes})
         world.deploy(application(main=settings(num_replicas=None, autoscaling=config)))
         return world
 
-    def seconds(self, world: World, count: int, queued: int, router: str = "busy") -> list[int]:
+    def seconds(self, world: ControlWorld, count: int, queued: int, router: str = "busy") -> list[int]:
         """Go on with so many requests at a router; return the targets."""
         targets = []
         for _ in range(count):
@@ -70,7 +70,7 @@ class TestScalingInAnotherLife:
 
     writes = 0
 
-    def another_life(self, world: World) -> World:
+    def another_life(self, world: ControlWorld) -> ControlWorld:
         """Return what begins with what was written last, on a clock that begins anew."""
         state, specs = self.state(1000), self.specs
 
@@ -78,7 +78,7 @@ class TestScalingInAnotherLife:
             return specs.know(digest, specs.bytes[digest])
 
         restore(state, self.written, read, state._new_id, BEGIN, world.now - BEGIN)
-        return World({"a": 50}, state)
+        return ControlWorld({"a": 50}, state)
 
     def test_the_target_stays_until_the_load_is_known_again(self) -> None:
         world = self.world()

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from kernel_serve.control.instructions import DrainReplica, Instruction
 from kernel_serve.control.replica_state import RUNNING, STARTING
 from kernel_serve.settings import AutoscalingConfig
-from kernel_serve.testing.world import Behaviour, World, application, settings
+from kernel_serve.testing.world import Behaviour, ControlWorld, application, settings
 
 KEY = "app#main"
 BAD = "bad"
 
 
-def _deploy(world: World, version: str, replicas: int, percentage: float) -> None:
+def _deploy(world: ControlWorld, version: str, replicas: int, percentage: float) -> None:
     world.deploy(
         application(version=version, main=settings(num_replicas=replicas, rolling_update_percentage=percentage))
     )
@@ -36,7 +36,7 @@ class Watch:
     def __init__(self) -> None:
         self.wrong: list[str] = []
 
-    def __call__(self, world: World, instruction: Instruction) -> None:
+    def __call__(self, world: ControlWorld, instruction: Instruction) -> None:
         if not isinstance(instruction, DrainReplica):
             return
         state = world.state.deployments[KEY]
@@ -52,7 +52,7 @@ class Watch:
 @given(events=events, room=st.integers(1, 30))
 @example(events=[("deploy", "1", 3, 0.1), ("run", 0.3), ("deploy", BAD, 1, 0.1)], room=1)
 def test_after_anything_all_is_as_it_is_to_be(events: list[tuple[object, ...]], room: int) -> None:
-    world = World({"a": room, "b": room})
+    world = ControlWorld({"a": room, "b": room})
     world.behaviours[BAD] = Behaviour(constructor_error="ValueError: bad")
     watch = Watch()
     world.watchers.append(watch)
@@ -102,14 +102,14 @@ def test_after_anything_all_is_as_it_is_to_be(events: list[tuple[object, ...]], 
 def test_an_update_never_has_fewer_than_are_wanted(
     replicas: int, percentage: float, start: float, drain: float, bad: bool, leaving: bool
 ) -> None:
-    world = World({"a": 100, "b": 100})
+    world = ControlWorld({"a": 100, "b": 100})
     world.behaviours["1"] = Behaviour(drain_seconds=drain)
     world.behaviours["2"] = Behaviour(start, drain, constructor_error="ValueError" if bad else "")
     _deploy(world, "1", replicas, percentage)
     world.run(2)
     lowest = world.ready(KEY)
 
-    def watch(world: World, instruction: Instruction) -> None:
+    def watch(world: ControlWorld, instruction: Instruction) -> None:
         nonlocal lowest
         lowest = min(lowest, world.ready(KEY) - isinstance(instruction, DrainReplica))
 
@@ -130,7 +130,7 @@ def test_an_update_never_has_fewer_than_are_wanted(
     loads=st.lists(st.tuples(st.integers(0, 30), st.sampled_from([0.1, 1.0, 5.0])), max_size=15),
 )
 def test_autoscaling_keeps_its_bounds_and_wakes_at_once(low: int, more: int, loads: list[tuple[int, float]]) -> None:
-    world = World({"a": 100})
+    world = ControlWorld({"a": 100})
     high = max(1, low + more)
     config = AutoscalingConfig(min_replicas=low, max_replicas=high)
     world.deploy(application(main=settings(num_replicas=None, autoscaling=config)))

@@ -15,7 +15,7 @@ from kernel_serve.control import controller as controller_module
 from kernel_serve.control import views
 from kernel_serve.control.controller import Controller
 from kernel_serve.errors import DeploymentError, ServeError
-from kernel_serve.metrics.registry import Registry
+from kernel_serve.metrics.registry import MetricRegistry
 from kernel_serve.settings import AutoscalingConfig, GRPCOptions, HTTPOptions
 from kernel_serve.testing.controllers import SECONDS, TestedController
 from kernel_serve.testing.stand_ins import StandInProxy, StandInReplica
@@ -65,7 +65,9 @@ class TestReplicas:
     def test_who_waits_is_told_of_no_status_whose_routes_are_not_published(
         self, session: None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(controller_module, "REGISTRY", Registry())  # this process is no part of Serve from now on
+        monkeypatch.setattr(
+            controller_module, "REGISTRY", MetricRegistry()
+        )  # this process is no part of Serve from now on
 
         async def wait() -> tuple[dict[str, Any], tuple[str, DeploymentRoutes]]:
             tested = Controller(StandInReplica, StandInProxy)

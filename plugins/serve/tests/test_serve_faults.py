@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from kernel_serve.errors import NotServingError
 from kernel_serve.routing.router import dispatchers_of_process
-from kernel_serve.testing.load import Load
+from kernel_serve.testing.load import RequestLoad
 
 from benchmarks import serve_scenes as scenes
 from kernel import serve
@@ -27,10 +27,10 @@ def place() -> Iterator[Place]:
         yield site
 
 
-def traffic(place: Place, happens: Callable[[Place], None]) -> Load:
+def traffic(place: Place, happens: Callable[[Place], None]) -> RequestLoad:
     """Return what came of traffic while something happened; whatever is failure to a user fails the test."""
     options = {"patience": SECONDS, "at_once": 100}
-    with Load(place.addresses, 100.0, call=place.handle.remote, calls=25.0, **options) as load:
+    with RequestLoad(place.addresses, 100.0, call=place.handle.remote, calls=25.0, **options) as load:
         load.await_more(30)
         place.await_answers = load.await_answers
         happens(place)

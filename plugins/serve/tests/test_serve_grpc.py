@@ -20,7 +20,7 @@ from kernel_serve.errors import (
     RequestTimeoutError,
 )
 from kernel_serve.metrics.proxy import ProxyMetrics
-from kernel_serve.metrics.registry import Registry
+from kernel_serve.metrics.registry import MetricRegistry
 from kernel_serve.rpc.methods import methods_of
 from kernel_serve.settings import GRPCOptions
 from kernel_serve.testing.grpc_world import (
@@ -106,7 +106,7 @@ def test_each_call_is_told_of_when_it_is_over(generated: Any, monkeypatch: pytes
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(tracing, "active", Tracing(provider))
-    metrics = ProxyMetrics(Registry(), "p")
+    metrics = ProxyMetrics(MetricRegistry(), "p")
 
     async def program(stub: Any, replica: OneReplica, channel: Any) -> None:
         await stub.Greet(words("anna")[0], metadata=(("traceparent", f"00-{'a' * 32}-{'b' * 16}-01"),))

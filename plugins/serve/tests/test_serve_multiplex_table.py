@@ -5,24 +5,24 @@ from __future__ import annotations
 import random
 
 import pytest
-from kernel_serve.multiplex.table import Grant, Instruction, Load, ModelTable, Unload
+from kernel_serve.multiplex.table import GrantModel, Instruction, LoadModel, ModelTable, Unload
 
 
 def full(*model_ids: str, limit: int) -> ModelTable:
     """Return a table that has loaded `model_ids`, used by users of the same names."""
     table = ModelTable(limit)
     for number, model_id in enumerate(model_ids):
-        assert table.ask(number, model_id, model_id) == [Load(model_id)]
-        assert table.loaded(model_id) == [Grant(number, model_id)]
+        assert table.ask(number, model_id, model_id) == [LoadModel(model_id)]
+        assert table.loaded(model_id) == [GrantModel(number, model_id)]
     return table
 
 
 def test_it_is_loaded_once_for_all_who_ask() -> None:
     table = ModelTable(2)
-    assert table.ask(1, "u", "a") == [Load("a")]
+    assert table.ask(1, "u", "a") == [LoadModel("a")]
     assert table.ask(2, "v", "a") == []
-    assert table.loaded("a") == [Grant(1, "a"), Grant(2, "a")]
-    assert table.ask(3, "w", "a") == [Grant(3, "a")]
+    assert table.loaded("a") == [GrantModel(1, "a"), GrantModel(2, "a")]
+    assert table.ask(3, "w", "a") == [GrantModel(3, "a")]
 
 
 def test_the_one_asked_for_longest_ago_goes_first() -> None:
@@ -33,7 +33,7 @@ def test_the_one_asked_for_longest_ago_goes_first() -> None:
     table.released("u")
     assert table.ask(6, "v", "c") == [Unload("b")]
     assert table.ids() == ("a",)
-    assert table.unloaded("b") == [Load("c")]
+    assert table.unloaded("b") == [LoadModel("c")]
 
 
 def test_one_in_use_does_not_go_while_there_is_an_idle_one() -> None:
@@ -48,17 +48,17 @@ def test_one_in_use_goes_when_its_users_are_done_and_new_askers_queue_up() -> No
     assert table.ids() == (), "it takes no new requests"
     assert table.ask(2, "v", "a") == []
     assert table.released("a") == [Unload("a")]
-    assert table.unloaded("a") == [Load("b")]
-    assert table.loaded("b") == [Grant(1, "b")]
+    assert table.unloaded("a") == [LoadModel("b")]
+    assert table.loaded("b") == [GrantModel(1, "b")]
     assert table.released("u") == [Unload("b")]
-    assert table.unloaded("b") == [Load("a")]
-    assert table.loaded("a") == [Grant(2, "a")]
+    assert table.unloaded("b") == [LoadModel("a")]
+    assert table.loaded("a") == [GrantModel(2, "a")]
 
 
 def test_who_has_a_model_never_waits_for_others_to_be_done() -> None:
     table = full("a", "b", limit=2)
-    assert table.ask(7, "a", "c") == [Load("c")], "the limit is exceeded"
-    assert table.loaded("c") == [Grant(7, "c")]
+    assert table.ask(7, "a", "c") == [LoadModel("c")], "the limit is exceeded"
+    assert table.loaded("c") == [GrantModel(7, "c")]
     assert table.released("a") == [Unload("a")], "and kept again as soon as it can be"
     assert table.ids() == ("b", "c")
 
@@ -67,7 +67,7 @@ def test_who_does_not_wait_any_more_drives_nobody_out() -> None:
     table = full("a", limit=1)
     table.ask(1, "u", "b")
     assert table.ask(2, "v", "a") == []
-    assert table.withdraw(1) == [Grant(2, "a")]
+    assert table.withdraw(1) == [GrantModel(2, "a")]
     assert table.ids() == ("a",)
 
 
@@ -76,13 +76,13 @@ def test_a_failure_reaches_those_who_asked_and_gives_the_place_back() -> None:
     table.ask(1, "u", "a")
     table.ask(2, "v", "a")
     table.ask(3, "w", "b")
-    assert table.failed("a") == ([1, 2], [Load("b")])
+    assert table.failed("a") == ([1, 2], [LoadModel("b")])
 
 
 def test_without_a_limit_nothing_goes() -> None:
     table = ModelTable(None)
     for number in range(100):
-        assert table.ask(number, "u", str(number)) == [Load(str(number))]
+        assert table.ask(number, "u", str(number)) == [LoadModel(str(number))]
         table.loaded(str(number))
     assert table.released("u") == []
     assert len(table.ids()) == 100
@@ -103,7 +103,7 @@ class World:
 
     def do(self, instructions: list[Instruction]) -> None:
         for each in instructions:
-            if isinstance(each, Grant):
+            if isinstance(each, GrantModel):
                 assert each.model_id in self.there, "lent, but not loaded"
                 self.granted[each.ticket] = each.model_id
             else:
@@ -115,7 +115,7 @@ class World:
 
     def carry_out_one(self) -> None:
         each = self.todo.pop(self.random.randrange(len(self.todo)))
-        assert not isinstance(each, Grant)
+        assert not isinstance(each, GrantModel)
         if isinstance(each, Unload):
             self.do(self.table.unloaded(each.model_id))
         elif self.random.random() < 0.1:

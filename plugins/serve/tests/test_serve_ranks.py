@@ -17,7 +17,7 @@ from kernel_serve.control.instructions import Reconfigure, StartReplica
 from kernel_serve.control.replica_state import STOPPING
 from kernel_serve.replica.user_code import UserCode
 from kernel_serve.settings import AutoscalingConfig
-from kernel_serve.testing.world import Behaviour, World, application, settings
+from kernel_serve.testing.world import Behaviour, ControlWorld, application, settings
 from kernel_serve.values import Standing
 
 import kernel
@@ -28,18 +28,18 @@ KEY = "app#main"
 SECONDS = 120.0
 
 
-def world_of(replicas: int, version: str = "1") -> World:
-    world = World({"a": 40})
+def world_of(replicas: int, version: str = "1") -> ControlWorld:
+    world = ControlWorld({"a": 40})
     deploy(world, replicas, version)
     world.run(3)
     return world
 
 
-def deploy(world: World, replicas: int, version: str = "1") -> None:
+def deploy(world: ControlWorld, replicas: int, version: str = "1") -> None:
     world.deploy(application(version=version, main=settings(num_replicas=replicas)))
 
 
-def told(world: World, since: int) -> list[str]:
+def told(world: ControlWorld, since: int) -> list[str]:
     return [each.id for _, each in world.done[since:] if isinstance(each, Reconfigure)]
 
 
@@ -99,7 +99,7 @@ class TestDeciding:
         assert sorted(world.ranks(KEY).values()) == [0, 1, 2, 3, 4] and world.ready(KEY, "2") == 5
 
     def test_a_change_of_the_number_is_told_to_all_at_once_and_keeps_ranks(self) -> None:
-        world = World({"a": 40})
+        world = ControlWorld({"a": 40})
         config = AutoscalingConfig(min_replicas=3, max_replicas=8)
         world.deploy(application(main=settings(num_replicas=None, autoscaling=config)))
         world.run(3)
@@ -127,7 +127,7 @@ class TestDeciding:
         deploy(world, 4)
         specs = Specs()
         data = record(world.state, specs, 0.0)
-        after = World({"a": 40}).state
+        after = ControlWorld({"a": 40}).state
         begun = restore(after, data, lambda digest: specs.know(digest, specs.bytes[digest]), str, world.now, 0.0)
 
         def known(state: Any) -> list[tuple[str, int, Standing]]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kernel_tune import schedulers, search_space
 from kernel_tune.searchers import BasicVariantGenerator
-from kernel_tune.testing.world import World, killed_and_resumed, make_world
+from kernel_tune.testing.world import TrialWorld, killed_and_resumed, make_world
 
 SPACE = {"x": search_space.uniform(0, 1), "k": search_space.choice([1, 2, 3])}
 
@@ -38,7 +38,7 @@ SCHEDULERS = {
 @pytest.mark.parametrize("every", [0, 2], ids=["without checkpoints", "with checkpoints"])
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_killed_at_random_moments(name: str, every: int) -> None:
-    def make() -> World:
+    def make() -> TrialWorld:
         searcher = BasicVariantGenerator(random_state=1)
         return make_world(searcher, SCHEDULERS[name](), SPACE, metric, every=every)
 

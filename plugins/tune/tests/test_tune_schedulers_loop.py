@@ -7,7 +7,7 @@ import random
 import pytest
 from kernel_tune import search_space
 from kernel_tune.execution.generation import SearchGenerator, TrialMaker
-from kernel_tune.execution.instructions import Load, Save, Start
+from kernel_tune.execution.instructions import LoadState, Save, Start
 from kernel_tune.execution.loop import TrialLoop
 from kernel_tune.execution.resources import make_request
 from kernel_tune.execution.spec import ExperimentSpec
@@ -45,7 +45,7 @@ class Play:
 
     def carry_out(self, instructions):
         for each in instructions:
-            if isinstance(each, (Start, Load)):
+            if isinstance(each, (Start, LoadState)):
                 self.iterations[each.trial.trial_id] = each.state.iteration if each.state else 0
             if hasattr(each, "trial"):
                 self.asked[each.trial.trial_id] = each

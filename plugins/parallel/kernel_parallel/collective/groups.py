@@ -18,7 +18,7 @@ DEFAULT_TIMEOUT_SECONDS = 60.0
 _BACKENDS = {"numpy": "numpy", "gloo": "gloo", "torch_gloo": "gloo", "nccl": "nccl"}
 
 
-class Group(Protocol):
+class CollectiveGroup(Protocol):
     """One member's side of a group, whatever its backend."""
 
     name: str
@@ -38,7 +38,7 @@ class Group(Protocol):
 
 
 _lock = threading.Lock()
-_groups: dict[tuple[str, str], Group] = {}
+_groups: dict[tuple[str, str], CollectiveGroup] = {}
 """By who is a member (an actor, a task, or the program) and the name of the group."""
 _declared: dict[str, Any] = {}
 """The coordinators of the groups that this program declared, which live as long as they are here."""
@@ -63,7 +63,7 @@ def init_collective_group(
     if key in _groups:
         raise GroupError(f"this process is rank {_groups[key].rank} of group {group_name!r} already")
     if backend == "numpy":
-        group: Group = join_numpy_group(group_name, rank, world_size, timeout)
+        group: CollectiveGroup = join_numpy_group(group_name, rank, world_size, timeout)
     else:
         group = join_torch_group(group_name, rank, world_size, backend, timeout)
     with _lock:
@@ -127,7 +127,7 @@ def get_collective_group_size(group_name: str = "default") -> int:
         return -1
 
 
-def group_of(name: str) -> Group:
+def group_of(name: str) -> CollectiveGroup:
     """Return this member's side of a group; become a member first, if the driver declared it so."""
     group = _groups.get((_member(), name))
     if group is None:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kernel_parallel.collective.errors import GroupError, RankDiedError, RankTimeoutError, names_of
-from kernel_parallel.collective.messages import Incoming, Outgoing, Tag
+from kernel_parallel.collective.messages import IncomingMessage, Outgoing, Tag
 
 _LOOK_SECONDS = 0.5
 _DOUBT_SECONDS = 2.0
@@ -25,7 +25,7 @@ _PROOF_BYTES = 32
 _GONE = select.POLLRDHUP | select.POLLHUP | select.POLLERR
 
 
-class Watch(Protocol):
+class StallWatch(Protocol):
     """Whom a mesh tells that it waits, and asks who is to blame."""
 
     def waiting(self, operation: str, ranks: Iterable[int]) -> None:
@@ -49,7 +49,9 @@ class Alone:
 class Mesh:
     """The connections of one member. `timeout`: seconds without any progress after which an operation fails."""
 
-    def __init__(self, group: str, rank: int, links: dict[int, socket.socket], timeout: float, watch: Watch) -> None:
+    def __init__(
+        self, group: str, rank: int, links: dict[int, socket.socket], timeout: float, watch: StallWatch
+    ) -> None:
         self.group = group
         self.rank = rank
         self.size = len(links) + 1
@@ -77,7 +79,7 @@ class Mesh:
         Raises RankDiedError, RankTimeoutError or MismatchError, which name the rank.
         """
         outgoing = [Outgoing(rank, self._links[rank], self._tag, data) for rank, data in sends]
-        incoming = [Incoming(rank, self._links[rank], self._tag, into, function) for rank, into in receives]
+        incoming = [IncomingMessage(rank, self._links[rank], self._tag, into, function) for rank, into in receives]
         idle_since: float | None = None
         while True:
             moved = self._advance([*outgoing, *incoming])
@@ -104,7 +106,7 @@ class Mesh:
         for link in self._links.values():
             link.close()
 
-    def _advance(self, messages: Sequence[Outgoing | Incoming]) -> bool:
+    def _advance(self, messages: Sequence[Outgoing | IncomingMessage]) -> bool:
         moved = False
         for message in messages:
             try:
@@ -113,7 +115,7 @@ class Mesh:
                 raise self._died([message.peer]) from None
         return moved
 
-    def _wait(self, outgoing: Sequence[Outgoing], incoming: Sequence[Incoming], idle_since: float) -> None:
+    def _wait(self, outgoing: Sequence[Outgoing], incoming: Sequence[IncomingMessage], idle_since: float) -> None:
         """Wait until one of these can go on. Raises when one of the awaited is gone, or when it took too long."""
         poll = select.poll()
         wanted: dict[int, int] = {}

@@ -65,7 +65,7 @@ class Outgoing:
         return not self._parts
 
 
-class Incoming:
+class IncomingMessage:
     """A message on its way into an array, or to be joined with what is in the array by `function`."""
 
     def __init__(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernel_parallel.collective.errors import GroupError
-from kernel_parallel.collective.groups import Group, group_of
+from kernel_parallel.collective.groups import CollectiveGroup, group_of
 from kernel_parallel.collective.reductions import ReduceOp, op_of
 
 
@@ -56,13 +56,13 @@ def barrier(group_name: str = "default") -> None:
     group_of(group_name).barrier()
 
 
-def _rank(group: Group, rank: int) -> int:
+def _rank(group: CollectiveGroup, rank: int) -> int:
     if isinstance(rank, bool) or not isinstance(rank, int) or not 0 <= rank < group.size:
         raise GroupError(f"group {group.name!r} has the ranks 0 to {group.size - 1}, and no rank {rank!r}")
     return rank
 
 
-def _other(group: Group, rank: int) -> int:
+def _other(group: CollectiveGroup, rank: int) -> int:
     if _rank(group, rank) == group.rank:
         raise GroupError(f"rank {rank} of group {group.name!r} can't send to itself")
     return rank

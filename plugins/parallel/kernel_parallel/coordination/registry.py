@@ -18,7 +18,7 @@ _SLOWEST_LOOK_SECONDS = 1.0
 
 
 @dataclass(slots=True)
-class Gate:
+class BarrierState:
     """A barrier: who waits in this generation. Its outcome is True (all came) or the reason why it broke."""
 
     parties: int
@@ -35,7 +35,7 @@ class Flag:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Registry:
+class CoordinationRegistry:
     """The actor's methods, all coroutines. `name` is whatever the users of a thing agreed on."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Registry:
         self._fences = count(time.time_ns() // 1000)  # higher than those of an actor that was here before
         self._grants: dict[str, asyncio.Future[Claim]] = {}
         self._counters: dict[str, int] = {}
-        self._gates: dict[str, Gate] = {}
+        self._gates: dict[str, BarrierState] = {}
         self._flags: dict[str, Flag] = {}
         self._keeper: asyncio.Task[None] | None = None
 
@@ -164,7 +164,7 @@ class Registry:
 
     async def pass_barrier(self, name: str, parties: int, timeout: float | None) -> tuple[int, str]:
         """Wait until all parties have come; return in which place this one came (0: first), and why it broke if so."""
-        gate = self._gates.setdefault(name, Gate(parties))
+        gate = self._gates.setdefault(name, BarrierState(parties))
         if gate.parties != parties:
             raise CoordinationError(f"{name} is for {gate.parties} parties, and was used as if it were for {parties}")
         if gate.broken:
@@ -190,7 +190,7 @@ class Registry:
 
     async def break_barrier(self, name: str, parties: int, reason: str, stays: bool) -> None:
         """Let all who wait go with an error; with `stays`, also all who come later."""
-        gate = self._gates.setdefault(name, Gate(parties))
+        gate = self._gates.setdefault(name, BarrierState(parties))
         gate.broken = reason if stays else ""
         self._end(gate, reason)
 
@@ -199,7 +199,7 @@ class Registry:
         gate = self._gates.get(name)
         return (0, "") if gate is None else (gate.waiting, gate.broken)
 
-    def _end(self, gate: Gate, reason: str) -> None:
+    def _end(self, gate: BarrierState, reason: str) -> None:
         if gate.outcome is not None and not gate.outcome.done():
             gate.outcome.set_result(reason)
         gate.outcome, gate.waiting = None, 0
@@ -216,6 +216,6 @@ class Registry:
 
 def registry() -> Any:
     """Return the actor of this namespace; it is made if it is not there, and lives until the session ends."""
-    actor = kernel.remote(Registry)
+    actor = kernel.remote(CoordinationRegistry)
     options = {"name": NAME, "get_if_exists": True, "lifetime": "detached", "max_restarts": -1}
     return actor.options(max_concurrency=100_000, **options).remote()

@@ -23,7 +23,7 @@ U = TypeVar("U")
 
 
 @dataclass(frozen=True)
-class Step:
+class OperatorStep:
     """An operator for shards: a method of the worker's local iterator, by its name, and its arguments."""
 
     method: str
@@ -86,30 +86,30 @@ class ParallelIterator(Generic[T]):
         for each shard, and results come in the order in which they are ready; 0 sets no limit.
         """
         check_count("max_concurrency", max_concurrency, 0)
-        return self._then(Step("for_each", (fn, max_concurrency, resources)), ".for_each()", seen=True)
+        return self._then(OperatorStep("for_each", (fn, max_concurrency, resources)), ".for_each()", seen=True)
 
     foreach = for_each
 
     def filter(self, fn: Callable[[T], bool]) -> ParallelIterator[T]:
         """Keep the items for which `fn` is true."""
-        return self._then(Step("filter", (fn,)), ".filter()", seen=True)
+        return self._then(OperatorStep("filter", (fn,)), ".filter()", seen=True)
 
     def batch(self, n: int) -> ParallelIterator[list[T]]:
         """Gather items of a shard into lists of `n`; the last one has what is left."""
         check_count("n", n, 1)
-        return self._then(Step("batch", (n,)), f".batch({n})")
+        return self._then(OperatorStep("batch", (n,)), f".batch({n})")
 
     def flatten(self) -> ParallelIterator[Any]:
         """Yield the items of the items: the inverse of `batch`."""
-        return self._then(Step("flatten"), ".flatten()")
+        return self._then(OperatorStep("flatten"), ".flatten()")
 
     def combine(self, fn: Callable[[T], Iterable[U]]) -> ParallelIterator[U]:
         """Apply `fn`, which returns lists, and yield their items: `for_each(fn).flatten()`."""
-        return self._then(Step("combine", (fn,)), ".combine()", seen=True)
+        return self._then(OperatorStep("combine", (fn,)), ".combine()", seen=True)
 
     def transform(self, fn: Callable[[Iterable[T]], Iterable[U]]) -> ParallelIterator[U]:
         """Apply `fn` to all items of a shard at once: it is called once for each shard, with an iterable."""
-        return self._then(Step("transform", (fn,)), ".transform()", seen=True)
+        return self._then(OperatorStep("transform", (fn,)), ".transform()", seen=True)
 
     def local_shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> ParallelIterator[T]:
         """Draw the items of each shard at random from a buffer of this size; one as large as the shard is perfect.
@@ -118,9 +118,9 @@ class ParallelIterator(Generic[T]):
         """
         check_count("shuffle_buffer_size", shuffle_buffer_size, 1)
         suffix = f".local_shuffle(shuffle_buffer_size={shuffle_buffer_size}, seed={seed})"
-        return self._then(Step("shuffle", (shuffle_buffer_size, seed)), suffix)
+        return self._then(OperatorStep("shuffle", (shuffle_buffer_size, seed)), suffix)
 
-    def _then(self, step: Step, suffix: str, *, seen: bool = False) -> ParallelIterator[Any]:
+    def _then(self, step: OperatorStep, suffix: str, *, seen: bool = False) -> ParallelIterator[Any]:
         sets = [ActorSet(one.actors, (*one.steps, step), one.unseen and not seen) for one in self.actor_sets]
         return ParallelIterator(sets, self.name + suffix, self.parent_iterators)
 

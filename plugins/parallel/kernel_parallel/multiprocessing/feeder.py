@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kernel_parallel.multiprocessing.results import IMapIterator
-from kernel_parallel.workers.dispatcher import Dispatcher
+from kernel_parallel.workers.dispatcher import ChunkDispatcher
 from kernel_parallel.workers.jobs import MAP, FedJob
 
 _LOOK_SECONDS = 0.5
@@ -20,7 +20,7 @@ class Feeder:
     """Feeds a job from an iterable. Results that nobody holds any more are dropped, and the work goes on."""
 
     def __init__(
-        self, dispatcher: Dispatcher, function: Callable[[Any], Any], results: IMapIterator, ahead: int
+        self, dispatcher: ChunkDispatcher, function: Callable[[Any], Any], results: IMapIterator, ahead: int
     ) -> None:
         self._dispatcher = dispatcher
         self._results = weakref.ref(results)

@@ -56,7 +56,7 @@ def board_name() -> str:
     return f"kernel.parallel.progress/{kernel.get_runtime_context().get_job_id()}"
 
 
-class Listener:
+class ProgressListener:
     """A thread of the program that draws the bars of its workers."""
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ class Reporter:
         return self._board
 
 
-listener = Listener()
+listener = ProgressListener()
 reporter = Reporter()
 
 

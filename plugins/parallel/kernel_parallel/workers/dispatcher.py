@@ -20,18 +20,18 @@ from kernel.exceptions import (
     WorkerDiedError,
 )
 from kernel_parallel.workers.functions import UNKEPT, Functions, is_plain
-from kernel_parallel.workers.jobs import CALL, Chunk, Job
+from kernel_parallel.workers.jobs import CALL, Chunk, ChunkJob
 from kernel_parallel.workers.messages import Message, overdue, seconds_to_overdue
 from kernel_parallel.workers.outcomes import encoding_error, remote_error, sending_error, wait_for_end
 from kernel_parallel.workers.payload import pack, unpack
-from kernel_parallel.workers.schedule import Schedule, Worker
-from kernel_parallel.workers.threads import Threads
+from kernel_parallel.workers.schedule import PoolWorker, Schedule
+from kernel_parallel.workers.threads import DaemonThreads
 from kernel_parallel.workers.worker import KNOWN_FUNCTIONS, name_of
 
 Running = dict[kernel.ObjectRef, Message]
 
 
-class Dispatcher:
+class ChunkDispatcher:
     """Runs jobs on `size` workers that `start_worker(number)` starts; each does at most `max_tasks` chunks.
 
     A chunk whose worker dies is given to another, up to `retries` times; then its job fails with WorkerDiedError.
@@ -45,7 +45,7 @@ class Dispatcher:
         self._schedule = Schedule(max_tasks, retries, self.functions.burst)
         self._lock = threading.Lock()
         self._quiet = threading.Condition(self._lock)
-        self._threads = Threads("kernel-pool")
+        self._threads = DaemonThreads("kernel-pool")
         self._started = 0
         self._ended_by: BaseException | None = None
         self._leaving: list[kernel.ObjectRef] = []
@@ -58,17 +58,17 @@ class Dispatcher:
         with self._lock:
             return [worker.actor for worker in self._schedule.workers]
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: ChunkJob) -> None:
         """Have a job done in the background, or go on with one that has got more chunks."""
         self._queue(job)
         self._wake()
 
-    def run(self, job: Job) -> None:
+    def run(self, job: ChunkJob) -> None:
         """Have a job done, and help with it; returns when no worker is free for it or all of it is under way."""
         self._queue(job)
         self._drive({}, job)
 
-    def end(self, job: Job) -> None:
+    def end(self, job: ChunkJob) -> None:
         """Forget a job that was over without its last chunk saying so."""
         with self._quiet:
             self._schedule.end_job(job)
@@ -100,7 +100,7 @@ class Dispatcher:
 
     def _add_worker(self) -> None:
         try:
-            worker = Worker(self._start_worker(self._started))
+            worker = PoolWorker(self._start_worker(self._started))
         except (FaultError, NotInitializedError) as error:
             if not self._started:
                 raise
@@ -111,13 +111,13 @@ class Dispatcher:
             if self._ended_by is None:
                 self._schedule.add_worker(worker)
 
-    def _retire(self, worker: Worker) -> None:
+    def _retire(self, worker: PoolWorker) -> None:
         self._leaving = [ref for ref in self._leaving if not ref.is_ready()]
         self._leaving.append(worker.actor.leave.remote())
 
     # -- driving ---------------------------------------------------------------------------------------------------
 
-    def _queue(self, job: Job) -> None:
+    def _queue(self, job: ChunkJob) -> None:
         if job.how != CALL and job.reference is None and not is_plain(job.function):
             job.reference = kernel.put(job.function)
         with self._lock:
@@ -132,7 +132,7 @@ class Dispatcher:
         if wanted:
             self._threads.start(lambda: self._drive({}, None))
 
-    def _drive(self, running: Running, only: Job | None) -> None:
+    def _drive(self, running: Running, only: ChunkJob | None) -> None:
         try:
             while True:
                 self._send_what_can_be(running, only)
@@ -165,7 +165,7 @@ class Dispatcher:
                 running[ref] = Message(message.worker, [], -1, 0.0, False, asks_back=message)
         return ready
 
-    def _send_what_can_be(self, running: Running, only: Job | None) -> None:
+    def _send_what_can_be(self, running: Running, only: ChunkJob | None) -> None:
         while True:
             with self._lock:
                 assigned = self._schedule.assign(only)
@@ -183,7 +183,7 @@ class Dispatcher:
             else:
                 running[ref] = message
 
-    def _send(self, worker: Worker, chunks: list[Chunk]) -> tuple[kernel.ObjectRef, Message]:
+    def _send(self, worker: PoolWorker, chunks: list[Chunk]) -> tuple[kernel.ObjectRef, Message]:
         job = chunks[0].job
         key = self.functions.key_of(job.function)
         payload = pack([chunk.items for chunk in chunks])
@@ -198,7 +198,7 @@ class Dispatcher:
         holds_up = len(chunks) > 1 or worker.unanswered > 1
         return ref, Message(worker, chunks, number, time.monotonic(), holds_up)
 
-    def _not_sent(self, worker: Worker, chunks: list[Chunk], error: BaseException) -> None:
+    def _not_sent(self, worker: PoolWorker, chunks: list[Chunk], error: BaseException) -> None:
         if len(chunks) == 1:
             self._settle(worker, chunks, [(False, sending_error(error))])
             return
@@ -257,7 +257,7 @@ class Dispatcher:
                 self._schedule.give_back(chunks)
             self._wake()
 
-    def _settle(self, worker: Worker, chunks: list[Chunk], results: list[tuple[bool, Any]]) -> None:
+    def _settle(self, worker: PoolWorker, chunks: list[Chunk], results: list[tuple[bool, Any]]) -> None:
         with self._lock:
             retired = self._schedule.finish(worker)
         if retired:
@@ -266,7 +266,7 @@ class Dispatcher:
         for chunk, (ok, value) in zip(chunks, results, strict=True):
             self._tell(chunk, ok, value)
 
-    def _lose(self, worker: Worker, chunks: list[Chunk], error: FaultError) -> None:
+    def _lose(self, worker: PoolWorker, chunks: list[Chunk], error: FaultError) -> None:
         with self._lock:
             if self._ended_by is not None:
                 return

@@ -22,14 +22,14 @@ Done = Callable[[bool, Any], None]
 class Chunk:
     """What one message asks of a worker. `place` says where in the job it belongs."""
 
-    job: Job
+    job: ChunkJob
     place: int
     items: Any
     size: int = 1
     attempts: int = 0
 
 
-class Job(ABC):
+class ChunkJob(ABC):
     """What a dispatcher works on. It calls `take` under its lock, the rest from any thread without."""
 
     reference: Any = None
@@ -59,7 +59,7 @@ class Job(ABC):
         """Note what an item takes."""
 
 
-class CallJob(Job):
+class CallJob(ChunkJob):
     """One call. `starts()` is asked before it is sent, and drops it by False."""
 
     def __init__(
@@ -76,27 +76,27 @@ class CallJob(Job):
         self._chunk: Chunk | None = Chunk(self, 0, (args, kwargs))
 
     def take(self, workers: int) -> Chunk | None:
-        """See `Job.take`."""
+        """See `ChunkJob.take`."""
         chunk, self._chunk = self._chunk, None
         return chunk if chunk is not None and self._starts() else None
 
     def waiting(self) -> int:
-        """See `Job.waiting`."""
+        """See `ChunkJob.waiting`."""
         return self._chunk is not None
 
     def settle(self, chunk: Chunk, ok: bool, value: Any) -> bool:
-        """See `Job.settle`."""
+        """See `ChunkJob.settle`."""
         self._done(ok, value)
         return True
 
     def cancel(self, error: BaseException) -> None:
-        """See `Job.cancel`."""
+        """See `ChunkJob.cancel`."""
         taken, self._chunk = self._chunk is None, None
         if taken or self._starts():
             self._done(False, error)
 
 
-class MapJob(Job):
+class MapJob(ChunkJob):
     """A function over all items of a sequence. All chunks run, and the first error that comes is the job's."""
 
     def __init__(
@@ -121,7 +121,7 @@ class MapJob(Job):
         self._lock = threading.Lock()
 
     def take(self, workers: int) -> Chunk | None:
-        """See `Job.take`."""
+        """See `ChunkJob.take`."""
         begin = self._taken
         if begin == self._count:
             return None
@@ -133,16 +133,16 @@ class MapJob(Job):
         return Chunk(self, begin, items, end - begin)
 
     def waiting(self) -> int:
-        """See `Job.waiting`: without a fixed size of chunks, one, for that grows by itself."""
+        """See `ChunkJob.waiting`: without a fixed size of chunks, one, for that grows by itself."""
         left = self._count - self._taken
         return -(-left // self._chunksize) if self._chunksize else min(left, 1)
 
     def learn(self, seconds_per_item: float) -> None:
-        """See `Job.learn`."""
+        """See `ChunkJob.learn`."""
         self._seconds = seconds_per_item
 
     def settle(self, chunk: Chunk, ok: bool, value: Any) -> bool:
-        """See `Job.settle`."""
+        """See `ChunkJob.settle`."""
         with self._lock:
             if not ok:
                 self._error = self._error or value
@@ -156,13 +156,13 @@ class MapJob(Job):
         return True
 
     def cancel(self, error: BaseException) -> None:
-        """See `Job.cancel`."""
+        """See `ChunkJob.cancel`."""
         with self._lock:
             self._taken, self._items, self._results = self._count, (), []
         self._done(False, error)
 
 
-class FedJob(Job):
+class FedJob(ChunkJob):
     """A function over chunks that a feeder brings while it runs; `each(place, ok, value)` is told of every chunk.
 
     `feed` waits while `ahead` chunks are waiting, so that no more is read than is worked on.
@@ -204,7 +204,7 @@ class FedJob(Job):
         return self._fed
 
     def take(self, workers: int) -> Chunk | None:
-        """See `Job.take`."""
+        """See `ChunkJob.take`."""
         with self._changed:
             if not self._waiting:
                 return None
@@ -212,18 +212,18 @@ class FedJob(Job):
             return self._waiting.popleft()
 
     def waiting(self) -> int:
-        """See `Job.waiting`."""
+        """See `ChunkJob.waiting`."""
         return len(self._waiting)
 
     def settle(self, chunk: Chunk, ok: bool, value: Any) -> bool:
-        """See `Job.settle`."""
+        """See `ChunkJob.settle`."""
         self._each(chunk.place, ok, value)
         with self._changed:
             self._open -= 1
             return self._ended and not self._open
 
     def cancel(self, error: BaseException) -> None:
-        """See `Job.cancel`."""
+        """See `ChunkJob.cancel`."""
         with self._changed:
             self._cancelled = error
             self._waiting.clear()

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
-from kernel_parallel.workers.jobs import CALL, Chunk, Job
+from kernel_parallel.workers.jobs import CALL, Chunk, ChunkJob
 from kernel_spec.dataclass import dataclass
 
 
 @dataclass(slots=True, eq=False)
-class Worker:
+class PoolWorker:
     """A worker process: its actor, how many messages it was sent and has not answered, and the functions it keeps."""
 
     actor: Any
@@ -37,29 +37,29 @@ class Schedule:
         self._burst = burst
         self._max_tasks = max_tasks
         self._retries = retries
-        self.workers: list[Worker] = []
-        self._idle: deque[Worker] = deque()
-        self._soon_idle: deque[Worker] = deque()
+        self.workers: list[PoolWorker] = []
+        self._idle: deque[PoolWorker] = deque()
+        self._soon_idle: deque[PoolWorker] = deque()
         """Those that have one message, of quick calls: another one can be on its way meanwhile."""
         self._lost: deque[Chunk] = deque()
-        self._queue: deque[Job] = deque()
-        self._queued: set[Job] = set()
-        self.jobs: set[Job] = set()
+        self._queue: deque[ChunkJob] = deque()
+        self._queued: set[ChunkJob] = set()
+        self.jobs: set[ChunkJob] = set()
         """Those that are not over."""
 
-    def add_worker(self, worker: Worker) -> None:
+    def add_worker(self, worker: PoolWorker) -> None:
         """Take a worker in; it is idle."""
         self.workers.append(worker)
         self._idle.append(worker)
 
-    def add_job(self, job: Job) -> None:
+    def add_job(self, job: ChunkJob) -> None:
         """Take a job in, or one that has got more chunks."""
         if job not in self._queued:
             self._queue.append(job)
             self._queued.add(job)
         self.jobs.add(job)
 
-    def end_job(self, job: Job) -> None:
+    def end_job(self, job: ChunkJob) -> None:
         """Forget a job that is over."""
         self.jobs.discard(job)
 
@@ -71,7 +71,7 @@ class Schedule:
     def _next_is_quick(self) -> bool:
         return bool(not self._lost and self._queue and self._burst(self._queue[0].function) > 1)
 
-    def assign(self, only: Job | None = None) -> tuple[Worker, list[Chunk]] | None:
+    def assign(self, only: ChunkJob | None = None) -> tuple[PoolWorker, list[Chunk]] | None:
         """Return a worker and what it does next (of the job `only`, and only if that is first), or None.
 
         That is one chunk, or several calls of one function that is known to be quick. The worker is idle; for a quick
@@ -113,7 +113,7 @@ class Schedule:
             elif single:
                 self.jobs.discard(queued)
 
-    def _next_chunk(self, only: Job | None) -> Chunk | None:
+    def _next_chunk(self, only: ChunkJob | None) -> Chunk | None:
         while self._lost:
             if only is not None and self._lost[0].job is not only:
                 return None
@@ -133,7 +133,7 @@ class Schedule:
                 self.jobs.discard(job)
         return None
 
-    def finish(self, worker: Worker) -> bool:
+    def finish(self, worker: PoolWorker) -> bool:
         """Note that a worker has answered a message; return whether it has served its time and is to be replaced."""
         worker.unanswered -= 1
         if self._max_tasks is not None and worker.tasks >= self._max_tasks:
@@ -149,7 +149,7 @@ class Schedule:
             self._idle.append(worker)
         return False
 
-    def lose(self, worker: Worker, chunks: list[Chunk]) -> tuple[bool, list[Chunk]]:
+    def lose(self, worker: PoolWorker, chunks: list[Chunk]) -> tuple[bool, list[Chunk]]:
         """Note that a worker died over chunks; return whether that is new, and those that no other worker is to try."""
         new = worker in self.workers
         if new:
@@ -166,7 +166,7 @@ class Schedule:
             chunk.attempts -= 1
         self._lost.extendleft(reversed([chunk for chunk in chunks if chunk.job in self.jobs]))
 
-    def clear(self) -> tuple[list[Worker], list[Job]]:
+    def clear(self) -> tuple[list[PoolWorker], list[ChunkJob]]:
         """Give up all workers and all jobs, and return them."""
         workers, jobs = self.workers, list(self.jobs)
         self.workers = []

@@ -8,7 +8,7 @@ from typing import Any
 
 import kernel
 from kernel.exceptions import OptionError
-from kernel_parallel.workers.dispatcher import Dispatcher
+from kernel_parallel.workers.dispatcher import ChunkDispatcher
 from kernel_parallel.workers.placement import spread
 from kernel_parallel.workers.worker import CONTROL, PoolWorker
 
@@ -32,7 +32,7 @@ def start_dispatcher(
     initargs: tuple[Any, ...],
     max_tasks: int | None,
     remote_args: Mapping[str, Any] | None,
-) -> Dispatcher:
+) -> ChunkDispatcher:
     """Return a dispatcher with `size` workers, which are actors with the options `remote_args`.
 
     A worker holds no CPU unless they say so. Then the scheduler finds its node; else nodes get workers in proportion
@@ -54,7 +54,7 @@ def start_dispatcher(
             chosen = actor.options(scheduling_strategy=strategy)
         return chosen.remote(initializer, initargs)
 
-    return Dispatcher(size, start, max_tasks, float("inf") if retries == -1 else retries)
+    return ChunkDispatcher(size, start, max_tasks, float("inf") if retries == -1 else retries)
 
 
 def _places(size: int) -> list[str]:

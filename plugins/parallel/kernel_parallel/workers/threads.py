@@ -10,7 +10,7 @@ from typing import Any
 _IDLE_SECONDS = 1.0
 
 
-class Threads:
+class DaemonThreads:
     """Runs functions, however many of them block."""
 
     def __init__(self, name: str) -> None:

@@ -29,7 +29,7 @@ CONTROL = "control"
 """The concurrency group of what is asked of a worker while it works."""
 
 
-class Progress:
+class MessageProgress:
     """How many chunks of the newest message have begun, and which messages are to begin no more. For two threads."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class PoolWorker:
     def __init__(self, initializer: Callable[..., Any] | None, initargs: tuple[Any, ...]) -> None:
         self._functions: dict[int, Callable[..., Any]] = {}
         self._modules = SharedModules()
-        self._progress = Progress()
+        self._progress = MessageProgress()
         self._broken: tuple[BaseException, str] | None = None
         if initializer is not None:
             try:

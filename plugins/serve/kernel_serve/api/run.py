@@ -16,8 +16,8 @@ from kernel_serve.api.declared import UNSET, Application, DeclaredDeployment
 from kernel_serve.api.graph import flatten, unchanged
 from kernel_serve.api.handle import DeploymentHandle
 from kernel_serve.api.run_forever import run_forever
+from kernel_serve.api.runtime_environments import RuntimeEnvironments, on_the_path
 from kernel_serve.api.status_types import Facts, ProxyFacts, facts_of
-from kernel_serve.api.surroundings import Surroundings, on_the_path
 from kernel_serve.errors import DeployFailedError, DeploymentError, NotServingError
 from kernel_serve.local.running import run_here
 from kernel_serve.logs import logger
@@ -108,7 +108,10 @@ def run(
         return run_here(target, name)
     start()
     spec = flatten(
-        target, name, route_of(target, route_prefix), Surroundings(log_default.with_default(unchanged, logging_config))
+        target,
+        name,
+        route_of(target, route_prefix),
+        RuntimeEnvironments(log_default.with_default(unchanged, logging_config)),
     )
     deploy([spec])
     if wait:

@@ -10,7 +10,7 @@ from kernel_serve.api.graph import flatten, unchanged
 from kernel_serve.api.handle import DeploymentHandle
 from kernel_serve.api.log_default import with_default
 from kernel_serve.api.run_forever import run_forever
-from kernel_serve.api.surroundings import Surroundings
+from kernel_serve.api.runtime_environments import RuntimeEnvironments
 from kernel_serve.errors import DeploymentError
 from kernel_spec.dataclass import dataclass
 
@@ -35,7 +35,7 @@ def run_many(
     if not targets:
         raise DeploymentError("serve.run_many takes at least one RunTarget(app, name, route_prefix)")
     api.start()
-    around = Surroundings(with_default(unchanged))
+    around = RuntimeEnvironments(with_default(unchanged))
     specs = [flatten(each.target, each.name, api.route_of(each.target, each.route_prefix), around) for each in targets]
     api.deploy(specs)
     if wait_for_applications_running:

@@ -11,7 +11,7 @@ from kernel_spec.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class DeploymentLoad:
     """The requests of one deployment at a moment, of all routers together."""
 
     queued: int = 0
@@ -32,7 +32,7 @@ class RouterReports:
         """Remember what a router says, in the place of what it said before."""
         self._latest[report.router] = (now, report)
 
-    def load(self, now: float, key: str, alive: Collection[str] | None = None) -> Load | None:
+    def load(self, now: float, key: str, alive: Collection[str] | None = None) -> DeploymentLoad | None:
         """Return the requests of the deployment `key`, those at replicas that are not in `alive` left out.
 
         Return None where nobody can know yet: nothing was reported since this began, a moment ago.
@@ -48,4 +48,4 @@ class RouterReports:
             for replica, number in report.ongoing.get(key, {}).items():
                 if alive is None or replica in alive:
                     replicas[replica] = replicas.get(replica, 0) + number
-        return Load(queued, sum(replicas.values()), replicas)
+        return DeploymentLoad(queued, sum(replicas.values()), replicas)

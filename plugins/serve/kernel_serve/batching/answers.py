@@ -9,13 +9,13 @@ from contextvars import copy_context
 from enum import Enum
 from typing import Any
 
-from kernel_serve.batching.callers import Caller
+from kernel_serve.batching.callers import BatchCaller
 from kernel_serve.errors import DeploymentError, RequestCancelledError
 
 _END = object()
 
 
-class Kind(Enum):
+class AnswerKind(Enum):
     """How a handler answers: `async def` or `def` (which runs in a thread), with one list or a stream of lists."""
 
     ASYNC = "async"
@@ -26,33 +26,33 @@ class Kind(Enum):
     @property
     def streams(self) -> bool:
         """Whether it yields lists."""
-        return self in (Kind.ASYNC_STREAM, Kind.PLAIN_STREAM)
+        return self in (AnswerKind.ASYNC_STREAM, AnswerKind.PLAIN_STREAM)
 
     @property
     def can_be_cancelled(self) -> bool:
         """Whether it can be stopped anywhere: a thread can't."""
-        return self in (Kind.ASYNC, Kind.ASYNC_STREAM)
+        return self in (AnswerKind.ASYNC, AnswerKind.ASYNC_STREAM)
 
 
-def kind_of(function: Callable[..., Any]) -> Kind:
+def kind_of(function: Callable[..., Any]) -> AnswerKind:
     """Return how `function` answers."""
     if inspect.isasyncgenfunction(function):
-        return Kind.ASYNC_STREAM
+        return AnswerKind.ASYNC_STREAM
     if inspect.iscoroutinefunction(function):
-        return Kind.ASYNC
-    return Kind.PLAIN_STREAM if inspect.isgeneratorfunction(function) else Kind.PLAIN
+        return AnswerKind.ASYNC
+    return AnswerKind.PLAIN_STREAM if inspect.isgeneratorfunction(function) else AnswerKind.PLAIN
 
 
-async def answer(name: str, kind: Kind, call: Callable[[], Any], callers: Sequence[Caller]) -> None:
+async def answer(name: str, kind: AnswerKind, call: Callable[[], Any], callers: Sequence[BatchCaller]) -> None:
     """Run `call`, a handler with its arguments, and give each of `callers` its part, or all of them what it raised."""
     try:
-        if kind is Kind.ASYNC:
+        if kind is AnswerKind.ASYNC:
             _give(name, "return", await call(), callers)
-        elif kind is Kind.PLAIN:
+        elif kind is AnswerKind.PLAIN:
             _give(name, "return", await _in_thread(call), callers)
         else:
             stream = call()
-            await _give_all(name, stream if kind is Kind.ASYNC_STREAM else _iterated(stream), callers)
+            await _give_all(name, stream if kind is AnswerKind.ASYNC_STREAM else _iterated(stream), callers)
     except asyncio.CancelledError:
         for caller in callers:
             caller.fail(RequestCancelledError(f"the batch of {name} that was to answer this was cancelled"))
@@ -62,7 +62,7 @@ async def answer(name: str, kind: Kind, call: Callable[[], Any], callers: Sequen
             caller.fail(error)
 
 
-async def _give_all(name: str, stream: AsyncGenerator[Any, None], callers: Sequence[Caller]) -> None:
+async def _give_all(name: str, stream: AsyncGenerator[Any, None], callers: Sequence[BatchCaller]) -> None:
     try:
         async for items in stream:
             _give(name, "yield", items, callers)
@@ -74,7 +74,7 @@ async def _give_all(name: str, stream: AsyncGenerator[Any, None], callers: Seque
         await stream.aclose()
 
 
-def _give(name: str, verb: str, results: Any, callers: Sequence[Caller]) -> None:
+def _give(name: str, verb: str, results: Any, callers: Sequence[BatchCaller]) -> None:
     count = len(callers)
     if isinstance(results, (str, bytes, dict, set)) or not hasattr(results, "__len__"):
         got = f"not a {type(results).__name__}"

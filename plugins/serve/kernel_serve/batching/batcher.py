@@ -8,9 +8,9 @@ from contextvars import copy_context
 from time import monotonic
 from typing import Any
 
-from kernel_serve.batching.answers import Kind, answer
+from kernel_serve.batching.answers import AnswerKind, answer
 from kernel_serve.batching.arguments import Arguments, Parameters
-from kernel_serve.batching.callers import END, Awaiting, Caller, Streaming
+from kernel_serve.batching.callers import END, Awaiting, BatchCaller, StreamingCaller
 from kernel_serve.batching.queue import BatchQueue
 from kernel_serve.batching.settings import BatchSettings
 from kernel_serve.context import RequestContext, current_request, end_request, enter_batch, enter_request
@@ -22,7 +22,7 @@ class Batcher:
     """The queue of one handler, of one instance, on the event loop that is running."""
 
     def __init__(
-        self, name: str, handler: Callable[..., Any], kind: Kind, parameters: Parameters, settings: BatchSettings
+        self, name: str, handler: Callable[..., Any], kind: AnswerKind, parameters: Parameters, settings: BatchSettings
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self._name = name
@@ -48,7 +48,7 @@ class Batcher:
 
     async def stream(self, arguments: Arguments) -> AsyncIterator[Any]:
         """Yield what the batch with which `arguments` go yields for them. Raises what the handler raises."""
-        caller = Streaming(arguments, monotonic(), current_request(), copy_context())
+        caller = StreamingCaller(arguments, monotonic(), current_request(), copy_context())
         self._wait(caller)
         try:
             while (item := await caller.next_item()) is not END:
@@ -61,14 +61,14 @@ class Batcher:
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self._advance)
 
-    def _wait(self, caller: Caller) -> None:
+    def _wait(self, caller: BatchCaller) -> None:
         self._check_size(caller)
         if self._queue.put(caller):
             self._advance()
         elif self._timer is None:
             self._set_timer()
 
-    def _check_size(self, caller: Caller) -> None:
+    def _check_size(self, caller: BatchCaller) -> None:
         size_of, most = self._settings.size_of, self._settings.max_batch_size
         if size_of is not None and (size := size_of([caller.value])) > most:
             raise DeploymentError(
@@ -76,7 +76,7 @@ class Batcher:
                 "send less at once, or raise max_batch_size"
             )
 
-    def _leave(self, caller: Caller) -> None:
+    def _leave(self, caller: BatchCaller) -> None:
         """Take a caller who is gone out of the queue or the batch. The batch ends if nobody else waits for it."""
         if caller.gone:
             return
@@ -108,7 +108,7 @@ class Batcher:
         # Without a wait, what is asked for in this turn of the loop still goes together.
         self._timer = self.loop.call_later(delay, self._advance) if delay > 0 else self.loop.call_soon(self._advance)
 
-    def _start(self, callers: Sequence[Caller]) -> None:
+    def _start(self, callers: Sequence[BatchCaller]) -> None:
         task = callers[0].context.run(self.loop.create_task, self._run(callers))
         for caller in callers:
             caller.batch = callers
@@ -116,7 +116,7 @@ class Batcher:
         self._tasks.add(task)  # the loop itself keeps no strong reference
         task.add_done_callback(self._tasks.discard)
 
-    async def _run(self, callers: Sequence[Caller]) -> None:
+    async def _run(self, callers: Sequence[BatchCaller]) -> None:
         begun = monotonic()
         self._metrics.sizes.observe(len(callers))
         self._metrics.waits.observe((begun - callers[0].since) * 1e3)

@@ -13,10 +13,10 @@ from kernel_serve.batching.queue import Item
 from kernel_serve.context import RequestContext
 
 END = object()
-"""What `Streaming.next_item` returns when there are no more."""
+"""What `StreamingCaller.next_item` returns when there are no more."""
 
 
-class Caller(Item):
+class BatchCaller(Item):
     """Someone with `arguments`, made in `context` for `request`. Its value, by which a batch is sized, is the first."""
 
     __slots__ = ("arguments", "batch", "context", "gone", "request", "task")
@@ -26,7 +26,7 @@ class Caller(Item):
         self.arguments = arguments
         self.request = request
         self.context = context
-        self.batch: Sequence[Caller] = ()
+        self.batch: Sequence[BatchCaller] = ()
         """Those with whom it went; empty while it waits."""
         self.task: asyncio.Task[None] | None = None
         self.gone = False
@@ -44,7 +44,7 @@ class Caller(Item):
         """Let its items end, after what it has been given."""
 
 
-class Awaiting(Caller):
+class Awaiting(BatchCaller):
     """Waits for one result."""
 
     __slots__ = ("result",)
@@ -62,7 +62,7 @@ class Awaiting(Caller):
             self.result.set_exception(_carriable(error))
 
 
-class Streaming(Caller):
+class StreamingCaller(BatchCaller):
     """Waits for items. Those that it does not take are kept for it: a slow one holds up no other."""
 
     __slots__ = ("_given", "_ready")

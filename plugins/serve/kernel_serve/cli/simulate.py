@@ -14,7 +14,7 @@ from kernel_serve.errors import DeploymentError
 
 if TYPE_CHECKING:
     from kernel_serve.settings import AutoscalingConfig
-    from kernel_serve.testing.traces import Outcome, Trace
+    from kernel_serve.testing.traces import Trace, TraceOutcome
 
 _FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
 _ROWS, _BAR = 24, 40
@@ -102,7 +102,7 @@ def _value(text: str) -> Any:
         return None if text == "None" else text
 
 
-def _show(trace: Trace, settings: AutoscalingConfig, outcome: Outcome) -> None:
+def _show(trace: Trace, settings: AutoscalingConfig, outcome: TraceOutcome) -> None:
     targets = outcome.targets()
     click.echo(
         f"{trace.name}: {outcome.requests:,} requests in {trace.duration_s:,.0f} s, "
@@ -121,7 +121,7 @@ def _show(trace: Trace, settings: AutoscalingConfig, outcome: Outcome) -> None:
     click.echo(table(("TIME", "QUEUED", "ONGOING", "READY", "TARGET", ""), _rows(outcome), right=range(5)))
 
 
-def _rows(outcome: Outcome) -> list[tuple[str, ...]]:
+def _rows(outcome: TraceOutcome) -> list[tuple[str, ...]]:
     """Return lines of even spans: the means of requests, and the most replicas."""
     size = max(1, -(-len(outcome.moments) // _ROWS))
     most = max(max(outcome.targets()), 1)
@@ -137,7 +137,7 @@ def _rows(outcome: Outcome) -> list[tuple[str, ...]]:
     return rows
 
 
-def _as_data(outcome: Outcome) -> dict[str, Any]:
+def _as_data(outcome: TraceOutcome) -> dict[str, Any]:
     return {
         "trace": outcome.trace.name,
         "requests": outcome.requests,

@@ -18,7 +18,7 @@ NOTHING = _Nothing()
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ConfigChange:
     """A value that is other than before, such as `applications[shop].deployments[Model].num_replicas`."""
 
     path: str
@@ -33,12 +33,12 @@ class Change:
         return f"~ {self.path}: {self.before!r} -> {self.after!r}"
 
 
-def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[ConfigChange]:
     """Return what is different between the `data` of two configurations. What has names is compared by name."""
     return list(_changes("", before, after))
 
 
-def _changes(path: str, before: Any, after: Any) -> Iterator[Change]:
+def _changes(path: str, before: Any, after: Any) -> Iterator[ConfigChange]:
     if _same(before, after):
         return
     if isinstance(before, Mapping) and isinstance(after, Mapping):
@@ -51,7 +51,7 @@ def _changes(path: str, before: Any, after: Any) -> Iterator[Change]:
         for name in [*one, *(name for name in other if name not in one)]:
             yield from _changes(f"{path}[{name}]", one.get(name, NOTHING), other.get(name, NOTHING))
         return
-    yield Change(path, before, after)
+    yield ConfigChange(path, before, after)
 
 
 def _same(before: Any, after: Any) -> bool:

@@ -12,7 +12,7 @@ from kernel_serve.api import run as api
 from kernel_serve.api.controller_calls import answer_to, ask
 from kernel_serve.api.graph import unchanged
 from kernel_serve.api.log_default import with_default
-from kernel_serve.api.surroundings import Surroundings
+from kernel_serve.api.runtime_environments import RuntimeEnvironments
 from kernel_serve.config.code_paths import services_version
 from kernel_serve.config.kept import keep, kept
 from kernel_serve.config.specs import build_application
@@ -79,7 +79,7 @@ def _in_task(config: ApplicationConfig, logging_config: Mapping[str, Any], direc
 
 def _build(config: ApplicationConfig, logging_config: Mapping[str, Any], directory: str | None) -> ApplicationSpec:
     """Import an application here; its replicas run in what this runs in."""
-    return build_application(config, logging_config, directory, Surroundings(with_default(unchanged)))
+    return build_application(config, logging_config, directory, RuntimeEnvironments(with_default(unchanged)))
 
 
 def _packed(config: ApplicationConfig) -> ApplicationConfig:

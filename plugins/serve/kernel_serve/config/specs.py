@@ -10,7 +10,7 @@ from typing import Any
 
 from kernel_serve.api.declared import Application, with_options
 from kernel_serve.api.graph import Change, flatten, unchanged
-from kernel_serve.api.surroundings import merged_environment
+from kernel_serve.api.runtime_environments import merged_environment
 from kernel_serve.config.code_paths import source_digest, source_root, with_path
 from kernel_serve.config.importing import import_application
 from kernel_serve.config.users_errors import told

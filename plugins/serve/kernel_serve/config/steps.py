@@ -12,7 +12,7 @@ from kernel_spec.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ConfigStep:
     """A call of one of the controller's methods."""
 
     method: str
@@ -21,7 +21,7 @@ class Step:
 
 def steps(
     config: ServeConfig, specs: Sequence[ApplicationSpec], before: Mapping[str, Any] | None, status: Mapping[str, Any]
-) -> list[Step]:
+) -> list[ConfigStep]:
     """Return the calls that bring a configuration about. Raises DeploymentError for endpoints without applications.
 
     `before` is the `data` of the configuration there was: what was in it and is not in this one is deleted, what was
@@ -34,12 +34,12 @@ def steps(
     for name in gone:
         del ingresses[name]
     endpoints = [endpoint_of(each, ingresses) for each in config.endpoints]
-    found = [Step("deploy", (list(specs),))]
-    found += [Step("set_endpoint", (endpoint,)) for endpoint in endpoints]
+    found = [ConfigStep("deploy", (list(specs),))]
+    found += [ConfigStep("set_endpoint", (endpoint,)) for endpoint in endpoints]
     kept = [each.name for each in config.endpoints]
-    found += [Step("delete_endpoint", (name,)) for name in _gone(before, "endpoints", kept, there)]
+    found += [ConfigStep("delete_endpoint", (name,)) for name in _gone(before, "endpoints", kept, there)]
     if gone:
-        found.append(Step("delete", (gone,)))
+        found.append(ConfigStep("delete", (gone,)))
     return found
 
 

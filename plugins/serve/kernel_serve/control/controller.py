@@ -23,11 +23,11 @@ from kernel_serve.control.instructions import (
     DrainProxy,
     Instruction,
     KillProxy,
-    Publish,
+    PublishTopic,
     StartProxy,
     StartReplica,
 )
-from kernel_serve.control.memory import Memory
+from kernel_serve.control.memory import ControllerMemory
 from kernel_serve.control.proxy_driver import ProxyDriver
 from kernel_serve.control.proxy_states import NodeFacts, ProxyWish
 from kernel_serve.control.recovery import recover
@@ -36,7 +36,7 @@ from kernel_serve.control.replica_state import STARTING
 from kernel_serve.control.routes import missing_routes, routes_of
 from kernel_serve.control.scaling import Scaling
 from kernel_serve.control.state import ServeState
-from kernel_serve.control.topics import Topics
+from kernel_serve.control.topics import ControllerTopics
 from kernel_serve.errors import NotServingError, ServeError
 from kernel_serve.logs import logger
 from kernel_serve.metrics.callers import CallerPictures
@@ -67,9 +67,9 @@ class Controller:
 
     def __init__(self, replica_class: type | None = None, proxy_class: type | None = None) -> None:
         self._threads = ThreadPoolExecutor(8, thread_name_prefix="serve-controller")
-        self._memory = Memory()
+        self._memory = ControllerMemory()
         self._state = ServeState(_new_id, _scaling())
-        self._topics = Topics(secrets.token_hex(4), missing_routes)
+        self._topics = ControllerTopics(secrets.token_hex(4), missing_routes)
         self._replicas = ReplicaDriver(replica_class or _replica_class(), self._of_replica, self._threads)
         self._proxies = ProxyDriver(proxy_class or _proxy_class(), self._of_proxy, self._threads)
         self._wake = asyncio.Event()
@@ -301,7 +301,7 @@ class Controller:
             await self._next_turn()
 
     def _carry_out(self, instruction: Instruction) -> None:
-        if isinstance(instruction, Publish):
+        if isinstance(instruction, PublishTopic):
             self._publish(instruction.topic)
         elif isinstance(instruction, (StartProxy, CheckProxy, DrainProxy, KillProxy)):
             self._proxies.carry_out(instruction)

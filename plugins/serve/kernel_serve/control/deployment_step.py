@@ -14,7 +14,7 @@ from kernel_serve.control.instructions import (
     DrainReplica,
     Instruction,
     KillReplica,
-    Publish,
+    PublishTopic,
     Reconfigure,
     StartReplica,
 )
@@ -27,7 +27,7 @@ STOP_MARGIN = 10.0
 """How much longer than it may take the end of a replica is waited for, before it is killed (again)."""
 
 
-class Step:
+class DeploymentStep:
     """One step. `leaving` are the nodes that are about to go, `per_node` counts the replicas of all deployments."""
 
     def __init__(
@@ -220,7 +220,7 @@ class Step:
         told = (replicas, settings.max_queued_requests, settings.request_timeout_s, state.deleting, message)
         if told != state.published:
             state.published = told
-            self._out.append(Publish(state.key))
+            self._out.append(PublishTopic(state.key))
 
     def _times(self) -> Iterator[float]:
         state = self._state

@@ -58,7 +58,7 @@ class KillReplica:
 
 
 @dataclass(frozen=True, slots=True)
-class Publish:
+class PublishTopic:
     """Tell who listens what is now true of a topic."""
 
     topic: str
@@ -119,7 +119,7 @@ Instruction = (
     | CheckReplica
     | DrainReplica
     | KillReplica
-    | Publish
+    | PublishTopic
     | StartProxy
     | CheckProxy
     | DrainProxy

@@ -22,7 +22,7 @@ def epoch() -> float:
     return time.time() - time.monotonic()
 
 
-class Memory:
+class ControllerMemory:
     """The record and the specs that it names. The methods that ask the head block, and belong into a thread."""
 
     def __init__(self) -> None:

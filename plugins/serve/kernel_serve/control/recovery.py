@@ -10,7 +10,7 @@ import kernel
 from kernel_serve.control import checkpoint
 from kernel_serve.control.actor_driver import ActorDriver
 from kernel_serve.control.instructions import Instruction
-from kernel_serve.control.memory import Memory, epoch
+from kernel_serve.control.memory import ControllerMemory, epoch
 from kernel_serve.control.proxy_driver import ProxyDriver
 from kernel_serve.control.proxy_states import STARTING as PROXY_STARTING
 from kernel_serve.control.replica_driver import ReplicaDriver
@@ -22,7 +22,11 @@ _GONE = "its process ended while the controller was away"
 
 
 async def recover(
-    state: ServeState, memory: Memory, replicas: ReplicaDriver, proxies: ProxyDriver, new_id: Callable[[str], str]
+    state: ServeState,
+    memory: ControllerMemory,
+    replicas: ReplicaDriver,
+    proxies: ProxyDriver,
+    new_id: Callable[[str], str],
 ) -> list[Instruction]:
     """Fill an empty `state` from the record, if there is one; return what had been begun and may not be done.
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from kernel_serve.control.application_state import ApplicationState
 from kernel_serve.control.checks import check_application, check_same_generation
 from kernel_serve.control.deployment_state import DeploymentState
-from kernel_serve.control.deployment_step import Step
+from kernel_serve.control.deployment_step import DeploymentStep
 from kernel_serve.control.endpoints import Endpoints
 from kernel_serve.control.instructions import (
     DrainProxy,
@@ -20,7 +20,7 @@ from kernel_serve.control.instructions import (
     Instruction,
     KillProxy,
     KillReplica,
-    Publish,
+    PublishTopic,
     Reconfigure,
     StartProxy,
     StartReplica,
@@ -152,7 +152,7 @@ class ServeState:
         published = self.endpoints.published(self.applications, self._existing())
         if published != self._published:
             self._published = published
-            out.append(Publish(ENDPOINTS))
+            out.append(PublishTopic(ENDPOINTS))
         return out
 
     @property
@@ -174,13 +174,13 @@ class ServeState:
                     per_node[replica.node] = per_node.get(replica.node, 0) + 1
         for state in due:
             before = state.converged
-            out += Step(state, now, self._leaving, per_node).take()
+            out += DeploymentStep(state, now, self._leaving, per_node).take()
             self.changed |= state.converged != before
             if state.deleting and not state.replicas:
                 del self.deployments[state.key]
                 self.scaling.forget(state.key)
                 self.changed = True
-                out.append(Publish(state.key))
+                out.append(PublishTopic(state.key))
 
     def _judge(self, application: ApplicationState, now: float) -> None:
         """See whether an application is deleted, converged, or must go back to what was good."""
@@ -270,4 +270,4 @@ class ServeState:
         self.proxies.validate()
 
 
-_REMEMBERED = (StartReplica, Reconfigure, DrainReplica, KillReplica, Publish, StartProxy, DrainProxy, KillProxy)
+_REMEMBERED = (StartReplica, Reconfigure, DrainReplica, KillReplica, PublishTopic, StartProxy, DrainProxy, KillProxy)

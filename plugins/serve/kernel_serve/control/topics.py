@@ -9,7 +9,7 @@ from typing import Any
 PATIENCE_SECONDS = 30.0
 
 
-class Topics:
+class ControllerTopics:
     """Values by topic. `life` makes versions differ from those of another life of the controller.
 
     `missing` makes the value of a topic of which nothing was published.

@@ -12,7 +12,7 @@ from kernel_serve.api import run as api
 from kernel_serve.api.controller_calls import ask
 from kernel_serve.api.declared import DeclaredDeployment
 from kernel_serve.api.graph import flatten
-from kernel_serve.api.surroundings import Surroundings
+from kernel_serve.api.runtime_environments import RuntimeEnvironments
 from kernel_serve.errors import DeployFailedError, DeploymentError, NotServingError
 from kernel_serve.first_generation.accept_batch import accepts_batches
 from kernel_serve.first_generation.config import (
@@ -23,7 +23,7 @@ from kernel_serve.first_generation.config import (
     config_of,
     settings_of,
 )
-from kernel_serve.first_generation.replica import Backend
+from kernel_serve.first_generation.replica import BackendReplica
 from kernel_serve.names import missing
 from kernel_serve.values import ApplicationSpec
 
@@ -58,8 +58,8 @@ def create_backend(
             f"frees the tag, and serve.update_backend_config({backend_tag!r}, ...) changes how it runs"
         )
     settings = settings_of(wanted, accepts_batches(func_or_class), actor_options)
-    deployment = DeclaredDeployment(Backend, backend_tag, settings)
-    spec = flatten(deployment.bind(func_or_class, actor_init_args), backend_tag, None, Surroundings())
+    deployment = DeclaredDeployment(BackendReplica, backend_tag, settings)
+    spec = flatten(deployment.bind(func_or_class, actor_init_args), backend_tag, None, RuntimeEnvironments())
     _deploy(replace(spec, first_generation=True), is_new=True)
 
 

@@ -21,7 +21,7 @@ from kernel_serve.first_generation.accept_batch import accepts_batches
 from kernel_serve.first_generation.requests import CallRequest, flask_request, plain_result
 
 
-class Backend:
+class BackendReplica:
     """The class of the deployment that a backend is. `reconfigure` takes the fields of its BackendConfig."""
 
     def __init__(self, func_or_class: Callable[..., Any], args: tuple[Any, ...]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 NAME = "kernel.serve"
 
 
-class Logger:
+class EventLogger:
     """Logs events with fields: `log.warning("a replica is slow", replica=id)`. Tracebacks stay tracebacks."""
 
     __slots__ = ("_standard",)
@@ -48,6 +48,6 @@ class Logger:
             self._standard.log(level, f"{event}: {said}" if said else event, exc_info=exception, stacklevel=3)
 
 
-def logger(part: str = "") -> Logger:
+def logger(part: str = "") -> EventLogger:
     """Return the logger of a part of Serve, such as "rest"."""
-    return Logger(f"{NAME}.{part}" if part else NAME)
+    return EventLogger(f"{NAME}.{part}" if part else NAME)

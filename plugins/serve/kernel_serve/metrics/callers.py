@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from kernel_serve.metrics.registry import REGISTRY, Picture, Registry
+from kernel_serve.metrics.registry import REGISTRY, MetricRegistry, Picture
 from kernel_serve.metrics.routers import watch_router
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class CallerMetrics:
     """The numbers of this process's router, named `name`, for as long as nobody asks the process itself."""
 
     def __init__(self, name: str, dispatchers: Callable[[], Mapping[str, Dispatcher]]) -> None:
-        self._registry = Registry()
+        self._registry = MetricRegistry()
         watch_router(self._registry, name, dispatchers)
 
     def picture(self) -> Picture | None:

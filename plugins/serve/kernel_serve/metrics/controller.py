@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kernel_serve.metrics.registry import Registry
+from kernel_serve.metrics.registry import MetricRegistry
 from kernel_serve.values import ends_of_key
 
 _DEPLOYMENT = ("application", "deployment")
@@ -14,7 +14,7 @@ _DEPLOYMENT = ("application", "deployment")
 class ControllerMetrics:
     """The series of the controller; `status()` is what people are shown of Serve, asked for when somebody looks."""
 
-    def __init__(self, registry: Registry, status: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(self, registry: MetricRegistry, status: Callable[[], Mapping[str, Any]]) -> None:
         self._status = status
         self._replicas = registry.gauge(
             "serve_deployment_replicas", "Replicas that the deployment has, by state.", (*_DEPLOYMENT, "state")

@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 
-from kernel_serve.metrics.registry import Registry
+from kernel_serve.metrics.registry import MetricRegistry
 
 _LABELS = ("component", "id")
 _TICK_SECONDS = 1.0
@@ -14,7 +14,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _LAG_MS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0, 10000.0)
 
 
-def watch_process(registry: Registry, component: str, id: str) -> None:
+def watch_process(registry: MetricRegistry, component: str, id: str) -> None:
     """Show this process, which is asked from now on; `component` is "proxy", "replica" or "controller"."""
     registry.is_asked = True
     place = (component, id)
@@ -30,7 +30,7 @@ def watch_process(registry: Registry, component: str, id: str) -> None:
     registry.collect_by(collect)
 
 
-def watch_loop(registry: Registry, component: str, id: str, loop: asyncio.AbstractEventLoop) -> None:
+def watch_loop(registry: MetricRegistry, component: str, id: str, loop: asyncio.AbstractEventLoop) -> None:
     """Measure, once a second, how late `loop` does what it was to do; called on it."""
     lag = registry.histogram(
         "serve_event_loop_lag_ms",

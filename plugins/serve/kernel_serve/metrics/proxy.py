@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection
 
-from kernel_serve.metrics.registry import OTHER, Registry
+from kernel_serve.metrics.registry import OTHER, MetricRegistry
 from kernel_serve.metrics.series import LATENCY_MS, CounterSeries, HistogramSeries
 from kernel_serve.values import ends_of_key
 
@@ -19,7 +19,7 @@ _METHODS = frozenset(
 class ProxyMetrics:
     """The series of one proxy. Routes are those of endpoints, never what a client sent."""
 
-    def __init__(self, registry: Registry, proxy: str) -> None:
+    def __init__(self, registry: MetricRegistry, proxy: str) -> None:
         labels = ("application", "deployment", "route", "method")
         self._requests = registry.counter(
             "serve_http_requests_total",

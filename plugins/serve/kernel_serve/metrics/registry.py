@@ -97,7 +97,7 @@ class Family(Generic[S]):
         return FamilyPicture(self.name, self.kind, self.description, self.labels, self.bounds, samples)
 
 
-class Registry:
+class MetricRegistry:
     """The families of one process. Those of one name are one; pictures may be taken from any thread."""
 
     def __init__(self) -> None:
@@ -154,5 +154,5 @@ class Registry:
         return Picture(self.origin, [family.picture() for family in self._families.copy().values()])
 
 
-REGISTRY = Registry()
+REGISTRY = MetricRegistry()
 """That of this process."""

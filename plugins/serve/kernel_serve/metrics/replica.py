@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
-from kernel_serve.metrics.registry import Registry
+from kernel_serve.metrics.registry import MetricRegistry
 from kernel_serve.metrics.series import LATENCY_MS
 
 CANCELLED = 499
@@ -42,7 +42,7 @@ class KindMetrics:
 class ReplicaMetrics:
     """The families of one replica."""
 
-    def __init__(self, registry: Registry, application: str, deployment: str, replica: str) -> None:
+    def __init__(self, registry: MetricRegistry, application: str, deployment: str, replica: str) -> None:
         self.place = (application, deployment, replica)
         self._registry = registry
         self.requests = registry.counter(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kernel_serve.metrics.registry import Family, Registry
+from kernel_serve.metrics.registry import Family, MetricRegistry
 from kernel_serve.metrics.series import LATENCY_MS
 from kernel_serve.values import ends_of_key, key_of
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _LABELS = ("application", "deployment", "router")
 
 
-def watch_router(registry: Registry, router: str, dispatchers: Callable[[], Mapping[str, Dispatcher]]) -> None:
+def watch_router(registry: MetricRegistry, router: str, dispatchers: Callable[[], Mapping[str, Dispatcher]]) -> None:
     """Show the dispatchers of a router, which is named `router` in the labels."""
     queued = registry.gauge(
         "serve_deployment_queued_requests", "Requests that wait in this router for a replica with room.", _LABELS

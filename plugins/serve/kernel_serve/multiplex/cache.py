@@ -16,7 +16,7 @@ from kernel_serve.logs import logger
 from kernel_serve.metrics.models import ModelMetrics
 from kernel_serve.multiplex import loaded
 from kernel_serve.multiplex.calls import let_go, load
-from kernel_serve.multiplex.table import Grant, Instruction, Load, ModelTable, Unload
+from kernel_serve.multiplex.table import GrantModel, Instruction, LoadModel, ModelTable, Unload
 
 _log = logger()
 
@@ -83,11 +83,11 @@ class ModelCache:
 
     def _do(self, instructions: Sequence[Instruction]) -> None:
         for each in instructions:
-            if isinstance(each, Grant):
+            if isinstance(each, GrantModel):
                 asker = self._askers.get(each.ticket)
                 if asker is not None and not asker.done():
                     asker.set_result(self._models[each.model_id][0])
-            elif isinstance(each, Load):
+            elif isinstance(each, LoadModel):
                 self._begin(self._load(each.model_id))
             elif isinstance(each, Unload):
                 self._begin(self._unload(each.model_id))

@@ -15,7 +15,7 @@ from kernel_spec.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class LoadModel:
     """Load the model; then say `loaded` or `failed`."""
 
     model_id: str
@@ -29,14 +29,14 @@ class Unload:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class GrantModel:
     """Give the model to who asked with this ticket."""
 
     ticket: int
     model_id: str
 
 
-Instruction = Load | Unload | Grant
+Instruction = LoadModel | Unload | GrantModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +135,17 @@ class ModelTable:
         idle = [(model_id, each) for model_id, each in self._residents.items() if each.idle]
         return [self._unload(model_id, resident) for model_id, resident in idle]
 
-    def _granted(self, model_id: str, ask: Ask) -> Grant:
+    def _granted(self, model_id: str, ask: Ask) -> GrantModel:
         resident = self._residents.pop(model_id)
         self._residents[model_id] = resident
         resident.users.add(ask.user)
         self._held.setdefault(ask.user, set()).add(model_id)
-        return Grant(ask.ticket, model_id)
+        return GrantModel(ask.ticket, model_id)
 
-    def _load(self, model_id: str) -> Load:
+    def _load(self, model_id: str) -> LoadModel:
         resident = self._residents[model_id] = Resident()
         resident.askers = self._waiting.pop(model_id)
-        return Load(model_id)
+        return LoadModel(model_id)
 
     def _unload(self, model_id: str, resident: Resident) -> Unload:
         resident.state, resident.leaving = "unloading", False

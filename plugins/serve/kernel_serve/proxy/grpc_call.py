@@ -15,8 +15,8 @@ from kernel_serve.errors import NotServingError, RequestTimeoutError, ServeError
 from kernel_serve.failing import code_of
 from kernel_serve.logs import logger
 from kernel_serve.proxy.grpc_routing import REQUEST_ID, Begun, GRPCRouting
-from kernel_serve.rpc.messages import Incoming, send_message
-from kernel_serve.rpc.methods import Method
+from kernel_serve.rpc.messages import IncomingMessages, send_message
+from kernel_serve.rpc.methods import RPCMethod
 from kernel_serve.wire.link import PIECE, Exchange, ExchangeAbortedError, LinkLostError
 
 _log = logger()
@@ -53,7 +53,7 @@ class GRPCCall:
     """
 
     def __init__(
-        self, routing: GRPCRouting, on_ended: Callable[[EndedCall], None], method: Method, context: Any
+        self, routing: GRPCRouting, on_ended: Callable[[EndedCall], None], method: RPCMethod, context: Any
     ) -> None:
         self._routing = routing
         self._on_ended = on_ended
@@ -73,7 +73,7 @@ class GRPCCall:
     async def __aenter__(self) -> GRPCCall:
         return self
 
-    async def open(self, given: Any) -> Incoming:
+    async def open(self, given: Any) -> IncomingMessages:
         """Send the request; return the answer. `given` is its message (or EOF), if its method has just one."""
         routing, method = self._routing, self._method
         begun = routing.begin(method, self._context)
@@ -98,7 +98,7 @@ class GRPCCall:
             self._exchange = await self._sent(begun, given)
         if self._late is not None:
             raise self._late
-        return Incoming(self._exchange)
+        return IncomingMessages(self._exchange)
 
     async def _sent(self, begun: Begun, message: bytes) -> Exchange:
         """Send a whole request. If its deployment ends before it has begun, another of the endpoint's may take it."""
@@ -144,7 +144,7 @@ class GRPCCall:
         if self._exchange is not None:
             self._exchange.abort({"reason": "cancelled"})
 
-    async def finish(self, incoming: Incoming) -> None:
+    async def finish(self, incoming: IncomingMessages) -> None:
         """Give the client the status with which the replica has ended the call."""
         status = incoming.last_meta
         trailing = ((REQUEST_ID, self._id), *status.get("trailing", ()))

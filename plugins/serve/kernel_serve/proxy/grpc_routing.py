@@ -6,9 +6,9 @@ import secrets
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from kernel_serve.proxy.grpc_targets import APPLICATION, Found, Targets
+from kernel_serve.proxy.grpc_targets import APPLICATION, GRPCTarget, Targets
 from kernel_serve.routing.dispatcher import Dispatcher
-from kernel_serve.rpc.methods import Method
+from kernel_serve.rpc.methods import RPCMethod
 from kernel_serve.settings import GRPCOptions
 from kernel_serve.values import Endpoint
 from kernel_serve.wire.link import Exchange
@@ -58,7 +58,7 @@ class GRPCRouting:
         self._targets = Targets()
         self._new_id = _ids()
 
-    def begin(self, method: Method, context: Any) -> Begun:
+    def begin(self, method: RPCMethod, context: Any) -> Begun:
         """Return where a call goes, the meta with which it is opened, and its time."""
         metadata = tuple((key, value) for key, value in context.invocation_metadata() or ())
         named = dict(metadata)
@@ -85,7 +85,7 @@ class GRPCRouting:
         limits = [each for each in (seconds, limit) if each is not None]
         return Begun(found.target, found.shadows, meta, min(limits, default=None), seconds)
 
-    def find(self, meta: dict[str, Any]) -> Found:
+    def find(self, meta: dict[str, Any]) -> GRPCTarget:
         """Return where a call goes now. Raises NotServingError if there is no such application."""
         self._targets.learn(self._router.endpoints)
         return self._targets.find(dict(meta["metadata"]).get(APPLICATION, ""), meta["metadata"], meta["peer"])
@@ -95,7 +95,7 @@ class GRPCRouting:
         dispatcher = self._router.dispatcher(begun.target)
         return await dispatcher.open(begun.meta, body, end, begun.until_answer, repeatable)
 
-    def copy(self, method: Method, begun: Begun, message: bytes) -> None:
+    def copy(self, method: RPCMethod, begun: Begun, message: bytes) -> None:
         """Send copies of a call to shadows. Those of streams are not: they may never end."""
         if begun.shadows and not method.streams_out and len(message) <= LARGEST_COPY:
             for key in begun.shadows:

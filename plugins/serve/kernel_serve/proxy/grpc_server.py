@@ -15,7 +15,7 @@ from kernel_serve.proxy.grpc_routing import GRPCRouter, GRPCRouting, Shadow
 from kernel_serve.proxy.ports import cannot_listen, check_free
 from kernel_serve.proxy.syn_filter import filter_syns, settled
 from kernel_serve.proxy.tls import grpc_credentials
-from kernel_serve.rpc.methods import Method, all_methods
+from kernel_serve.rpc.methods import RPCMethod, all_methods
 from kernel_serve.settings import GRPCOptions
 
 LARGEST_MESSAGE = 256 << 20
@@ -139,7 +139,7 @@ class GRPCServer:
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
-    async def one(self, method: Method, context: Any) -> bytes:
+    async def one(self, method: RPCMethod, context: Any) -> bytes:
         """Answer a call with one message."""
         given = None if method.streams_in else await context.read()
         message = b""
@@ -151,7 +151,7 @@ class GRPCServer:
             await call.finish(incoming)
         return message
 
-    async def many(self, method: Method, context: Any) -> None:
+    async def many(self, method: RPCMethod, context: Any) -> None:
         """Answer a call with a stream of messages. The client's pace is that at which they are taken."""
         given = None if method.streams_in else await context.read()
         async with GRPCCall(self._routing, self._on_ended, method, context) as call:
@@ -167,7 +167,7 @@ class GRPCServer:
 class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Finds the handler of a method, which passes bytes."""
 
-    def __init__(self, methods: dict[str, Method], server: GRPCServer) -> None:
+    def __init__(self, methods: dict[str, RPCMethod], server: GRPCServer) -> None:
         self._found = {path: _handler(method, server) for path, method in methods.items()}
 
     def service(self, details: Any) -> Any:
@@ -175,7 +175,7 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
         return self._found.get(details.method)
 
 
-def _handler(method: Method, server: GRPCServer) -> Any:
+def _handler(method: RPCMethod, server: GRPCServer) -> Any:
     """Return gRPC's handler. To gRPC all requests are streams: it ignores a call without the one message it expects."""
     if method.streams_out:
 

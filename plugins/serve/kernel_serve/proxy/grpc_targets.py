@@ -14,7 +14,7 @@ APPLICATION = "application"
 """The key in the metadata."""
 
 
-class Found(NamedTuple):
+class GRPCTarget(NamedTuple):
     """Where a call goes: the key of a deployment, and those of the ones that get a copy."""
 
     target: str
@@ -45,7 +45,7 @@ class Targets:
         candidates = routed or list(self._ways.values())
         self._default = candidates[0] if len(candidates) == 1 else None
 
-    def find(self, application: str, metadata: Sequence[tuple[str, Any]], peer: str) -> Found:
+    def find(self, application: str, metadata: Sequence[tuple[str, Any]], peer: str) -> GRPCTarget:
         """Return where a call goes whose metadata name an application, or ("") none.
 
         Without a name it goes to the only application with a route, or, if none has a route, to the only one.
@@ -55,7 +55,7 @@ class Targets:
         if way is None:
             raise NotServingError(self._unknown(application))
         headers = [(key.encode(), value if isinstance(value, bytes) else value.encode()) for key, value in metadata]
-        return Found(way.target({"headers": headers, "client": (_address(peer), 0)}), way.shadows())
+        return GRPCTarget(way.target({"headers": headers, "client": (_address(peer), 0)}), way.shadows())
 
     def _unknown(self, application: str) -> str:
         if not self._ways:

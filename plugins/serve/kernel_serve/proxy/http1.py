@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from kernel_serve.proxy.http1_reader import RefusedError, RequestReader
+from kernel_serve.proxy.http1_request import HTTP1Request, address_of
 from kernel_serve.proxy.http1_writer import AnswerWriter, Headers, WrongLengthError
-from kernel_serve.proxy.incoming import Incoming, address_of
 from kernel_serve.proxy.other_protocols import begin_websocket
 from kernel_serve.proxy.server_state import ServerState
 from kernel_serve.proxy.transports import has_unread
@@ -37,8 +37,8 @@ class HTTP1Connection(asyncio.Protocol):
         self._websocket = websocket
         self._reader: RequestReader
         self._writer: AnswerWriter
-        self._answering: Incoming | None = None
-        self._waiting: deque[Incoming] = deque()
+        self._answering: HTTP1Request | None = None
+        self._waiting: deque[HTTP1Request] = deque()
         self._turning = False
         self._deaf = False
         """What comes is not looked at any more."""
@@ -119,7 +119,7 @@ class HTTP1Connection(asyncio.Protocol):
 
     # -- what the reader finds -------------------------------------------------------------------------------------
 
-    def take(self, incoming: Incoming) -> None:
+    def take(self, incoming: HTTP1Request) -> None:
         """See `Taker`."""
         if self._deaf:
             return
@@ -131,7 +131,7 @@ class HTTP1Connection(asyncio.Protocol):
             if len(self._waiting) >= _MOST_WAITING:
                 self._hold("pipeline", True)
 
-    def take_body(self, incoming: Incoming, body: bytes) -> None:
+    def take_body(self, incoming: HTTP1Request, body: bytes) -> None:
         """See `Taker`."""
         if self._deaf:
             return
@@ -146,7 +146,7 @@ class HTTP1Connection(asyncio.Protocol):
             else:
                 self._hold("pipeline", True)
 
-    def take_end(self, incoming: Incoming) -> None:
+    def take_end(self, incoming: HTTP1Request) -> None:
         """See `Taker`."""
         if self._deaf:
             return
@@ -157,7 +157,7 @@ class HTTP1Connection(asyncio.Protocol):
         elif incoming is self._answering:
             self._begin(incoming)
 
-    def take_websocket(self, incoming: Incoming, data: bytes) -> None:
+    def take_websocket(self, incoming: HTTP1Request, data: bytes) -> None:
         """See `Taker`."""
         if self._answering is not None:
             raise RefusedError(400, "a WebSocket can begin when all earlier requests of its connection are answered")
@@ -170,7 +170,7 @@ class HTTP1Connection(asyncio.Protocol):
 
     # -- answering -------------------------------------------------------------------------------------------------
 
-    def _answer(self, incoming: Incoming) -> None:
+    def _answer(self, incoming: HTTP1Request) -> None:
         """Let it be this request's turn."""
         self._answering = incoming
         self._writer.keep_alive = incoming.keep_alive
@@ -182,7 +182,7 @@ class HTTP1Connection(asyncio.Protocol):
         if incoming.complete or incoming.size >= _WHOLE_BODY:
             self._begin(incoming)
 
-    def _begin(self, incoming: Incoming) -> None:
+    def _begin(self, incoming: HTTP1Request) -> None:
         body = incoming.body[0] if len(incoming.body) == 1 else b"".join(incoming.body)
         incoming.body.clear()
         incoming.proxied = self._state.make_request(incoming.scope, self)

@@ -9,7 +9,7 @@ import httptools
 
 from kernel_serve.logs import logger
 from kernel_serve.proxy.authority import is_authority
-from kernel_serve.proxy.incoming import Incoming, head_again, header_of
+from kernel_serve.proxy.http1_request import HTTP1Request, head_again, header_of
 from kernel_serve.settings import HTTPOptions
 
 _log = logger()
@@ -29,16 +29,16 @@ class RefusedError(Exception):
 class Taker(Protocol):
     """Is given what is read, as it is read. May raise RefusedError."""
 
-    def take(self, incoming: Incoming) -> None:
+    def take(self, incoming: HTTP1Request) -> None:
         """Its head is there."""
 
-    def take_body(self, incoming: Incoming, body: bytes) -> None:
+    def take_body(self, incoming: HTTP1Request, body: bytes) -> None:
         """There is a piece of its body."""
 
-    def take_end(self, incoming: Incoming) -> None:
+    def take_end(self, incoming: HTTP1Request) -> None:
         """It is all there."""
 
-    def take_websocket(self, incoming: Incoming, data: bytes) -> None:
+    def take_websocket(self, incoming: HTTP1Request, data: bytes) -> None:
         """Instead of the above: a request for a WebSocket, `data` being its head and all that came behind."""
 
 
@@ -63,8 +63,8 @@ class RequestReader:
         self._good_host = b""
         """One that was looked at already: a client hardly ever has another."""
         self._chunk = self._before = 0
-        self._upgrading: Incoming | None = None
-        self.arriving: Incoming | None = None
+        self._upgrading: HTTP1Request | None = None
+        self.arriving: HTTP1Request | None = None
         """The request whose head is there, and whose body is not yet."""
         self.head_bytes = 0
         """How many bytes there are of a head, or of a trailer, that is not whole, with those of what came in one piece
@@ -181,7 +181,7 @@ class RequestReader:
         }
         self.head_bytes = 0
         expects = self._expects and version == "1.1"
-        incoming = Incoming(scope, parser.should_keep_alive(), expects, self._too_large)
+        incoming = HTTP1Request(scope, parser.should_keep_alive(), expects, self._too_large)
         if parser.should_upgrade():
             if method == "CONNECT":
                 raise RefusedError(400, "this is no proxy by which to connect to others")

@@ -14,11 +14,11 @@ from kernel_serve import tracing
 from kernel_serve.errors import NotServingError, RequestTimeoutError, ServeError
 from kernel_serve.failing import CLIENT_GONE, TooLargeError, status_of
 from kernel_serve.proxy.request_ids import HEADER as REQUEST_ID
-from kernel_serve.routing.dispatcher import Dispatcher, Request
+from kernel_serve.routing.dispatcher import Dispatcher, RoutedRequest
 from kernel_serve.wire.link import PIECE, Exchange
 
 if TYPE_CHECKING:
-    from kernel_serve.proxy.service import Found, ProxyService
+    from kernel_serve.proxy.service import ProxyService, RequestRoute
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -62,7 +62,7 @@ class ProxiedRequest:
         self._begun = time.perf_counter()
         self._started = self._over = False
         self._exchange: Exchange | None = None
-        self._request: Request | None = None
+        self._request: RoutedRequest | None = None
         self._dispatcher: Dispatcher | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._held: list[tuple[bytes, bool]] = []
@@ -95,11 +95,11 @@ class ProxiedRequest:
                 service.shadows.send(shadow, meta, body, service.options.request_timeout_s)
         self._submit(found, body, end)
 
-    def _submit(self, found: Found, body: bytes, end: bool) -> None:
+    def _submit(self, found: RequestRoute, body: bytes, end: bool) -> None:
         service, meta = self._service, found.meta
         self._target, self._prefix = found.target, meta["route"]
         repeatable = end and self._scope["method"] in _SAFE
-        request = self._request = Request(meta, body, end, self._answered, self._not_begun, repeatable)
+        request = self._request = RoutedRequest(meta, body, end, self._answered, self._not_begun, repeatable)
         dispatcher = self._dispatcher = service.router.dispatcher(found.target)
         timeout = dispatcher.request_timeout
         if timeout is None:

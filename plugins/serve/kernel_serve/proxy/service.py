@@ -27,7 +27,7 @@ _MODEL_ID = b"serve_multiplexed_model_id"
 Refusal = tuple[int, str, list[tuple[bytes, bytes]]]
 
 
-class Found(NamedTuple):
+class RequestRoute(NamedTuple):
     """Where a request goes, or why it goes nowhere."""
 
     refusal: Refusal | None
@@ -79,7 +79,7 @@ class ProxyService:
         except (asyncio.TimeoutError, TimeoutError):
             raise ServeError(f"the controller did not tell the proxy where requests go within {timeout:g} s") from None
 
-    def way(self, scope: dict[str, Any], id: str = "") -> Found:
+    def way(self, scope: dict[str, Any], id: str = "") -> RequestRoute:
         """Return where the request with this ASGI scope goes, and what the replica is told of it.
 
         Its id is the client's own, else the one given, else a new one.
@@ -95,13 +95,13 @@ class ProxyService:
         method = scope.get("method", "GET")
         way = self.routes.find(path, method)
         if way is None:
-            return Found((404, f"nothing is served at {path!r}: {self.routes.known}", []), id)
+            return RequestRoute((404, f"nothing is served at {path!r}: {self.routes.known}", []), id)
         if isinstance(way, MethodNotAllowed):
             text = f"{method} is not among the methods here: {way.allow}"
-            return Found((405, text, [(b"allow", way.allow.encode())]), id)
+            return RequestRoute((405, text, [(b"allow", way.allow.encode())]), id)
         if not way.answers:
             text = f"endpoint {way.endpoint.name!r} has nothing to answer yet: give it traffic with serve.set_traffic"
-            return Found((503, text, [(b"retry-after", b"1")]), id)
+            return RequestRoute((503, text, [(b"retry-after", b"1")]), id)
         kept = dict(scope)
         kind = kept.pop("type")
         if root := self.options.root_path:
@@ -118,7 +118,7 @@ class ProxyService:
             meta["model"] = model
         target = way.target(scope)
         span = None if tracing.active is None else tracing.active.arrived(scope, way.endpoint.prefix, target, meta)
-        return Found(None, id, target, meta, way.shadows(), span)
+        return RequestRoute(None, id, target, meta, way.shadows(), span)
 
     def ended(
         self,

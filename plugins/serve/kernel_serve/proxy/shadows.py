@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernel_serve.logs import logger
-from kernel_serve.routing.dispatcher import Request
+from kernel_serve.routing.dispatcher import RoutedRequest
 from kernel_serve.routing.router import Router
 from kernel_serve.wire.link import Exchange
 
@@ -34,7 +34,7 @@ class Shadows:
             return
         self.ongoing += 1
         copy = _marked(meta)
-        request = Request(copy, body, True, self._swallow, self._failed)
+        request = RoutedRequest(copy, body, True, self._swallow, self._failed)
         self._router.dispatcher(key).submit(request, timeout)
 
     def _swallow(self, exchange: Exchange) -> None:

@@ -20,7 +20,7 @@ from kernel_serve.metrics.routers import watch_router
 from kernel_serve.multiplex import loaded
 from kernel_serve.replica.asgi_ingress import ASGIIngress, asgi_ingress_of
 from kernel_serve.replica.calls import Calls
-from kernel_serve.replica.gate import Gate
+from kernel_serve.replica.gate import AdmissionGate
 from kernel_serve.replica.grpc_calls import GRPCCalls
 from kernel_serve.replica.http_calls import HTTPCalls
 from kernel_serve.replica.logs import ReplicaLogs
@@ -49,7 +49,7 @@ class ReplicaActor:
         self._spec = spec
         self._standing = standing
         self._metrics = ReplicaMetrics(REGISTRY, spec.application, spec.name, replica_id)
-        self._gate = Gate(spec.settings.max_ongoing_requests)
+        self._gate = AdmissionGate(spec.settings.max_ongoing_requests)
         self._code: UserCode | None = None
         self._intake: RequestIntake | None = None
         self._ingress_app: ASGIIngress | None = None

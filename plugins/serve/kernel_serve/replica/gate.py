@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Gate:
+class AdmissionGate:
     """Counts the requests of a replica. Once it drains, it takes none."""
 
     def __init__(self, limit: int) -> None:

@@ -19,10 +19,10 @@ from kernel_serve.rpc.messages import (
     UNAVAILABLE,
     UNIMPLEMENTED,
     UNKNOWN,
-    Incoming,
+    IncomingMessages,
     send_message,
 )
-from kernel_serve.rpc.methods import Method, methods_of
+from kernel_serve.rpc.methods import RPCMethod, methods_of
 from kernel_serve.tracebacks import told_from_the_user
 from kernel_serve.wire.link import Exchange
 
@@ -54,7 +54,7 @@ class GRPCCalls:
         )
         enter_request(request)
         context = GRPCContext(meta["metadata"], meta.get("seconds"), meta.get("peer", ""), lambda: exchange.closed)
-        incoming = Incoming(exchange, meta, body, end)
+        incoming = IncomingMessages(exchange, meta, body, end)
         failed = False
         try:
             method = methods_of(meta["adder"], meta.get("app_dir"))[meta["method"]]
@@ -87,7 +87,7 @@ class GRPCCalls:
         return 200 if not status["code"] else 500 if failed or status["code"] in _OURS else 400
 
     async def _answer(
-        self, exchange: Exchange, method: Method, incoming: Incoming, context: GRPCContext
+        self, exchange: Exchange, method: RPCMethod, incoming: IncomingMessages, context: GRPCContext
     ) -> bytes | None:
         """Carry out a call, and send what it streams; return the one message that answers it, if it does not stream."""
         try:
@@ -108,7 +108,7 @@ class GRPCCalls:
             await send_message(exchange, self._encoded(method, item))
         return None
 
-    async def _argument(self, method: Method, kind: int, incoming: Incoming) -> Any:
+    async def _argument(self, method: RPCMethod, kind: int, incoming: IncomingMessages) -> Any:
         if not method.streams_in:
             message = await incoming.next()
             if message is None:
@@ -127,7 +127,7 @@ class GRPCCalls:
         return found
 
     @staticmethod
-    def _encoded(method: Method, result: Any) -> bytes:
+    def _encoded(method: RPCMethod, result: Any) -> bytes:
         try:
             return method.encode(result)
         except Exception as error:
@@ -156,7 +156,7 @@ class _RefusedError(Exception):
         self.code = code
 
 
-def _decoded(method: Method, message: bytes) -> Any:
+def _decoded(method: RPCMethod, message: bytes) -> Any:
     try:
         return method.decode(message)
     except Exception as error:
@@ -165,7 +165,7 @@ def _decoded(method: Method, message: bytes) -> Any:
         ) from error
 
 
-async def _messages(method: Method, incoming: Incoming) -> AsyncIterator[Any]:
+async def _messages(method: RPCMethod, incoming: IncomingMessages) -> AsyncIterator[Any]:
     while (message := await incoming.next()) is not None:
         yield _decoded(method, message)
 

@@ -10,8 +10,8 @@ from typing import Any
 from kernel_serve import tracing
 from kernel_serve.logs import logger
 from kernel_serve.metrics.replica import CANCELLED, KindMetrics, ReplicaMetrics
-from kernel_serve.replica.gate import Gate
-from kernel_serve.wire.link import Exchange, Link
+from kernel_serve.replica.gate import AdmissionGate
+from kernel_serve.wire.link import Exchange, RequestLink
 
 _log = logger()
 
@@ -22,20 +22,20 @@ Handler = Callable[[Exchange, Any, bytes, bool], Awaitable[int]]
 class RequestIntake:
     """Takes exchanges on the data loop and hands them, by their type, to `handlers`."""
 
-    def __init__(self, gate: Gate, handlers: Mapping[str, Handler], metrics: ReplicaMetrics) -> None:
+    def __init__(self, gate: AdmissionGate, handlers: Mapping[str, Handler], metrics: ReplicaMetrics) -> None:
         self.gate = gate
         self._handlers = handlers
         self._kinds: dict[str, tuple[Handler, KindMetrics]] = {}
         self._metrics = metrics
         self.on_over: Callable[[Any, int, float], None] | None = None
         """Told of each request that is over: its meta, its outcome as a status, and milliseconds."""
-        self._links: set[Link] = set()
+        self._links: set[RequestLink] = set()
         self._models: list[str] = []
-        self._told_full: set[Link] = set()
+        self._told_full: set[RequestLink] = set()
         self._tasks: dict[asyncio.Task[int], tuple[Exchange, KindMetrics, float, Any]] = {}
         self._idle = asyncio.Event()
 
-    def add(self, link: Link) -> None:
+    def add(self, link: RequestLink) -> None:
         """A router has made a link."""
         link.load = self.gate.ongoing
         self._links.add(link)
@@ -44,7 +44,7 @@ class RequestIntake:
         if self.gate.draining:
             link.refuse_more()
 
-    def remove(self, link: Link) -> None:
+    def remove(self, link: RequestLink) -> None:
         """A link is over."""
         self._links.discard(link)
         self._told_full.discard(link)

@@ -30,7 +30,7 @@ LARGEST_BODY = 1 << 20
 _log = logger()
 
 
-class Backend(Protocol):
+class RestBackend(Protocol):
     """What the API does its work with. Its methods block, and are called in threads."""
 
     def status(self) -> dict[str, Any]:
@@ -46,7 +46,7 @@ class Backend(Protocol):
         """End Serve."""
 
 
-def make_app(backend: Backend, token: str) -> ASGIApp:
+def make_app(backend: RestBackend, token: str) -> ASGIApp:
     """Return the application, for those who show `token`."""
     service = _Service(backend)
     routes = []
@@ -80,7 +80,7 @@ class _Guard:
 
 
 class _Service:
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: RestBackend) -> None:
         self._backend = backend
         self._one_at_a_time = asyncio.Lock()
 

@@ -25,17 +25,17 @@ from kernel_serve.errors import (
 )
 from kernel_serve.logs import logger
 from kernel_serve.routing.chooser import Candidate, Chooser
-from kernel_serve.routing.line import Line
-from kernel_serve.routing.tally import Tally
+from kernel_serve.routing.request_queue import RequestQueue
+from kernel_serve.routing.tally import RequestTally
 from kernel_serve.values import DeploymentRoutes, Replica
-from kernel_serve.wire.link import Exchange, ExchangeAbortedError, Link
+from kernel_serve.wire.link import Exchange, ExchangeAbortedError, RequestLink
 
 _log = logger()
 REFUSALS = ("busy", "draining")
 """Why a replica did not even begin with a request: it may go elsewhere."""
 
 
-class Request:
+class RoutedRequest:
     """A request on its way. `on_first(exchange)` is called when a replica has begun to answer, or else `on_failure`.
 
     `meta`, `body` and `end` are its first event; a "model" in `meta` is the one that its replica should have.
@@ -96,15 +96,15 @@ class Dispatcher:
     def __init__(self, key: str, node: str, random: Random, starving: Callable[[], None]) -> None:
         self.key = key
         self.chooser = Chooser(random, node)
-        self.line: Line[Request] = Line(key)
+        self.queue: RequestQueue[RoutedRequest] = RequestQueue(key)
         self.routes: DeploymentRoutes | None = None
-        self.links: dict[str, Link] = {}
-        self.tally = Tally()
+        self.links: dict[str, RequestLink] = {}
+        self.tally = RequestTally()
         self._starving = starving
 
     # -- requests --------------------------------------------------------------------------------------------------
 
-    def submit(self, request: Request, timeout: float | None = None) -> None:
+    def submit(self, request: RoutedRequest, timeout: float | None = None) -> None:
         """Send a request, now or when there is room. `timeout` is in seconds, for all until the first answer."""
         self.tally.submitted += 1
         if tracing.active is not None:
@@ -122,7 +122,7 @@ class Dispatcher:
             self._fail(request, _paused(self.routes))
             return
         try:
-            self.line.join(request)
+            self.queue.join(request)
         except BackPressureError as error:
             self._fail(request, error)
             return
@@ -150,7 +150,7 @@ class Dispatcher:
             if not answered.done():
                 answered.set_exception(error)
 
-        request = Request(meta, body, end, on_first, on_failure, repeatable)
+        request = RoutedRequest(meta, body, end, on_first, on_failure, repeatable)
         self.submit(request, self.request_timeout if timeout is None else timeout)
         try:
             return await answered
@@ -165,36 +165,36 @@ class Dispatcher:
         """The deployment's `request_timeout_s`; None if it has none, or nothing is known of it yet."""
         return self.routes.request_timeout_s if self.routes is not None else None
 
-    def cancel(self, request: Request, error: RequestError | None = None) -> None:
+    def cancel(self, request: RoutedRequest, error: RequestError | None = None) -> None:
         """Give up a request that was submitted here; it fails with `error`."""
         if request.over:
             return
-        self.line.leave(request)
+        self.queue.leave(request)
         exchange = request.exchange
         self._fail(request, error or RequestCancelledError(f"a request for {self.key} was cancelled"))
         if exchange is not None:
             exchange.abort({"reason": "cancelled"})
 
-    def _fail(self, request: Request, error: Exception) -> None:
+    def _fail(self, request: RoutedRequest, error: Exception) -> None:
         if not request.over:
             self.tally.fail(error)
             if request.span is not None:
                 self._found(request, error)
             request.fail(error)
 
-    def _too_late(self, request: Request, timeout: float) -> None:
+    def _too_late(self, request: RoutedRequest, timeout: float) -> None:
         waited = "was not begun" if request.exchange is None else "was not answered"
         message = self.routes.message if self.routes is not None else ""
         why = "" if self.chooser.candidates else f": there is no replica{_because(message)}"
         self.cancel(request, RequestTimeoutError(f"a request for {self.key} {waited} within {timeout:g} s{why}"))
 
     @staticmethod
-    def _found(request: Request, error: Exception | None = None, replica: str = "") -> None:
+    def _found(request: RoutedRequest, error: Exception | None = None, replica: str = "") -> None:
         span, request.span = request.span, None
         if tracing.active is not None:
             tracing.active.over(span, error, replica=replica)
 
-    def _send(self, request: Request, candidate: Candidate) -> None:
+    def _send(self, request: RoutedRequest, candidate: Candidate) -> None:
         id = candidate.replica.id
         if request.span is not None:
             self._found(request, None, id)
@@ -204,7 +204,7 @@ class Dispatcher:
         exchange.on_closed = lambda: self._ended(candidate, exchange)
         exchange.wake = lambda: self._heard(request, exchange, id)
 
-    def _heard(self, request: Request, exchange: Exchange, id: str) -> None:
+    def _heard(self, request: RoutedRequest, exchange: Exchange, id: str) -> None:
         exchange.wake = None
         if request.over:
             return
@@ -229,7 +229,7 @@ class Dispatcher:
             request.span = tracing.active.queued(request.meta, self.key)
         self._again(request)
 
-    def _died(self, request: Request, failure: Exception) -> RequestError:
+    def _died(self, request: RoutedRequest, failure: Exception) -> RequestError:
         """Return what to tell of a request that is not sent again after replicas died while they had it."""
         *before, last = request.died_under
         if not before:
@@ -248,7 +248,7 @@ class Dispatcher:
             "sent again: it may be what ends them"
         )
 
-    def _again(self, request: Request) -> None:
+    def _again(self, request: RoutedRequest) -> None:
         if self.routes is not None and not self.routes.exists:
             self._fail(request, _missing(self.routes))
             return
@@ -258,7 +258,7 @@ class Dispatcher:
         elif self.routes is not None and self.routes.paused:
             self._fail(request, _paused(self.routes))
         else:
-            self.line.rejoin(request)
+            self.queue.rejoin(request)
             request.waits_since = time.monotonic()
             if not self.chooser.candidates:
                 self._starving()
@@ -267,13 +267,13 @@ class Dispatcher:
         candidate.sent -= 1
         if candidate.load and exchange.failure is None:
             candidate.load -= 1  # the last news of it counted this request
-        if len(self.line):
+        if len(self.queue):
             self.serve_line()
 
     def serve_line(self) -> None:
         """Send those that wait, as long as there is room."""
-        while len(self.line) and (candidate := self.chooser.choose()) is not None:
-            request = self.line.next()
+        while len(self.queue) and (candidate := self.chooser.choose()) is not None:
+            request = self.queue.next()
             assert request is not None
             if request.waits_since:
                 self.tally.waits.observe((time.monotonic() - request.waits_since) * 1e3)
@@ -287,22 +287,22 @@ class Dispatcher:
     def update(self, routes: DeploymentRoutes) -> tuple[list[Replica], list[Replica]]:
         """Take news of the controller; return the replicas to link to, and those to forget."""
         were_unknown, self.routes = self.routes is None, routes
-        self.line.limit = routes.max_queued_requests
+        self.queue.limit = routes.max_queued_requests
         new, gone = self.chooser.update(routes.replicas)
         for replica in new:
             self.chooser.candidates[replica.id].reachable = replica.id in self.links
         if not routes.exists or routes.paused:
-            while (request := self.line.next()) is not None:
+            while (request := self.queue.next()) is not None:
                 self._fail(request, _paused(routes) if routes.exists else _missing(routes))
-        elif not routes.replicas and len(self.line):
+        elif not routes.replicas and len(self.queue):
             self._starving()
         room = sum(each.max_ongoing_requests for each in routes.replicas)
-        while were_unknown and (request := self.line.last_of_too_many(room)) is not None:
-            self._fail(request, self.line.refusal())  # it came before it was known how many may wait
+        while were_unknown and (request := self.queue.last_of_too_many(room)) is not None:
+            self._fail(request, self.queue.refusal())  # it came before it was known how many may wait
         self.serve_line()
         return new, gone
 
-    def linked(self, id: str, link: Link) -> None:
+    def linked(self, id: str, link: RequestLink) -> None:
         """There is a link to a replica now."""
         self.links[id] = link
         link.peer = id
@@ -322,7 +322,7 @@ class Dispatcher:
         candidate = self.chooser.candidates.get(id)
         if candidate is not None:
             candidate.load = load
-            if len(self.line) and candidate.takes_more:
+            if len(self.queue) and candidate.takes_more:
                 self.serve_line()
 
     def on_notice(self, id: str, said: dict[str, Any] | None) -> None:
@@ -337,7 +337,7 @@ class Dispatcher:
 
     def numbers(self) -> tuple[int, dict[str, int]]:
         """Return how many requests wait here, and how many each replica was sent and has not answered."""
-        return len(self.line), {id: each.sent for id, each in self.chooser.candidates.copy().items()}
+        return len(self.queue), {id: each.sent for id, each in self.chooser.candidates.copy().items()}
 
 
 def _missing(routes: DeploymentRoutes) -> NotServingError:

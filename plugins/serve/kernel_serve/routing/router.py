@@ -31,7 +31,7 @@ from kernel_serve.values import (
     Replica,
     RouterReport,
 )
-from kernel_serve.wire.link import Link
+from kernel_serve.wire.link import RequestLink
 from kernel_serve.wire.opening import open_link
 from kernel_spec.errors import KernelError, NotInitializedError, SessionEndedError
 
@@ -135,7 +135,7 @@ class Router:
         self._linked(dispatcher, id, link)
 
     @staticmethod
-    def _linked(dispatcher: Dispatcher, id: str, link: Link) -> None:
+    def _linked(dispatcher: Dispatcher, id: str, link: RequestLink) -> None:
         if id in dispatcher.chooser.candidates:
             dispatcher.linked(id, link)
 

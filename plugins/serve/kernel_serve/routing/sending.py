@@ -20,7 +20,7 @@ from kernel_serve.errors import (
     UserCodeError,
     said_by,
 )
-from kernel_serve.routing.dispatcher import Dispatcher, Request
+from kernel_serve.routing.dispatcher import Dispatcher, RoutedRequest
 from kernel_serve.routing.router import process_router
 from kernel_serve.wire.arguments import Encoded, Part, encode
 from kernel_serve.wire.link import EVENT_COST, Exchange
@@ -56,7 +56,7 @@ class Call:
         self._timeout = timeout
         self._repeatable = repeatable
         self._exchange: Exchange | None = None
-        self._request: Request | None = None
+        self._request: RoutedRequest | None = None
         self._dispatcher: Dispatcher | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._encoded: Encoded | None = None
@@ -129,7 +129,7 @@ class Call:
         if parts:
             self.meta["parts"] = parts
         self._encoded, self._kept = None, kept
-        request = self._request = Request(self.meta, body, True, self._answered, self._failed, self._repeatable)
+        request = self._request = RoutedRequest(self.meta, body, True, self._answered, self._failed, self._repeatable)
         dispatcher = self._dispatcher = process_router().dispatcher(self.key)
         dispatcher.submit(request)
 

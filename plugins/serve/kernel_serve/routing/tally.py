@@ -22,7 +22,7 @@ _REASONS: dict[type[Exception], str] = {
 }
 
 
-class Tally:
+class RequestTally:
     """Requests that were submitted, sent once more (by reason) and given up (by reason); how long some waited."""
 
     __slots__ = ("failed", "retried", "submitted", "waits")

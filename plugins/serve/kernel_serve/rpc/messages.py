@@ -41,7 +41,7 @@ class Joiner:
         return b"".join(self._parts)
 
 
-class Incoming:
+class IncomingMessages:
     """The messages that come over an exchange, one after the other."""
 
     __slots__ = ("_exchange", "_joiner", "end", "first", "last_meta")

@@ -13,7 +13,7 @@ from kernel_spec.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class RPCMethod:
     """A method of a service: `path` is `/package.Service/Name`. Its messages are bytes but for `decode`, `encode`."""
 
     path: str
@@ -40,7 +40,7 @@ class Method:
 
 
 @cache
-def methods_of(adder: str, directory: str | None = None) -> dict[str, Method]:
+def methods_of(adder: str, directory: str | None = None) -> dict[str, RPCMethod]:
     """Return the methods of the service that `adder` adds, by path.
 
     `adder` is the import path of a function: `module:function` or `module.function`, which may be in `directory`, too.
@@ -65,7 +65,7 @@ def methods_of(adder: str, directory: str | None = None) -> dict[str, Method]:
             path = f"/{service}/{name}"
             handler = generic.service(_Details(path))
             if handler is not None:
-                found[path] = Method(
+                found[path] = RPCMethod(
                     path,
                     handler.request_streaming,
                     handler.response_streaming,
@@ -79,7 +79,7 @@ def methods_of(adder: str, directory: str | None = None) -> dict[str, Method]:
     return found
 
 
-def all_methods(adders: Iterable[str], directory: str | None = None) -> dict[str, Method]:
+def all_methods(adders: Iterable[str], directory: str | None = None) -> dict[str, RPCMethod]:
     """Return the methods of all services that `adders` add, by path. Raises DeploymentError as `methods_of` does."""
     return {path: method for adder in adders for path, method in methods_of(adder, directory).items()}
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import grpc.aio
 
-from kernel_serve.metrics.registry import Registry
+from kernel_serve.metrics.registry import MetricRegistry
 from kernel_serve.metrics.replica import ReplicaMetrics
 from kernel_serve.proxy.grpc_server import GRPCServer
-from kernel_serve.replica.gate import Gate
+from kernel_serve.replica.gate import AdmissionGate
 from kernel_serve.replica.grpc_calls import GRPCCalls
 from kernel_serve.replica.request_intake import RequestIntake
 from kernel_serve.replica.user_code import UserCode
-from kernel_serve.routing.dispatcher import Dispatcher, Request
+from kernel_serve.routing.dispatcher import Dispatcher, RoutedRequest
 from kernel_serve.settings import GRPCOptions
 from kernel_serve.values import DeploymentRoutes, Endpoint, Replica, Target
-from kernel_serve.wire.link import Link
+from kernel_serve.wire.link import RequestLink
 
 SECONDS = 120.0
 """How long a program may take, and what it waits for: the machine may be busy."""
@@ -50,8 +50,10 @@ class OneReplica:
         """Make the user's object, and the link. On the event loop that serves."""
         await self.code.construct()
         loop = asyncio.get_running_loop()
-        metrics = ReplicaMetrics(Registry(), "app", "Greeter", "a")
-        self.intake = RequestIntake(Gate(100), {"grpc": GRPCCalls(self.code, "app", "Greeter").handle}, metrics)
+        metrics = ReplicaMetrics(MetricRegistry(), "app", "Greeter", "a")
+        self.intake = RequestIntake(
+            AdmissionGate(100), {"grpc": GRPCCalls(self.code, "app", "Greeter").handle}, metrics
+        )
 
         def to_far(data: bytes) -> None:
             loop.call_soon(self.far.feed, data)
@@ -59,8 +61,8 @@ class OneReplica:
         def to_near(data: bytes) -> None:
             loop.call_soon(self.near.feed, data)
 
-        self.near = Link(to_far)
-        self.far = Link(to_near, self.intake.take)
+        self.near = RequestLink(to_far)
+        self.far = RequestLink(to_near, self.intake.take)
 
     def dispatcher(self, key: str) -> Dispatcher:
         """Return one that knows this replica, or fails."""
@@ -78,7 +80,7 @@ class _OneWay(Dispatcher):
         self.update(DeploymentRoutes(key, (Replica("a", "", "", None, "1", 1000),), -1, replica.request_timeout_s))
         self.linked("a", replica.near)
 
-    def submit(self, request: Request, timeout: float | None = None) -> None:
+    def submit(self, request: RoutedRequest, timeout: float | None = None) -> None:
         replica = self._replica
         replica.opened.append((self.key, request.meta, timeout))
         replica.repeatable.append(request.repeatable)

@@ -1,7 +1,8 @@
 """Steady traffic on an application, with everything counted that a user of it would notice.
 
-A `Load` sends requests over HTTP, on connections that are kept, and calls by a handle, at a fixed rate, whatever comes
-back. It behaves as a good client does: when a connection breaks, it repeats what may be repeated (GET), and only that.
+A `RequestLoad` sends requests over HTTP, on connections that are kept, and calls by a handle, at a fixed rate, whatever
+comes back. It behaves as a good client does: when a connection breaks, it repeats what may be repeated (GET), and only
+that.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _EXAMPLES = 5
 
 
 @dataclass(slots=True)
-class Outcome:
+class LoadOutcome:
     """What came of the requests. `failed` has, by what happened, those that a user would call failures."""
 
     sent: int = 0
@@ -120,7 +121,7 @@ class _Connection(asyncio.Protocol):
             self._answer.set_exception(BrokenConnectionError(str(error or "closed by the server")))
 
 
-class Load:
+class RequestLoad:
     """Requests to `addresses` ("HOST:PORT", several as behind a load balancer), in a thread with a loop of its own.
 
     `rate` requests a second go to `path`, every `posts`th of them a POST (0: none). The application answers with the
@@ -142,7 +143,7 @@ class Load:
         patience: float = PATIENCE_SECONDS,
         at_once: int = 0,
     ) -> None:
-        self.http, self.handle = Outcome(), Outcome()
+        self.http, self.handle = LoadOutcome(), LoadOutcome()
         self._addresses = [(host, int(port)) for host, _, port in (each.rpartition(":") for each in addresses)]
         self._path, self._rate, self._posts = path, rate, posts
         self._call, self._calls = call, calls
@@ -157,7 +158,7 @@ class Load:
         self._ending = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
 
-    def __enter__(self) -> Load:
+    def __enter__(self) -> RequestLoad:
         self._thread.start()
         return self
 
@@ -200,7 +201,7 @@ class Load:
         while self._idle:
             self._idle.popleft().transport.abort()
 
-    async def _steadily(self, rate: float, send: Callable[[int], Any], outcome: Outcome) -> None:
+    async def _steadily(self, rate: float, send: Callable[[int], Any], outcome: LoadOutcome) -> None:
         """Begin with `rate` requests a second, and return when all are over."""
         tasks: set[asyncio.Task[None]] = set()
         begun = time.monotonic()
@@ -292,7 +293,7 @@ class Load:
                     continue
             await asyncio.sleep(_REPEAT_SECONDS)
 
-    def _note(self, outcome: Outcome, begun: float) -> None:
+    def _note(self, outcome: LoadOutcome, begun: float) -> None:
         now = time.monotonic()
         outcome.answered += 1
         outcome.times.append((now, now - begun))

@@ -13,7 +13,7 @@ from kernel_serve.settings import AutoscalingConfig
 from kernel_serve.testing.arrivals import Arrivals, Trace, arrival_times, trace_of
 from kernel_spec.dataclass import dataclass
 
-__all__ = ["Arrivals", "Moment", "Outcome", "Trace", "play", "trace_of"]
+__all__ = ["Arrivals", "Moment", "Trace", "TraceOutcome", "play", "trace_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Moment:
 
 
 @dataclass(slots=True)
-class Outcome:
+class TraceOutcome:
     """What happened: moment by moment, each change of the target, and how long requests waited (seconds)."""
 
     trace: Trace
@@ -57,7 +57,7 @@ class Outcome:
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 
 
-def play(trace: Trace, settings: AutoscalingConfig, autoscaler: Autoscaler | None = None) -> Outcome:
+def play(trace: Trace, settings: AutoscalingConfig, autoscaler: Autoscaler | None = None) -> TraceOutcome:
     """Play a trace and return what happened. The same trace and settings give the same outcome."""
     return _Play(trace, autoscaler or Autoscaler(settings)).run()
 
@@ -68,7 +68,7 @@ class _Play:
     def __init__(self, trace: Trace, autoscaler: Autoscaler) -> None:
         self.trace = trace
         self.autoscaler = autoscaler
-        self.outcome = Outcome(trace)
+        self.outcome = TraceOutcome(trace)
         self.target = self.ready = autoscaler.initial()
         self.starting: deque[float] = deque()
         self.queue: deque[float] = deque()
@@ -77,7 +77,7 @@ class _Play:
         self.now = 0.0
         self._draw = random.Random(trace.seed + 1)
 
-    def run(self) -> Outcome:
+    def run(self) -> TraceOutcome:
         arrivals = arrival_times(self.trace)
         following = next(arrivals, None)
         interval = self.autoscaler.settings.metrics_interval_s

@@ -22,7 +22,7 @@ from kernel_serve.control.instructions import (
     Instruction,
     KillProxy,
     KillReplica,
-    Publish,
+    PublishTopic,
     Reconfigure,
     StartProxy,
     StartReplica,
@@ -103,7 +103,7 @@ class PlainAutoscaler:
         return f"{self._seen} requests"
 
 
-class World:
+class ControlWorld:
     """Nodes with room for so many replicas each, and everything that a `ServeState` has done there."""
 
     def __init__(self, nodes: Mapping[str, int], state: ServeState | None = None) -> None:
@@ -125,7 +125,7 @@ class World:
         self.proxies: dict[str, str] = {}
         self.proxy_error = ""
         self.done: list[tuple[float, Instruction]] = []
-        self.watchers: list[Callable[[World, Instruction], None]] = []
+        self.watchers: list[Callable[[ControlWorld, Instruction], None]] = []
         """Called before each instruction is carried out."""
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
@@ -243,7 +243,7 @@ class World:
         elif isinstance(instruction, CheckProxy):
             self.after(0.01, lambda: self.state.proxies.healthy(instruction.id, self.now))
         else:
-            assert isinstance(instruction, Publish)
+            assert isinstance(instruction, PublishTopic)
 
     def _place(self) -> None:
         for id, start in list(self.waiting.items()):

@@ -58,7 +58,7 @@ class Exchange:
         "closed", "link", "on_closed", "on_other_ended", "wake",
     )  # fmt: skip
 
-    def __init__(self, link: Link, number: int, remote_ended: bool = False) -> None:
+    def __init__(self, link: RequestLink, number: int, remote_ended: bool = False) -> None:
         self.link = link
         self._number = number
         self._events: deque[Event] = deque()
@@ -237,7 +237,7 @@ class Exchange:
             self.wake()
 
 
-class Link:
+class RequestLink:
     """One side of a link. `write(data)` sends bytes; put those that come into `space`, or
     call `feed` with them, and `lost` at the end.
 

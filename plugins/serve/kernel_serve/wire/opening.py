@@ -7,7 +7,7 @@ from typing import Any
 
 from kernel_serve.values import Replica
 from kernel_serve.wire import tunnel, unix
-from kernel_serve.wire.link import Link
+from kernel_serve.wire.link import RequestLink
 
 
 async def open_link(
@@ -16,7 +16,7 @@ async def open_link(
     on_notice: Callable[[Any], None],
     on_load: Callable[[int], None],
     on_lost: Callable[[str], None],
-) -> Link:
+) -> RequestLink:
     """Return a link from node `node` to a replica. Raises OSError or KernelError when it can't be reached."""
     if replica.node == node:
         return (await unix.connect(replica.socket, on_notice, on_load, on_lost)).link

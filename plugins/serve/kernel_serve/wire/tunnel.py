@@ -12,7 +12,7 @@ from typing import Any
 
 from kernel_serve.errors import said_by
 from kernel_serve.routing.loops import data_loop
-from kernel_serve.wire.link import Exchange, Link
+from kernel_serve.wire.link import Exchange, RequestLink
 from kernel_spec.errors import KernelError
 
 _AHEAD = 8
@@ -27,7 +27,7 @@ class _Sender:
         self._id = id
         self._waiting: list[bytes] = []
         self._under_way = 0
-        self.link: Link | None = None
+        self.link: RequestLink | None = None
         self.lost: Callable[[str], None] = lambda reason: None
 
     def write(self, data: bytes) -> None:
@@ -65,11 +65,11 @@ class _Sender:
 
 async def connect(
     actor: Any, on_notice: Callable[[Any], None], on_load: Callable[[int], None], on_lost: Callable[[str], None]
-) -> Link:
+) -> RequestLink:
     """Return a new link to the replica behind `actor`, which may be anywhere. Raises KernelError when it is gone."""
     id = secrets.token_hex(8)
     sender = _Sender(actor, id)
-    link = sender.link = Link(sender.write, None, on_notice, on_load, on_lost)
+    link = sender.link = RequestLink(sender.write, None, on_notice, on_load, on_lost)
     sender.lost = link.lost
     stream = actor.tunnel.remote(id)
     first = await anext(stream)
@@ -84,7 +84,7 @@ async def connect(
 _readers: set[asyncio.Task[None]] = set()
 
 
-async def _read(stream: Any, link: Link) -> None:
+async def _read(stream: Any, link: RequestLink) -> None:
     try:
         async for ref in stream:
             data = await ref
@@ -102,11 +102,11 @@ class TunnelEnds:
     def __init__(
         self,
         on_open: Callable[[Exchange, Any, bytes, bool], None],
-        on_made: Callable[[Link], None],
-        on_lost: Callable[[Link], None],
+        on_made: Callable[[RequestLink], None],
+        on_lost: Callable[[RequestLink], None],
     ) -> None:
         self._on_open, self._on_made, self._on_lost = on_open, on_made, on_lost
-        self._links: dict[str, Link] = {}
+        self._links: dict[str, RequestLink] = {}
 
     def feed(self, id: str, data: bytes) -> None:
         """Take bytes of a tunnel."""
@@ -127,7 +127,7 @@ class TunnelEnds:
         def write(data: bytes) -> None:
             here.call_soon_threadsafe(written, data)
 
-        link = self._links[id] = Link(write, self._on_open)
+        link = self._links[id] = RequestLink(write, self._on_open)
         there.call_soon_threadsafe(self._on_made, link)
         try:
             yield None
@@ -141,6 +141,6 @@ class TunnelEnds:
             del self._links[id]
             there.call_soon_threadsafe(self._end, link)
 
-    def _end(self, link: Link) -> None:
+    def _end(self, link: RequestLink) -> None:
         self._on_lost(link)
         link.lost("the router is gone")

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from kernel_serve.logs import logger
 from kernel_serve.wire.frames import FrameError
-from kernel_serve.wire.link import PIECE, Exchange, Link
+from kernel_serve.wire.link import PIECE, Exchange, RequestLink
 
 _log = logger()
 _CREDENTIALS = struct.Struct("3i")
@@ -23,14 +23,14 @@ class LinkProtocol(asyncio.BufferedProtocol):
 
     def __init__(
         self,
-        make_link: Callable[[Callable[[bytes], None]], Link],
+        make_link: Callable[[Callable[[bytes], None]], RequestLink],
         on_lost: Callable[[LinkProtocol], None] = lambda protocol: None,
         on_made: Callable[[LinkProtocol], None] = lambda protocol: None,
     ) -> None:
         self._make_link = make_link
         self._on_lost = on_lost
         self._on_made = on_made
-        self.link: Link
+        self.link: RequestLink
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -88,7 +88,7 @@ async def listen(
     loop = asyncio.get_running_loop()
 
     def make() -> LinkProtocol:
-        return LinkProtocol(lambda write: Link(write, on_open), on_lost, on_made)
+        return LinkProtocol(lambda write: RequestLink(write, on_open), on_lost, on_made)
 
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listening.bind(name)
@@ -113,7 +113,7 @@ async def connect(
         raise
 
     def make() -> LinkProtocol:
-        return LinkProtocol(lambda write: Link(write, None, on_notice, on_load, on_lost))
+        return LinkProtocol(lambda write: RequestLink(write, None, on_notice, on_load, on_lost))
 
     _, protocol = await loop.create_unix_connection(make, sock=connecting)
     return protocol

@@ -9,7 +9,7 @@ import pytest
 from kernel_serve.errors import DeploymentError
 from kernel_serve.proxy.framing import BROKEN, head
 from kernel_serve.replica.asgi import HTTPExchange, checked_headers, to_wire
-from kernel_serve.wire.link import Link
+from kernel_serve.wire.link import RequestLink
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from kernel_serve.wire.link import Link
 def test_a_header_that_http_can_not_have_is_refused_by_name(name: bytes, value: bytes, said: str) -> None:
     headers = [(b"content-type", b"text/plain"), (name, value)]
     message = {"type": "http.response.start", "status": 200, "headers": headers}
-    exchange = Link(lambda data: None).open({"type": "http"})
+    exchange = RequestLink(lambda data: None).open({"type": "http"})
     with pytest.raises(DeploymentError, match=re.escape(said)):
         asyncio.run(HTTPExchange(exchange, b"", True).send(message))
     with pytest.raises(DeploymentError, match=re.escape(said)):

@@ -12,7 +12,7 @@ from kernel_serve.autoscaling import Autoscaler
 from kernel_serve.errors import DeploymentError
 from kernel_serve.settings import AutoscalingConfig
 from kernel_serve.testing.arrivals import arrival_times
-from kernel_serve.testing.traces import Arrivals, Outcome, Trace, play, trace_of
+from kernel_serve.testing.traces import Arrivals, Trace, TraceOutcome, play, trace_of
 
 SHAPES = ("steady", "step up", "step down", "ramp", "wave", "spikes", "on and off", "silence", "one burst", "sparse")
 TRACES = 200
@@ -80,7 +80,7 @@ def case(number: int) -> tuple[str, Trace, AutoscalingConfig]:
     return shape, trace, config
 
 
-def idle_spans(outcome: Outcome) -> list[tuple[float, float]]:
+def idle_spans(outcome: TraceOutcome) -> list[tuple[float, float]]:
     """Return from when to when there was no request, and none came."""
     spans: list[tuple[float, float]] = []
     busy = {math.ceil(time) for time in arrival_times(outcome.trace)}
@@ -96,7 +96,7 @@ def idle_spans(outcome: Outcome) -> list[tuple[float, float]]:
     return spans
 
 
-def check(trace: Trace, config: AutoscalingConfig, outcome: Outcome) -> None:
+def check(trace: Trace, config: AutoscalingConfig, outcome: TraceOutcome) -> None:
     """Check what holds for each trace."""
     targets = outcome.targets()
     assert all(config.min_replicas <= target <= config.max_replicas for target in targets), "bounds"

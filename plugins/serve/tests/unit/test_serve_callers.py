@@ -8,12 +8,12 @@ import pytest
 from kernel_serve.metrics import callers
 from kernel_serve.metrics.callers import KEPT_SECONDS, CallerMetrics, CallerPictures
 from kernel_serve.metrics.process import watch_process
-from kernel_serve.metrics.registry import Picture, Registry
+from kernel_serve.metrics.registry import MetricRegistry, Picture
 from kernel_serve.routing.dispatcher import Dispatcher
 
 
 def test_a_program_tells_what_its_router_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(callers, "REGISTRY", Registry())
+    monkeypatch.setattr(callers, "REGISTRY", MetricRegistry())
     dispatcher = Dispatcher("shop#Till", "n", Random(1), lambda: None)
     metrics = CallerMetrics("caller n-1", lambda: {"shop#Till": dispatcher})
     dispatcher.tally.submitted += 2
@@ -24,7 +24,7 @@ def test_a_program_tells_what_its_router_counts(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_part_of_serve_does_not_tell_what_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    registry = Registry()
+    registry = MetricRegistry()
     monkeypatch.setattr(callers, "REGISTRY", registry)
     metrics = CallerMetrics("caller n-1", dict)
     assert metrics.picture() is not None

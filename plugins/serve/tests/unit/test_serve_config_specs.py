@@ -15,7 +15,7 @@ from kernel_serve.config.code_paths import _loaded, forget_modules, modules_belo
 from kernel_serve.config.importing import import_application
 from kernel_serve.config.reading import read
 from kernel_serve.config.specs import build_application
-from kernel_serve.config.steps import Step, steps
+from kernel_serve.config.steps import ConfigStep, steps
 from kernel_serve.config.writing import Written, write
 from kernel_serve.errors import DeployFailedError, DeploymentError
 from kernel_serve.settings import GRPCOptions
@@ -307,10 +307,10 @@ class TestSteps:
         )
         spec = ApplicationSpec("shop", "Front", ())
         first, endpoint, *rest = steps(config, [spec], before, self.STATUS)
-        assert first == Step("deploy", ([spec],))
+        assert first == ConfigStep("deploy", ([spec],))
         assert endpoint.method == "set_endpoint"
         assert endpoint.arguments[0].targets == (Target("shop#Front", 9.0), Target("by hand#Y", 1.0))
-        assert rest == [Step("delete_endpoint", ("before",)), Step("delete", (["old"],))]
+        assert rest == [ConfigStep("delete_endpoint", ("before",)), ConfigStep("delete", (["old"],))]
 
     def test_an_endpoint_needs_an_application_that_there_will_be(self) -> None:
         before = read("applications: [{import_path: a:b, name: old}]").data

@@ -16,11 +16,11 @@ from kernel_serve.errors import (
     RequestCancelledError,
     RequestTimeoutError,
 )
-from kernel_serve.replica.gate import Gate
+from kernel_serve.replica.gate import AdmissionGate
 from kernel_serve.routing.chooser import Chooser
-from kernel_serve.routing.dispatcher import Dispatcher, Request
+from kernel_serve.routing.dispatcher import Dispatcher, RoutedRequest
 from kernel_serve.values import DeploymentRoutes, Replica
-from kernel_serve.wire.link import Exchange, Link
+from kernel_serve.wire.link import Exchange, RequestLink
 
 
 def replica(id: str, limit: int = 1, node: str = "here", models: tuple[str, ...] = ()) -> Replica:
@@ -31,19 +31,19 @@ class FakeReplica:
     """Takes what its gate lets in; `answer` answers the oldest. What is written arrives with `pump`, as on a socket."""
 
     def __init__(self, dispatcher: Dispatcher, id: str, limit: int = 1) -> None:
-        self.gate = Gate(limit)
+        self.gate = AdmissionGate(limit)
         self.taken: list[Exchange] = []
         self.id = id
         self.to_replica: list[bytes] = []
         self.to_router: list[bytes] = []
-        self.router_link = Link(
+        self.router_link = RequestLink(
             self.to_replica.append,
             None,
             lambda said: dispatcher.on_notice(id, said),
             lambda load: dispatcher.on_load(id, load),
             lambda reason: dispatcher.unlinked(id),
         )
-        self.link = Link(self.to_router.append, self._take)
+        self.link = RequestLink(self.to_router.append, self._take)
 
     def _take(self, exchange: Exchange, meta: Any, body: bytes, end: bool) -> None:
         refused = self.gate.enter()
@@ -96,8 +96,8 @@ class Bench:
             self.dispatcher.linked(each.id, fake.router_link)
         self.pump()
 
-    def send(self, repeatable: bool = False, timeout: float | None = None) -> Request:
-        request = Request(
+    def send(self, repeatable: bool = False, timeout: float | None = None) -> RoutedRequest:
+        request = RoutedRequest(
             {"type": "call", "route": "/shop", "id": "7"}, b"", True,
             lambda exchange: self.answers.append(exchange.take()[1]), self.failures.append, repeatable,
         )  # fmt: skip
@@ -121,10 +121,10 @@ def test_a_request_waits_for_room_and_goes_in_order() -> None:
     bench = Bench({"a": 1})
     for _ in range(3):
         bench.send()
-    assert (len(bench.replicas["a"].taken), len(bench.dispatcher.line)) == (1, 2)
+    assert (len(bench.replicas["a"].taken), len(bench.dispatcher.queue)) == (1, 2)
     for left in (1, 0, 0):
         bench.answer("a")
-        assert len(bench.dispatcher.line) == left
+        assert len(bench.dispatcher.queue) == left
     assert bench.answers == [b"a"] * 3
 
 
@@ -167,7 +167,7 @@ def test_a_busy_replica_refuses_and_the_request_goes_on() -> None:
     bench = Bench({"a": 1, "b": 1})
     bench.replicas["a"].gate.ongoing = bench.replicas["b"].gate.ongoing = 1  # another router's
     bench.send()
-    assert len(bench.dispatcher.line) == 1  # both have refused
+    assert len(bench.dispatcher.queue) == 1  # both have refused
     bench.replicas["b"].leave()
     bench.pump()
     assert len(bench.replicas["b"].taken) == 1
@@ -185,7 +185,7 @@ def test_what_may_be_repeated_is_sent_again_when_a_replica_dies() -> None:
     bench = Bench({"a": 1})
     bench.send(repeatable=True)
     bench.lose("a")
-    assert len(bench.dispatcher.line) == 1 and not bench.failures
+    assert len(bench.dispatcher.queue) == 1 and not bench.failures
     bench.set({"b": 1})
     bench.answer("b")
     assert bench.answers == [b"b"]
@@ -207,7 +207,7 @@ def test_a_request_under_which_two_replicas_died_is_not_sent_to_a_third(
     assert "deployment='app#d' route='/shop' request_id='7'" in caplog.text
     bench.set({"c": 1})
     bench.pump()
-    assert not bench.replicas["c"].taken and len(bench.dispatcher.line) == 0
+    assert not bench.replicas["c"].taken and len(bench.dispatcher.queue) == 0
     assert bench.dispatcher.tally.failed == {"replicas_died": 1}
 
 
@@ -217,7 +217,7 @@ def test_a_replica_that_refused_a_request_did_not_die_under_it() -> None:
     bench.send(repeatable=True)
     bench.set({"b": 1})
     bench.lose("b")
-    assert not bench.failures and len(bench.dispatcher.line) == 1
+    assert not bench.failures and len(bench.dispatcher.queue) == 1
     bench.set({"c": 1})
     bench.answer("c")
     assert bench.answers == [b"c"]
@@ -229,7 +229,7 @@ def test_when_the_only_replica_dies_those_that_wait_do_so_for_the_next() -> None
         bench.send(repeatable=True)
     bench.send()  # not sent yet, so that it may be sent elsewhere
     bench.lose("a")
-    assert len(bench.dispatcher.line) == 4 and not bench.failures
+    assert len(bench.dispatcher.queue) == 4 and not bench.failures
     bench.set({"b": 4})
     for _ in range(4):
         bench.answer("b")
@@ -242,7 +242,9 @@ def test_what_a_replica_never_began_with_is_sent_again_even_if_it_is_not_repeata
     leaving = bench.replicas["a"]
     leaving.gate.draining = True
     leaving.link.refuse_more()
-    request = Request({}, b"", True, lambda exchange: bench.answers.append(exchange.take()[1]), bench.failures.append)
+    request = RoutedRequest(
+        {}, b"", True, lambda exchange: bench.answers.append(exchange.take()[1]), bench.failures.append
+    )
     bench.dispatcher.submit(request)  # it is under way when the replica ends
     leaving.router_link.feed(b"".join(leaving.to_router))
     bench.lose("a")
@@ -281,10 +283,10 @@ def test_what_a_replica_of_a_deleted_deployment_refuses_fails_and_does_not_wait(
     bench = Bench({"a": 5})
     leaving = bench.replicas["a"]
     leaving.gate.draining = True
-    bench.dispatcher.submit(Request({}, b"", True, lambda exchange: None, bench.failures.append))
+    bench.dispatcher.submit(RoutedRequest({}, b"", True, lambda exchange: None, bench.failures.append))
     bench.set({}, exists=False)  # the refusal arrives after the news
     assert [type(each) for each in bench.failures] == [NotServingError]
-    assert len(bench.dispatcher.line) == 0
+    assert len(bench.dispatcher.queue) == 0
 
 
 def test_a_cancelled_request_leaves_the_line_and_its_replica() -> None:
@@ -295,7 +297,7 @@ def test_a_cancelled_request_leaves_the_line_and_its_replica() -> None:
     bench.pump()
     assert [type(each) for each in bench.failures] == [RequestCancelledError] * 2
     assert bench.replicas["a"].taken[0].failure is not None
-    assert len(bench.dispatcher.line) == 0
+    assert len(bench.dispatcher.queue) == 0
 
 
 def test_a_request_that_waits_too_long_says_for_what() -> None:

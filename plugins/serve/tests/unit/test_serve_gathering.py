@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kernel_serve.metrics import gathering
 from kernel_serve.metrics.gathering import Gatherer
-from kernel_serve.metrics.registry import Picture, Registry
+from kernel_serve.metrics.registry import MetricRegistry, Picture
 
 from kernel_spec.errors import ActorDiedError
 
@@ -53,7 +53,7 @@ class Controller:
 
 
 def picture(name: str) -> Picture:
-    registry = Registry()
+    registry = MetricRegistry()
     registry.counter(name, "").labelled().add()
     return registry.picture()
 

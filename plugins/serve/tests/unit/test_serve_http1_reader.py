@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from kernel_serve.proxy.http1_reader import RefusedError, RequestReader
-from kernel_serve.proxy.incoming import Incoming
+from kernel_serve.proxy.http1_request import HTTP1Request
 from kernel_serve.settings import HTTPOptions
 
 
@@ -14,23 +14,23 @@ class Taken:
     """Keeps what is read, and counts the bytes of bodies."""
 
     def __init__(self) -> None:
-        self.requests: list[Incoming] = []
+        self.requests: list[HTTP1Request] = []
         self.websockets: list[bytes] = []
         self.ended = 0
         self.fails = False
 
-    def take(self, incoming: Incoming) -> None:
+    def take(self, incoming: HTTP1Request) -> None:
         if self.fails:
             raise ValueError("our own mistake")
         self.requests.append(incoming)
 
-    def take_body(self, incoming: Incoming, body: bytes) -> None:
+    def take_body(self, incoming: HTTP1Request, body: bytes) -> None:
         incoming.size += len(body)
 
-    def take_end(self, incoming: Incoming) -> None:
+    def take_end(self, incoming: HTTP1Request) -> None:
         self.ended += 1
 
-    def take_websocket(self, incoming: Incoming, data: bytes) -> None:
+    def take_websocket(self, incoming: HTTP1Request, data: bytes) -> None:
         self.websockets.append(data)
 
 

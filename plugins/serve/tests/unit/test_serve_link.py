@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_serve.wire import frames
-from kernel_serve.wire.link import EVENT_COST, PIECE, WINDOW, Exchange, ExchangeAbortedError, Link, LinkLostError
+from kernel_serve.wire.link import EVENT_COST, PIECE, WINDOW, Exchange, ExchangeAbortedError, LinkLostError, RequestLink
 
 Opened = list[tuple[Exchange, Any, bytes, bool]]
 
 
-def pair(on_notice: Callable[[Any], None] = lambda meta: None) -> tuple[Link, Link, Opened]:
+def pair(on_notice: Callable[[Any], None] = lambda meta: None) -> tuple[RequestLink, RequestLink, Opened]:
     opened: Opened = []
-    router = Link(lambda data: replica.feed(data), None, on_notice)
-    replica = Link(lambda data: router.feed(data), lambda *event: opened.append(event))
+    router = RequestLink(lambda data: replica.feed(data), None, on_notice)
+    replica = RequestLink(lambda data: router.feed(data), lambda *event: opened.append(event))
     return router, replica, opened
 
 
@@ -112,8 +112,8 @@ def test_receive_waits_for_events_and_then_for_the_end() -> None:
 def test_notices_and_loads_are_heard() -> None:
     notices: list[Any] = []
     loads: list[int] = []
-    router = Link(lambda data: None, None, notices.append, loads.append)
-    replica = Link(router.feed, lambda *event: None)
+    router = RequestLink(lambda data: None, None, notices.append, loads.append)
+    replica = RequestLink(router.feed, lambda *event: None)
     replica.load = 7
     replica.notify({"draining": True})
     assert (notices, loads) == ([{"draining": True}], [7])
@@ -171,7 +171,7 @@ def test_what_can_not_be_a_frame_is_refused() -> None:
 
 def test_who_listens_hears_of_the_end_before_the_exchanges_fail() -> None:
     heard: list[str] = []
-    router = Link(lambda data: None, None, on_lost=heard.append)
+    router = RequestLink(lambda data: None, None, on_lost=heard.append)
     exchange = router.open(None)
     exchange.wake = lambda: heard.append("failed")
     router.lost("killed")

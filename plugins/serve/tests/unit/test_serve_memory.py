@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from kernel_serve.autoscaling import Autoscaler, RouterReports
 from kernel_serve.control import memory
-from kernel_serve.control.instructions import Publish, StartReplica
+from kernel_serve.control.instructions import PublishTopic, StartReplica
 from kernel_serve.control.proxy_states import ProxyWish
 from kernel_serve.control.routes import missing_routes, routes_of
 from kernel_serve.control.scaling import Scaling
 from kernel_serve.control.state import ServeState
-from kernel_serve.control.topics import Topics
+from kernel_serve.control.topics import ControllerTopics
 from kernel_serve.metrics.controller import ControllerMetrics
-from kernel_serve.metrics.registry import Registry
+from kernel_serve.metrics.registry import MetricRegistry
 from kernel_serve.settings import AutoscalingConfig, GRPCOptions, HTTPOptions
-from kernel_serve.testing.world import World, application, settings
+from kernel_serve.testing.world import ControlWorld, application, settings
 from kernel_serve.values import ENDPOINTS, Endpoint, RouterReport, Target
 
 
@@ -42,7 +42,7 @@ class Store(dict[str, bytes]):
 
 def test_a_turn_that_is_late_writes_nothing_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory.kernel, "KeyValue", Store)
-    kept = memory.Memory()
+    kept = memory.ControllerMemory()
     kept.write(b"record", {"1": b"one"})
     assert kept._store.keys() == ["spec/1/1/0", "controller"]
     kept.clear()
@@ -55,9 +55,9 @@ def test_a_spec_that_is_larger_than_a_value_may_be_is_kept_in_pieces(monkeypatch
     monkeypatch.setattr(memory.kernel, "KeyValue", lambda namespace: store)
     monkeypatch.setattr(memory, "PIECE_BYTES", 10)
     large, small = pickle.dumps("x" * 50), pickle.dumps("y")
-    memory.Memory().write(b"record", {"large": large, "small": small})
+    memory.ControllerMemory().write(b"record", {"large": large, "small": small})
     assert max(map(len, store.values())) == 10
-    after = memory.Memory()
+    after = memory.ControllerMemory()
     assert after.read() == b"record"
     assert [after.read_spec(digest) for digest in ("large", "small")] == ["x" * 50, "y"]
     after.write(b"record", {"small": small})
@@ -73,13 +73,13 @@ def test_a_spec_that_was_written_in_part_is_written_again(monkeypatch: pytest.Mo
     monkeypatch.setattr(memory.kernel, "KeyValue", lambda namespace: store)
     monkeypatch.setattr(memory, "PIECE_BYTES", 10)
     spec = pickle.dumps("x" * 50)
-    memory.Memory().write(b"record", {"1": spec})
+    memory.ControllerMemory().write(b"record", {"1": spec})
     del store[store.keys("spec/1/")[3]]
-    after = memory.Memory()
+    after = memory.ControllerMemory()
     after.read()
     assert store.keys("spec/") == []
     after.write(b"record", {"1": spec})
-    again = memory.Memory()
+    again = memory.ControllerMemory()
     again.read()
     assert again.read_spec("1") == "x" * 50
 
@@ -90,10 +90,10 @@ class Controlled:
     def __init__(self) -> None:
         numbers = itertools.count()
         state = ServeState(lambda key: f"{key}#{next(numbers)}", Scaling(Autoscaler, RouterReports(1000.0)))
-        self.world = World({"a": 50}, state)
-        self.memory = memory.Memory()
-        self.topics = Topics("1", missing_routes)
-        self.registry = Registry()
+        self.world = ControlWorld({"a": 50}, state)
+        self.memory = memory.ControllerMemory()
+        self.topics = ControllerTopics("1", missing_routes)
+        self.registry = MetricRegistry()
         self.metrics = ControllerMetrics(self.registry, lambda: {"applications": {}, "proxies": {}})
         self.world.watchers.append(lambda world, instruction: self.hear(instruction))
 
@@ -102,11 +102,11 @@ class Controlled:
         state = self.world.state
         if isinstance(instruction, StartReplica):
             self.metrics.started(instruction.spec.key)
-        elif isinstance(instruction, Publish) and instruction.topic == ENDPOINTS:
+        elif isinstance(instruction, PublishTopic) and instruction.topic == ENDPOINTS:
             self.topics.publish(ENDPOINTS, state.published_endpoints)
-        elif isinstance(instruction, Publish) and instruction.topic in state.deployments:
+        elif isinstance(instruction, PublishTopic) and instruction.topic in state.deployments:
             self.topics.publish(instruction.topic, routes_of(state.deployments[instruction.topic], self.world.alive))
-        elif isinstance(instruction, Publish):
+        elif isinstance(instruction, PublishTopic):
             self.topics.withdraw(instruction.topic)
             self.metrics.forget(instruction.topic)
 

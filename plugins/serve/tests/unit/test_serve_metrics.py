@@ -12,17 +12,17 @@ from kernel_serve.metrics import registry as registries
 from kernel_serve.metrics.controller import ControllerMetrics
 from kernel_serve.metrics.exposition import exposition
 from kernel_serve.metrics.proxy import WEBSOCKET, ProxyMetrics
-from kernel_serve.metrics.registry import Registry
+from kernel_serve.metrics.registry import MetricRegistry
 from kernel_serve.metrics.replica import CANCELLED, ReplicaMetrics
 
 
-def samples(registry: Registry, name: str) -> dict[tuple[str, ...], Any]:
+def samples(registry: MetricRegistry, name: str) -> dict[tuple[str, ...], Any]:
     (family,) = [each for each in registry.picture().families if each.name == name]
     return dict(family.samples)
 
 
 def test_the_text_is_what_prometheus_reads() -> None:
-    registry = Registry()
+    registry = MetricRegistry()
     registry.counter("seen_total", "Seen\nso \\far.", ("who",)).labelled('a "b"\n\\c').add(2)
     registry.gauge("depth", "How deep.").labelled().set(-1.5)
     registry.gauge("odd", "", ("kind",)).labelled("nan").set(math.nan)
@@ -39,11 +39,11 @@ def test_the_text_is_what_prometheus_reads() -> None:
         'took_ms_bucket{of="x",le="1"} 2\ntook_ms_bucket{of="x",le="2.5"} 3\ntook_ms_bucket{of="x",le="+Inf"} 4\n'
         'took_ms_sum{of="x"} 102.5\ntook_ms_count{of="x"} 4\n'
     )
-    assert exposition([Registry().picture()]) == ""
+    assert exposition([MetricRegistry().picture()]) == ""
 
 
 def test_pictures_of_several_processes_are_one_text_with_each_family_once() -> None:
-    one, other, third = Registry(), Registry(), Registry()
+    one, other, third = MetricRegistry(), MetricRegistry(), MetricRegistry()
     one.counter("a_total", "A.", ("p",)).labelled("1").add(1)
     other.counter("a_total", "A.", ("p",)).labelled("1").add(2)
     other.counter("a_total", "A.", ("p",)).labelled("2").add(5)
@@ -58,7 +58,7 @@ def test_pictures_of_several_processes_are_one_text_with_each_family_once() -> N
 
 
 def test_a_name_is_one_thing() -> None:
-    registry = Registry()
+    registry = MetricRegistry()
     family = registry.counter("x_total", "X.", ("a",))
     assert registry.counter("x_total", "X.", ("a",)) is family
     with pytest.raises(MetricError, match=r"there is a counter 'x_total' already, with tags \('a',\).*another name"):
@@ -77,14 +77,14 @@ def test_a_name_is_one_thing() -> None:
 
 def test_a_family_has_a_limited_number_of_series(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registries, "MOST_SERIES", 3)
-    family = Registry().counter("x_total", "", ("user",))
+    family = MetricRegistry().counter("x_total", "", ("user",))
     for number in range(10):
         family.labelled(str(number)).add()
     assert dict(family.picture().samples) == {("0",): 1, ("1",): 1, ("2",): 1, ("other",): 7}
 
 
 def test_a_proxy_counts_by_route_and_never_by_what_the_client_sent() -> None:
-    registry = Registry()
+    registry = MetricRegistry()
     metrics = ProxyMetrics(registry, "p")
     metrics.ended("app#Model", "/m", "GET", 200, 3.0)
     metrics.ended("app#Model", "/m", "GET", 200, 4.0)
@@ -107,7 +107,7 @@ def test_a_proxy_counts_by_route_and_never_by_what_the_client_sent() -> None:
 
 
 def test_a_replica_counts_errors_and_those_who_left() -> None:
-    registry = Registry()
+    registry = MetricRegistry()
     metrics = ReplicaMetrics(registry, "app", "Model", "r1")
     kind = metrics.kind("http")
     for status in (200, 404, 500, 503, CANCELLED):
@@ -121,7 +121,7 @@ def test_a_replica_counts_errors_and_those_who_left() -> None:
 
 
 def test_the_controller_shows_what_there_is_and_forgets_what_there_was() -> None:
-    registry = Registry()
+    registry = MetricRegistry()
     view = {"status": "HEALTHY", "target_num_replicas": 2, "replica_states": {"RUNNING": 1, "STARTING": 1}}
     status: dict[str, Any] = {
         "applications": {"a": {"status": "RUNNING", "deployments": {"M": view}}},

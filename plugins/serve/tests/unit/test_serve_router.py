@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kernel_serve.errors import NotServingError
 from kernel_serve.routing import router as module
-from kernel_serve.routing.dispatcher import Request
+from kernel_serve.routing.dispatcher import RoutedRequest
 from kernel_serve.routing.router import Router, is_older
 from kernel_serve.values import ENDPOINTS, DeploymentRoutes, Endpoint, Replica, Target
 
@@ -100,10 +100,10 @@ def routes(*ids: str, **more: Any) -> DeploymentRoutes:
     return DeploymentRoutes(KEY, tuple(replica(id) for id in ids), -1, None, **more)
 
 
-def request() -> tuple[Request, list[Any]]:
+def request() -> tuple[RoutedRequest, list[Any]]:
     """Return a request, and what becomes of it."""
     failures: list[Any] = []
-    return Request({"id": "1"}, b"", True, lambda exchange: None, failures.append), failures
+    return RoutedRequest({"id": "1"}, b"", True, lambda exchange: None, failures.append), failures
 
 
 @pytest.fixture

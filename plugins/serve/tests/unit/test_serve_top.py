@@ -10,7 +10,7 @@ from kernel_serve.cli.top_numbers import view
 from kernel_serve.cli.top_view import bar, plain, rendered
 from kernel_serve.metrics.changes import Numbers, Spread, increase, spread
 from kernel_serve.metrics.proxy import ProxyMetrics
-from kernel_serve.metrics.registry import Registry
+from kernel_serve.metrics.registry import MetricRegistry
 from kernel_serve.metrics.replica import ReplicaMetrics
 from rich.console import Console
 
@@ -43,7 +43,7 @@ class Moments:
     """Processes that count."""
 
     def __init__(self) -> None:
-        self.proxy, self.first, self.second = Registry(), Registry(), Registry()
+        self.proxy, self.first, self.second = MetricRegistry(), MetricRegistry(), MetricRegistry()
         self.http = ProxyMetrics(self.proxy, "p")
         self.a1 = ReplicaMetrics(self.first, "shop", "Till", "shop#Till#a1")
         self.b2 = ReplicaMetrics(self.second, "shop", "Till", "shop#Till#b2")
@@ -108,7 +108,7 @@ def test_percentiles_are_as_exact_as_the_buckets() -> None:
 
 
 def test_a_process_that_is_gone_or_new_does_no_harm() -> None:
-    old, new = Registry(), Registry()
+    old, new = MetricRegistry(), MetricRegistry()
     old.counter("c", "", ("r",)).labelled("old").add(100)
     new.counter("c", "", ("r",)).labelled("new").add(3)
     new.histogram("h", "", (), (1,)).labelled().observe(0.5)

@@ -11,17 +11,17 @@ import pytest
 from kernel_serve import context, tracing
 from kernel_serve.context import ReplicaContext
 from kernel_serve.errors import DeploymentError
-from kernel_serve.metrics.registry import Registry
+from kernel_serve.metrics.registry import MetricRegistry
 from kernel_serve.metrics.replica import ReplicaMetrics
-from kernel_serve.replica.gate import Gate
+from kernel_serve.replica.gate import AdmissionGate
 from kernel_serve.replica.request_intake import RequestIntake
 from kernel_serve.replica.user_code import UserCode
-from kernel_serve.routing.dispatcher import Dispatcher, Request
+from kernel_serve.routing.dispatcher import Dispatcher, RoutedRequest
 from kernel_serve.tracing import setting
 from kernel_serve.tracing.providers import provider_for
 from kernel_serve.tracing.spans import Tracing
 from kernel_serve.values import DeploymentRoutes, Replica
-from kernel_serve.wire.link import Exchange, Link
+from kernel_serve.wire.link import Exchange, RequestLink
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -115,13 +115,15 @@ def carry_out(meta: dict[str, Any], method: str, called: list[dict[str, Any]]) -
                 return 500
             return 200
 
-        intake = RequestIntake(Gate(5), {"call": handle}, ReplicaMetrics(Registry(), "shop", "Till", "r7"))
-        router = Link(lambda data: replica.feed(data))
-        replica = Link(lambda data: router.feed(data), intake.take)
+        intake = RequestIntake(
+            AdmissionGate(5), {"call": handle}, ReplicaMetrics(MetricRegistry(), "shop", "Till", "r7")
+        )
+        router = RequestLink(lambda data: replica.feed(data))
+        replica = RequestLink(lambda data: router.feed(data), intake.take)
         dispatcher = Dispatcher("shop#Till", "n", Random(1), lambda: None)
         routes = DeploymentRoutes("shop#Till", (Replica("r7", "n", "", None, "1", 5),), -1, None)
         answered: asyncio.Future[Exchange] = asyncio.get_running_loop().create_future()
-        dispatcher.submit(Request(meta, b"", True, answered.set_result, answered.set_exception))
+        dispatcher.submit(RoutedRequest(meta, b"", True, answered.set_result, answered.set_exception))
         dispatcher.update(routes)
         dispatcher.linked("r7", router)
         await asyncio.wait_for(answered, 120)
@@ -174,7 +176,7 @@ def test_a_request_that_finds_no_replica_tells_why(exporter: InMemorySpanExporte
 
     async def run() -> None:
         dispatcher = Dispatcher("shop#Till", "n", Random(1), lambda: None)
-        request = Request(meta, b"", True, lambda exchange: None, lambda error: None)
+        request = RoutedRequest(meta, b"", True, lambda exchange: None, lambda error: None)
         dispatcher.submit(request)
         dispatcher.cancel(request)
 

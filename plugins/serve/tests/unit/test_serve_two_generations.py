@@ -26,7 +26,7 @@ from kernel_serve.first_generation.requests import environ_of
 from kernel_serve.names import nearest
 from kernel_serve.routing.router import is_older
 from kernel_serve.settings import HTTPOptions
-from kernel_serve.testing.world import World, application, settings
+from kernel_serve.testing.world import ControlWorld, application, settings
 from kernel_serve.traffic.routes import Routes, Way
 from kernel_serve.values import ApplicationSpec, DeploymentSpec, Endpoint, Target
 from werkzeug.wrappers import Request
@@ -42,7 +42,7 @@ def endpoint(name: str, prefix: str, *targets: Target) -> Endpoint:
 
 class TestRules:
     def test_an_endpoint_needs_neither_targets_nor_a_prefix(self) -> None:
-        world = World({"a": 10})
+        world = ControlWorld({"a": 10})
         world.state.set_endpoint(endpoint("e", "/e"))
         world.state.set_endpoint(endpoint("f", ""))
         world.state.set_endpoint(endpoint("g", ""))
@@ -56,7 +56,7 @@ class TestRules:
             world.state.set_endpoint(Endpoint("h", "/h", ()))
 
     def test_a_backend_in_use_stays_and_its_endpoint_outlives_it(self) -> None:
-        world = World({"a": 10})
+        world = ControlWorld({"a": 10})
         world.deploy(backend("b"))
         world.state.set_endpoint(endpoint("b", "/b", Target("b#b")))
         with pytest.raises(DeploymentError, match="backend 'b' can't be deleted: endpoint 'b' sends requests to it"):
@@ -66,7 +66,7 @@ class TestRules:
         assert [each.name for each in world.state.published_endpoints] == ["b"]
 
     def test_a_shadow_counts_as_use(self) -> None:
-        world = World({"a": 10})
+        world = ControlWorld({"a": 10})
         world.deploy(backend("b"), backend("c"))
         world.state.set_endpoint(
             Endpoint("e", "/e", (Target("b#b"),), shadows=(Target("c#c", 0.5),), first_generation=True)
@@ -75,7 +75,7 @@ class TestRules:
             world.delete("c")
 
     def test_names_do_not_mix_the_generations(self) -> None:
-        world = World({"a": 10})
+        world = ControlWorld({"a": 10})
         world.deploy(backend("b"), application("app", "/app"))
         world.state.set_endpoint(endpoint("e", "/e"))
         for wrong, message in (

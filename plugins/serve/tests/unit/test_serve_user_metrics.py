@@ -11,25 +11,25 @@ from kernel_serve import metrics as serve_metrics
 from kernel_serve.errors import MetricError
 from kernel_serve.metrics import user
 from kernel_serve.metrics.exposition import exposition
-from kernel_serve.metrics.registry import Registry
+from kernel_serve.metrics.registry import MetricRegistry
 
 
 @pytest.fixture(autouse=True)
-def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
-    fresh = Registry()
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[MetricRegistry]:
+    fresh = MetricRegistry()
     monkeypatch.setattr(user, "REGISTRY", fresh)
     monkeypatch.setattr(context, "_replica_of_process", context.ReplicaContext("shop", "Till", "r7"))
     yield fresh
 
 
-def lines(registry: Registry) -> list[str]:
+def lines(registry: MetricRegistry) -> list[str]:
     return [line for line in exposition([registry.picture()]).splitlines() if not line.startswith("#")]
 
 
 PLACE = 'application="shop",deployment="Till",replica="r7"'
 
 
-def test_they_are_labelled_with_where_they_count(registry: Registry) -> None:
+def test_they_are_labelled_with_where_they_count(registry: MetricRegistry) -> None:
     orders = serve_metrics.Counter("orders", "Orders.", ("kind", "shop"), {"shop": "main"})
     orders.inc(tags={"kind": "book"})
     orders.inc(2.5, {"kind": "book", "shop": "branch"})
@@ -47,7 +47,7 @@ def test_they_are_labelled_with_where_they_count(registry: Registry) -> None:
     ]
 
 
-def test_one_that_was_sent_elsewhere_counts_there(registry: Registry) -> None:
+def test_one_that_was_sent_elsewhere_counts_there(registry: MetricRegistry) -> None:
     made = serve_metrics.Histogram("size", "Sizes.", [1, 2], ("kind",)).set_default_tags({"kind": "x"})
     sent = pickle.loads(pickle.dumps(made))
     assert sent.info == made.info and sent.boundaries == (1, 2)

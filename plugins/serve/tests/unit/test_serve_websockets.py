@@ -12,7 +12,7 @@ from kernel_serve.errors import BackPressureError
 from kernel_serve.proxy import websockets
 from kernel_serve.proxy.websockets import has_left, pass_websocket
 from kernel_serve.replica.asgi import WebSocketExchange
-from kernel_serve.wire.link import Exchange, Link
+from kernel_serve.wire.link import Exchange, RequestLink
 
 
 class Way:
@@ -20,8 +20,8 @@ class Way:
 
     def __init__(self) -> None:
         self.replicas: asyncio.Queue[Exchange] = asyncio.Queue()
-        self._here = Link(lambda data: self._there.feed(data))
-        self._there = Link(
+        self._here = RequestLink(lambda data: self._there.feed(data))
+        self._there = RequestLink(
             lambda data: self._here.feed(data), lambda exchange, *event: self.replicas.put_nowait(exchange)
         )
 

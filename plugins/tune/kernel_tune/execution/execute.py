@@ -26,7 +26,7 @@ from kernel_tune.trial import Trial
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     """A run that has ended."""
 
     loop: TrialLoop
@@ -41,7 +41,7 @@ class Outcome:
         return self.loop.trials
 
 
-def execute(plan: RunPlan) -> Outcome:
+def execute(plan: RunPlan) -> RunOutcome:
     """Run to the end. Starts a session of kernel if there is none. Raises TuneError for what can't be run."""
     resume = parse_resume(plan.resume)
     check_whole("tune", "max_concurrent_trials", plan.max_concurrent, least=0)
@@ -98,7 +98,7 @@ def execute(plan: RunPlan) -> Outcome:
         files.close()
     for copy in copies:
         copy.after_end()
-    return Outcome(runner.loop, files.directory, runner.interrupted, runner.used_seconds, trainables)
+    return RunOutcome(runner.loop, files.directory, runner.interrupted, runner.used_seconds, trainables)
 
 
 def begin_session() -> None:

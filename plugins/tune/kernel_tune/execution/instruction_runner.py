@@ -20,7 +20,7 @@ from kernel_tune.execution.instructions import (
     Continue,
     Delete,
     Instruction,
-    Load,
+    LoadState,
     Notify,
     Save,
     Start,
@@ -145,7 +145,7 @@ class InstructionRunner:
                 self._start(instruction)
             elif isinstance(instruction, Save):
                 self._ask(instruction.trial, self._order(instruction.trial, trains=False, save=instruction.where))
-            elif isinstance(instruction, Load):
+            elif isinstance(instruction, LoadState):
                 self._load(instruction.trial, instruction.state)
             elif isinstance(instruction, Stop):
                 self._stop(instruction)

@@ -35,7 +35,7 @@ class Save:
 
 
 @dataclass
-class Load:
+class LoadState:
     """Have a running trial go on from another's state with another configuration."""
 
     trial: Trial
@@ -77,4 +77,4 @@ class Notify:
     checkpoint: Any = None
 
 
-Instruction = Start | Continue | Save | Load | Stop | Delete | Write | Notify
+Instruction = Start | Continue | Save | LoadState | Stop | Delete | Write | Notify

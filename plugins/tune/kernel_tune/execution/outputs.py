@@ -12,7 +12,7 @@ from kernel_runs.callbacks import Callback
 from kernel_runs.loggers import callbacks_of
 from kernel_runs.progress.result_lines import TrialProgressCallback
 from kernel_runs.settings.run import SyncConfig
-from kernel_tune.execution.execute import Outcome
+from kernel_tune.execution.execute import RunOutcome
 from kernel_tune.execution.loop import TrialLoop
 from kernel_tune.execution.plan import RunPlan
 from kernel_tune.reporters import ProgressReporter, detect_reporter
@@ -106,7 +106,7 @@ class Reporting:
         )
 
 
-def analysis_of(outcome: Outcome, metric: str | None, mode: str | None) -> Any:
+def analysis_of(outcome: RunOutcome, metric: str | None, mode: str | None) -> Any:
     """Return the `ExperimentAnalysis` of a run that has ended."""
     from kernel_tune.analysis import ExperimentAnalysis  # here: who runs a Tuner does not need it
 
@@ -136,7 +136,7 @@ def _compared_by(loop: TrialLoop) -> tuple[str | None, str | None]:
     return None, None
 
 
-def grid_of(outcome: Outcome, metric: str | None, mode: str | None) -> Any:
+def grid_of(outcome: RunOutcome, metric: str | None, mode: str | None) -> Any:
     """Return the `ResultGrid` of a run that has ended."""
     from kernel_tune.analysis import ResultGrid  # see above
 

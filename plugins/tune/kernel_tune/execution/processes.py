@@ -29,7 +29,7 @@ _LARGE_BYTES = 1 << 20
 
 
 @dataclass
-class Process:
+class TrialProcess:
     """The actor of a trial. `group` is the placement group that it is in, if it has one."""
 
     actor: Any
@@ -67,9 +67,9 @@ class Processes:
         self._clock = clock
         self._machines = machines
         self._files = files
-        self._of_trial: dict[str, Process] = {}
-        self._idle: list[Process] = []
-        self._ending: dict[int, Process] = {}
+        self._of_trial: dict[str, TrialProcess] = {}
+        self._idle: list[TrialProcess] = []
+        self._ending: dict[int, TrialProcess] = {}
         self._number = 0
         self._actor_class = kernel.remote(TrialActor)
 
@@ -77,7 +77,7 @@ class Processes:
         """Return whether a trial has a process."""
         return trial.trial_id in self._of_trial
 
-    def first_to_begin(self) -> Process | None:
+    def first_to_begin(self) -> TrialProcess | None:
         """Return the process that was made first of those that have not answered yet."""
         return next((process for process in self._of_trial.values() if not process.has_begun), None)
 
@@ -124,7 +124,7 @@ class Processes:
             brought.add_done_callback(lambda _: send())
         return number
 
-    def _bring_files(self, trial: Trial, process: Process, order: Order) -> Future[None] | None:
+    def _bring_files(self, trial: Trial, process: TrialProcess, order: Order) -> Future[None] | None:
         """Have a trial's files be where its process is; return what is done then, None if there are none to bring."""
         if order.setup is None or not self._machines.are_many:
             return None
@@ -134,7 +134,7 @@ class Processes:
             return None
         return self._files.enter(trial, there, is_new=not (trial.results or trial.failures))
 
-    def _arrived(self, trial_id: str, number: int, process: Process, future: Future[Any]) -> None:
+    def _arrived(self, trial_id: str, number: int, process: TrialProcess, future: Future[Any]) -> None:
         process.has_begun = True
         error = future.exception()
         if error is None:
@@ -184,7 +184,7 @@ class Processes:
             self._kill(process)
         self._ending.clear()
 
-    def _end(self, process: Process, gently: bool) -> Future[Any] | None:
+    def _end(self, process: TrialProcess, gently: bool) -> Future[Any] | None:
         """End a process; return what is done when its cleanup is, None where there is none."""
         if not gently:
             self._kill(process)
@@ -206,21 +206,21 @@ class Processes:
                 _log.warning("the cleanup of trial %s failed: %s", process.trial, error.message)
             self._kill(process)
 
-    def _kill(self, process: Process) -> None:
+    def _kill(self, process: TrialProcess) -> None:
         try:
             kernel.kill(process.actor)
         except KernelError as error:
             _log.debug("a trial's process could not be ended: %s", error)
         self._remove_group(process)
 
-    def _remove_group(self, process: Process) -> None:
+    def _remove_group(self, process: TrialProcess) -> None:
         if process.group is not None:
             group, process.group = process.group, None
             kernel.remove_placement_group(group)
 
     # -- making ----------------------------------------------------------------------------------------------------
 
-    def _take_idle(self, trial: Trial) -> Process | None:
+    def _take_idle(self, trial: Trial) -> TrialProcess | None:
         for index, process in enumerate(self._idle):
             if process.request == trial.resources and process.kind == trial.trainable_name:
                 return self._idle.pop(index)
@@ -228,7 +228,7 @@ class Processes:
             self._end(self._idle.pop(), gently=True)
         return None
 
-    def _make(self, trial: Trial) -> Process:
+    def _make(self, trial: Trial) -> TrialProcess:
         request: Request = trial.resources
         bundles = request.bundles()
         options = _options(bundles[0])
@@ -239,7 +239,7 @@ class Processes:
                 group, 0 if bundles[0] else -1, placement_group_capture_child_tasks=True
             )
         actor = self._actor_class.options(**options).remote()
-        return Process(actor, request, trial.trainable_name, str(trial), self._clock(), group)
+        return TrialProcess(actor, request, trial.trainable_name, str(trial), self._clock(), group)
 
     # -- states ----------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from kernel_runs.process.trial_output import names_of
 from kernel_runs.settings.fields import made
 from kernel_runs.settings.run import CheckpointConfig, SyncConfig
 from kernel_tune.errors import TuneError
-from kernel_tune.execution.execute import Outcome, execute
+from kernel_tune.execution.execute import RunOutcome, execute
 from kernel_tune.execution.experiment import Experiment, convert_to_experiments
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.outputs import analysis_of, listeners
@@ -165,7 +165,7 @@ def _driver_sync(sync_to_driver: Any, sync_config: Any) -> Any:
     return sync_config.sync_to_driver if sync_config.sync_artifacts else False
 
 
-def check_failures(outcome: Outcome, raises: bool) -> None:
+def check_failures(outcome: RunOutcome, raises: bool) -> None:
     """Raise TuneError that names the trials that failed, or log it."""
     failed = [trial for trial in outcome.trials if trial.status is Status.ERROR]
     if not failed:

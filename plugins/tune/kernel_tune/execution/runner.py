@@ -32,7 +32,7 @@ from kernel_tune.execution.relocation import Relocation
 from kernel_tune.execution.snapshots import Snapshots
 from kernel_tune.execution.spec import ExperimentSpec
 from kernel_tune.execution.stop_criteria import StopCriteria
-from kernel_tune.execution.waiting import Waiting
+from kernel_tune.execution.waiting import WaitingTrials
 from kernel_tune.raised import error_of
 from kernel_tune.schedulers.base import TrialScheduler
 from kernel_tune.stoppers import Stopper
@@ -76,7 +76,7 @@ class Runner:
         is_strict = self.options.deterministic or self._must_decide()
         self._instruction_runner = InstructionRunner(loop, files, trainables, self._listeners, self.options, is_strict)
         self._processes = self._instruction_runner.processes
-        self._waiting = Waiting(self._processes, self.options.queue_trials, clock)
+        self._waiting = WaitingTrials(self._processes, self.options.queue_trials, clock)
         self._answer_order = AnswerOrder(self.options.deterministic)
         self._is_broken = False
         """Whether something has raised in the midst of a decision: where the experiment stands now can't be trusted."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from kernel_runs.reports import DONE, EXPERIMENT_TAG, Report
 from kernel_tune.errors import TuneError
-from kernel_tune.execution.instructions import Continue, Delete, Instruction, Load, Notify, Save, Stop
+from kernel_tune.execution.instructions import Continue, Delete, Instruction, LoadState, Notify, Save, Stop
 from kernel_tune.execution.progress import Copy, Progress, Replacement
 from kernel_tune.execution.resources import Room
 from kernel_tune.execution.spec import ExperimentSpec
@@ -146,7 +146,7 @@ class TrialTransitions:
         elif progress.pause_asked:
             self._ask(trial, progress, "pause", Save(trial, "disk" if self.scheduler.copies_states else "memory"))
         elif self._replace(trial, progress):
-            self._ask(trial, progress, "train", Load(trial, progress.state))
+            self._ask(trial, progress, "train", LoadState(trial, progress.state))
         else:
             self._ask(trial, progress, "train", Continue(trial))
 

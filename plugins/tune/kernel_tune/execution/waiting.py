@@ -23,7 +23,7 @@ _LOSS_SECONDS = 30.0
 """How long another machine may take to come where one was lost."""
 
 
-class Waiting:
+class WaitingTrials:
     """Looks at what waits for room. With `queue_trials` trials also wait for machines that are not there yet."""
 
     def __init__(self, processes: Processes, queue_trials: bool, clock: Callable[[], float] = time.monotonic) -> None:

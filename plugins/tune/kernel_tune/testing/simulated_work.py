@@ -17,7 +17,7 @@ Step = Callable[[dict[str, Any], Any], tuple[Any, Metrics]]
 
 
 @dataclass
-class Work:
+class SimulatedWork:
     """What a trial has come to: what a checkpoint of it would hold."""
 
     state: Any = None

@@ -28,7 +28,7 @@ from typing import Any
 from kernel_runs.reports import Report
 from kernel_tune.errors import TuneError
 from kernel_tune.schedulers.base import TrialScheduler
-from kernel_tune.testing.simulated_work import Curve, Event, Step, Work, describe, need
+from kernel_tune.testing.simulated_work import Curve, Event, SimulatedWork, Step, describe, need
 from kernel_tune.trial import Status, Trial
 
 _DECISIONS = (TrialScheduler.CONTINUE, TrialScheduler.PAUSE, TrialScheduler.STOP, TrialScheduler.NOOP)
@@ -89,7 +89,7 @@ class Simulation:
         self._fails = fails
         self._check = check
         self._live: dict[str, Trial] = {}
-        self._work: dict[str, Work] = {}
+        self._work: dict[str, SimulatedWork] = {}
         self._tags: dict[str, str] = {}
         self._starts: dict[str, int] = {}
         self._held: dict[str, dict[str, float]] = {}
@@ -224,7 +224,7 @@ class Simulation:
         del self._configs[0]
         self.trials.append(trial)
         self._live[trial.trial_id] = trial
-        self._work[trial.trial_id] = Work(copy.deepcopy(self._start))
+        self._work[trial.trial_id] = SimulatedWork(copy.deepcopy(self._start))
         self._tags[trial.trial_id] = trial.experiment_tag
         self._starts[trial.trial_id] = 0
         self.scores[trial.trial_id] = []
@@ -280,7 +280,7 @@ class Simulation:
                 self._decide(trial, result)
         self._carry_out_requests()
 
-    def _iterate(self, trial: Trial, work: Work) -> Report:
+    def _iterate(self, trial: Trial, work: SimulatedWork) -> Report:
         seconds = self._seconds(trial.config) if callable(self._seconds) else self._seconds
         work.iteration += 1
         work.seconds += seconds

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernel_tune.execution.generation import SearchGenerator, TrialMaker
-from kernel_tune.execution.instructions import Continue, Instruction, Load, Notify, Save, Start, Stop
+from kernel_tune.execution.instructions import Continue, Instruction, LoadState, Notify, Save, Start, Stop
 from kernel_tune.execution.loop import TrialLoop
 from kernel_tune.execution.spec import CheckpointPolicy, ExperimentSpec
 from kernel_tune.trainable.orders import Answer, Saved
@@ -29,7 +29,7 @@ class Body:
 
 
 @dataclass
-class World:
+class TrialWorld:
     """Trials of `length` iterations each. `order` picks which of the outstanding trials answers next."""
 
     loop: TrialLoop
@@ -62,7 +62,7 @@ class World:
                 self.bodies[trial_id] = body = Body(dict(each.trial.config), skip=each.skip)
                 self._restore(body, each.state)
                 self.asked[trial_id] = "train"
-            elif isinstance(each, Load):
+            elif isinstance(each, LoadState):
                 self.bodies[trial_id] = body = Body(dict(each.trial.config))
                 self._restore(body, each.state)
                 self.asked[trial_id] = "train"
@@ -144,7 +144,7 @@ class World:
 
 
 def make_world(searcher: Any, scheduler: Any, space: dict[str, Any], metric: Metric, samples: int = 8, length: int = 9,
-               cpus: int = 3, every: int = 0, max_failures: int = 0, **more: Any) -> World:  # fmt: skip
+               cpus: int = 3, every: int = 0, max_failures: int = 0, **more: Any) -> TrialWorld:  # fmt: skip
     """Return a world whose trials have begun."""
     spec = ExperimentSpec(
         "test", "body", "/nowhere", space=space, num_samples=samples, metric="score", mode="max", is_function=False,
@@ -152,12 +152,12 @@ def make_world(searcher: Any, scheduler: Any, space: dict[str, Any], metric: Met
     )  # fmt: skip
     scheduler.set_search_properties("score", "max")
     algorithm = SearchGenerator(searcher, spec, TrialMaker(5))
-    world = World(TrialLoop([spec], algorithm, scheduler), length, metric, every, **more)
+    world = TrialWorld(TrialLoop([spec], algorithm, scheduler), length, metric, every, **more)
     world.tell("set_capacity", {"CPU": cpus})
     return world
 
 
-def killed_and_resumed(make: Callable[[], World], at: int, snapshot_at: int) -> World:
+def killed_and_resumed(make: Callable[[], TrialWorld], at: int, snapshot_at: int) -> TrialWorld:
     """Run until step `at`, lose everything but a snapshot of step `snapshot_at` and the log, and go on from there."""
     first = make()
     snapshot, written, offset = pickle.dumps(first.loop), copy.deepcopy(first.history), len(first.log)

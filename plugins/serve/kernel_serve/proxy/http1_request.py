@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class Incoming:
+class HTTP1Request:
     """A request that comes in."""
 
     __slots__ = ("body", "complete", "expects", "keep_alive", "proxied", "scope", "size", "too_large")
@@ -32,7 +32,7 @@ def head_again(scope: dict[str, Any], without: bytes = b"") -> bytes:
     return b"".join((*lines, b"\r\n"))
 
 
-def header_of(incoming: Incoming, name: bytes) -> bytes:
+def header_of(incoming: HTTP1Request, name: bytes) -> bytes:
     """Return a header's value, empty if there is none."""
     return next((value for each, value in incoming.scope["headers"] if each == name), b"")
 

@@ -22,7 +22,7 @@ from kernel_spec.errors import RuntimeEnvError
 Environment = Mapping[str, Any]
 
 
-class Surroundings:
+class RuntimeEnvironments:
     """Completes the settings of deployments that this program deploys now, after `change` has changed them."""
 
     def __init__(self, change: Change = unchanged) -> None:

@@ -11,7 +11,7 @@ from kernel_serve.settings import UNLIMITED
 T = TypeVar("T")
 
 
-class Line(Generic[T]):
+class RequestQueue(Generic[T]):
     """A queue with a limit. One that was at the front already (a replica refused it) goes back to the front."""
 
     def __init__(self, key: str, limit: int = UNLIMITED) -> None:
