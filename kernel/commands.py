@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Iterable
@@ -12,6 +11,7 @@ import click
 
 from kernel.logs import TRACEBACK_VARIABLE
 from kernel_spec.errors import KernelError, PluginNotFoundError, UsageError
+from kernel_spec.nearest import nearest as most_like
 
 _NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 """How newer clicks say that a group was called alone: its message is the help."""
@@ -107,8 +107,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Return `, did you mean 'x'?` when one of `known` is close to `name`, else nothing."""
     names = list(known)
     begun = [one for one in names if name and one.startswith(name)]
-    close = begun or difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    return f", did you mean {close[0]!r}?" if close else ""
+    close = begun[0] if begun else most_like(name, names)
+    return f", did you mean {close!r}?" if close else ""
 
 
 def one_line(text: str) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kernel_spec.nearest import nearest
+
 
 def did_you_mean(name: object, known: Iterable[str], otherwise: str = "", likeness: float = 0.5) -> str:
     """Return what an error about an unknown name ends with: the known one that is most like it, or `otherwise`.
 
     It begins with "; " unless it is empty. `likeness` is how much alike they must be, from 0 to 1.
     """
-    import difflib  # only where something is wrong
-
-    close = difflib.get_close_matches(str(name), list(known), 1, likeness)
-    hint = f"did you mean {close[0]!r}?" if close else otherwise
+    close = nearest(name, known, likeness)
+    hint = f"did you mean {close!r}?" if close else otherwise
     return f"; {hint}" if hint else ""

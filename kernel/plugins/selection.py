@@ -14,6 +14,7 @@ from typing import Any
 from kernel.plugins.kinds import KINDS, PluginKind
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
+from kernel_spec.nearest import nearest as most_like
 
 StrPath = str | os.PathLike[str]
 
@@ -86,10 +87,8 @@ def check_kinds(names: Collection[str], source: str) -> None:
 
 def nearest(name: str, names: Collection[str]) -> str:
     """Return `, did you mean 'x'?` for the closest of `names`, or an empty string."""
-    import difflib  # only where somebody was mistaken
-
-    close = difflib.get_close_matches(name, list(names), n=1)
-    return f", did you mean {close[0]!r}?" if close else ""
+    close = most_like(name, names, 0.6)
+    return f", did you mean {close!r}?" if close else ""
 
 
 def find_config(environment: Mapping[str, str], directory: StrPath, home: StrPath) -> Config | None:

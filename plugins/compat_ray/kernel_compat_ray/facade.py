@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from types import ModuleType
@@ -11,6 +10,7 @@ from typing import Any
 from kernel_compat_ray.deprecation import warn_renamed
 from kernel_compat_ray.errors import NotSupportedError
 from kernel_compat_ray.names import CONSTANTS, LIBRARIES, MODULES_RENAMED, NAMES, REFUSED, RENAMED
+from kernel_spec.nearest import nearest
 
 _PACKAGE = __package__ or ""
 _FALLBACK = "*"
@@ -177,5 +177,5 @@ def public_names(module: str) -> list[str]:
 
 
 def _nearest(module: str, name: str) -> str:
-    close = difflib.get_close_matches(name, public_names(module), 1, 0.7)
-    return f"; did you mean {close[0]!r}?" if close else " on kernel; docs/migrating.md lists what there is"
+    close = nearest(name, public_names(module), 0.7)
+    return f"; did you mean {close!r}?" if close else " on kernel; docs/migrating.md lists what there is"

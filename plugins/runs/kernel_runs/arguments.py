@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kernel_runs.errors import RunError
+from kernel_spec.nearest import nearest as most_like
 
 
 class ArgumentError(RunError, ValueError, TypeError):
@@ -16,11 +17,8 @@ class ArgumentError(RunError, ValueError, TypeError):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return " Did you mean 'x'?" for the known name that is most like this one, or nothing where none is like it."""
-    import difflib  # here: few arguments are mistaken
-
-    lower = {each.lower(): each for each in known}
-    found = difflib.get_close_matches(str(name).lower(), list(lower), n=1, cutoff=0.5)
-    return f" Did you mean {lower[found[0]]!r}?" if found else ""
+    found = most_like(name, known)
+    return f" Did you mean {found!r}?" if found else ""
 
 
 def check_number(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
+
+from kernel_spec.nearest import nearest as most_like
 
 _MOST = 10
 
@@ -16,7 +17,7 @@ def missing(what: str, name: str, known: Iterable[str]) -> str:
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return what an error about an unknown name ends with: the one that is most like it, or those that there are."""
     names = sorted(known)
-    close = difflib.get_close_matches(str(name), names, 1, 0.5)
+    close = most_like(name, names)
     if close:
-        return f"; did you mean {close[0]!r}?"
+        return f"; did you mean {close!r}?"
     return f"; there are {', '.join(names[:_MOST])}" if names else "; there is none"

@@ -6,7 +6,6 @@ says what is wrong with it, the nearest right name included.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import field, fields
@@ -27,6 +26,7 @@ from kernel_serve.value_checks import (
     whole,
 )
 from kernel_spec.dataclass import dataclass
+from kernel_spec.nearest import nearest
 
 UNLIMITED = -1
 _STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
@@ -268,8 +268,8 @@ def checked(kind: type[T], given: Mapping[str, Any], what: str = "") -> T:
     known = [each.name for each in fields(kind)]  # type: ignore[arg-type]
     for name in given:
         if name not in known:
-            close = difflib.get_close_matches(name, known, 1, 0.5)
-            hint = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(known)}"
+            close = nearest(name, known)
+            hint = f"; did you mean {close!r}?" if close else f"; there are {', '.join(known)}"
             raise DeploymentError(f"{what or kind.__name__} has no setting {name!r}{hint}")
     return kind(**given)
 

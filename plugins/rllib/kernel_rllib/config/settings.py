@@ -19,7 +19,8 @@ from kernel_rllib.config.sentinels import NOT_PROVIDED, is_deprecated_value
 from kernel_rllib.config.settings_type import SettingsType
 from kernel_rllib.config.warnings_to_users import warn
 from kernel_rllib.errors import ConfigError, FrozenConfigError, NoSuchSettingError, UnknownSettingError
-from kernel_rllib.nearest import did_you_mean, nearest
+from kernel_rllib.nearest import did_you_mean
+from kernel_spec.nearest import nearest
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import yaml
 
 from kernel_serve.errors import DeploymentError
+from kernel_spec.nearest import nearest
 
 _MOST_VALUES = 100_000
 """A document with references to references can describe more values than there is memory."""
@@ -168,9 +168,9 @@ class Cursor:
 
 
 def _unknown(name: str, known: Collection[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), 1, 0.6)
+    close = nearest(name, known, 0.6)
     if close:
-        return f"there is no such setting; did you mean {close[0]!r}?"
+        return f"there is no such setting; did you mean {close!r}?"
     return f"there is no such setting; there are: {', '.join(sorted(known))}"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import importlib
 import inspect
 import os
@@ -15,6 +14,7 @@ from typing import Any
 from kernel_serve.api.declared import Application, DeclaredDeployment
 from kernel_serve.errors import DeploymentError
 from kernel_serve.settings import checked
+from kernel_spec.nearest import nearest
 
 
 def import_application(path: str, args: Mapping[str, Any] | None = None) -> Application:
@@ -64,8 +64,8 @@ def import_name(path: str) -> Any:
             there = [
                 known for known, value in vars(module).items() if isinstance(value, (Application, DeclaredDeployment))
             ]
-            close = difflib.get_close_matches(part, there or dir(found), 1, 0.5)
-            hint = f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(there)}" if there else ""
+            close = nearest(part, there or dir(found))
+            hint = f"; did you mean {close!r}?" if close else f"; there are: {', '.join(there)}" if there else ""
             raise DeploymentError(f"module {module_name} has no {part!r} (for {path}){hint}")
         found = getattr(found, part)
     return found

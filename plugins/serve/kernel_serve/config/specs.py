@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -19,6 +18,7 @@ from kernel_serve.errors import DeployFailedError, DeploymentError, ServeError
 from kernel_serve.names import missing
 from kernel_serve.settings import DeploymentSettings
 from kernel_serve.values import ApplicationSpec, Endpoint, Target, key_of
+from kernel_spec.nearest import nearest
 
 
 def build_application(
@@ -73,8 +73,8 @@ def specification(
     known = [each.name for each in spec.deployments]
     for name, override in overrides.items():
         if name not in known:
-            close = difflib.get_close_matches(name, known, 1, 0.5)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}"
+            close = nearest(name, known)
+            hint = f"did you mean {close!r}?" if close else f"there are: {', '.join(known)}"
             raise DeploymentError(f"{override.where}: application {config.name} has no deployment {name!r}; {hint}")
     return spec
 

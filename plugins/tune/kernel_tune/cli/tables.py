@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kernel_spec.nearest import nearest
 from kernel_tune.errors import TuneError
 
 Row = dict[str, Any]
@@ -70,10 +71,8 @@ def known(rows: Sequence[Row], columns: Sequence[str]) -> None:
     there = list(dict.fromkeys(key for row in rows for key in row))
     for column in columns:
         if rows and column not in there:
-            import difflib  # here: only for mistakes
-
-            near = difflib.get_close_matches(column, there, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(there)}"
+            near = nearest(column, there, 0.6)
+            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(there)}"
             raise TuneError(f"there is no column {column!r}{hint}")
 
 

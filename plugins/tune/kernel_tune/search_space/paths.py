@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
 from typing import Any
 
+from kernel_spec.nearest import nearest
 from kernel_tune.errors import SearchSpaceError
 from kernel_tune.search_space.domains import Domain
 
@@ -97,8 +97,8 @@ def overlay(space: Any, preset: dict[str, Any], path: Path = ()) -> Any:
             key, value = names[head], {rest: value}
         else:
             where = f" under '{path_name(path)}'" if path else ""
-            close = get_close_matches(str(name), list(names), 1)
-            known = f"did you mean '{close[0]}'?" if close else f"it has {', '.join(names) or 'nothing'}"
+            close = nearest(name, names, 0.6)
+            known = f"did you mean '{close}'?" if close else f"it has {', '.join(names) or 'nothing'}"
             raise SearchSpaceError(f"the search space has no '{name}'{where}, which a point to evaluate gives: {known}")
         given[key] = {**given[key], **value} if key in given and isinstance(value, dict) else value
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from typing import Any
 
+from kernel_spec.nearest import nearest
 from kernel_tune.searchers.base import Searcher
 
 _HOMES = {
@@ -35,8 +35,8 @@ def create_searcher(search_alg: str, **kwargs: Any) -> Searcher:
     """Return a new searcher by its name, made with `kwargs`. Raises ValueError that names what is near."""
     name = search_alg.lower().removesuffix("search").rstrip("_")
     if name not in _HOMES:
-        near = difflib.get_close_matches(name, _HOMES, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        near = nearest(name, _HOMES, 0.6)
+        hint = f"; did you mean {near!r}?" if near else ""
         raise ValueError(f"there is no searcher {search_alg!r}{hint}; there are {', '.join(sorted(_HOMES))}")
     module, class_name = _HOMES[name]
     searcher: Searcher = getattr(importlib.import_module(f"kernel_tune.searchers.{module}"), class_name)(**kwargs)
