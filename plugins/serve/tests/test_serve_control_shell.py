@@ -65,9 +65,8 @@ class TestReplicas:
     def test_who_waits_is_told_of_no_status_whose_routes_are_not_published(
         self, session: None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(
-            controller_module, "REGISTRY", MetricRegistry()
-        )  # this process is no part of Serve from now on
+        # this process is no part of Serve from now on
+        monkeypatch.setattr(controller_module, "REGISTRY", MetricRegistry())
 
         async def wait() -> tuple[dict[str, Any], tuple[str, DeploymentRoutes]]:
             tested = Controller(StandInReplica, StandInProxy)

@@ -43,7 +43,7 @@ def deploy_config(config: ServeConfig, build: Build, directory: str | None = Non
 
 
 def build_here(directory: str | None) -> Build:
-    """Return what imports applications in this process, from `directory`; those with surroundings, in tasks.
+    """Return what imports applications in this process, from `directory`; those with a `runtime_env`, in tasks.
 
     It starts a session if there is none: what they run in is sent there.
     """
@@ -64,7 +64,7 @@ def build_here(directory: str | None) -> Build:
 
 
 def build_in_tasks(config: ServeConfig) -> Sequence[ApplicationSpec]:
-    """Import each application in a task, in its own surroundings: this process stays free of users' code."""
+    """Import each application in a task, with its own `runtime_env`: this process stays free of users' code."""
     tasks = [_in_task(each, config.logging_config, None) for each in config.applications]
     return answer_to(tasks)  # type: ignore[no-any-return]
 
@@ -83,7 +83,7 @@ def _build(config: ApplicationConfig, logging_config: Mapping[str, Any], directo
 
 
 def _packed(config: ApplicationConfig) -> ApplicationConfig:
-    """Return the configuration of an application whose surroundings, and its deployments', are packed here.
+    """Return the configuration of an application whose `runtime_env`, and those of its deployments, are packed here.
 
     Paths mean what they mean to who deploys, and not to the task that imports the code.
     """

@@ -38,7 +38,7 @@ class ReplicaLogs:
             self._access = AccessLog(RotatingFile(path))
 
     def attach(self, intake: RequestIntake) -> None:
-        """Have the access log told of the entrance's requests, if there is one."""
+        """Have the access log told of the intake's requests, if there is one."""
         intake.on_over = self._over if self._access is not None else None
 
     def settle(self) -> None:

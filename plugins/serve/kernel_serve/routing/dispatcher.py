@@ -74,7 +74,7 @@ class RoutedRequest:
         self.span: Any = None
         """Of its way to a replica, where requests are traced."""
         self.waits_since = 0.0
-        """When it joined the line, by the monotonic clock; 0 if it has not waited."""
+        """When it joined the queue, by the monotonic clock; 0 if it has not waited."""
 
     def fail(self, error: Exception) -> None:
         """Tell, once, that nothing came of it."""
