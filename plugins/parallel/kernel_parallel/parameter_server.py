@@ -47,7 +47,7 @@ class ParameterServer:
         arrays = {name: np.array(weight) for name, weight in weights.items()}
         self._homes = spread({name: array.nbytes for name, array in arrays.items()}, num_shards)
         self._timeout = timeout
-        shard = kernel.remote(Shard)
+        shard = kernel.remote(ParameterShard)
         self._shards = [
             shard.options(max_concurrency=10_000).remote(
                 {name: arrays[name] for name, home in self._homes.items() if home == index}, rule, workers, timeout
@@ -111,7 +111,7 @@ def spread(sizes: Mapping[str, int], count: int) -> dict[str, int]:
     return {name: homes[name] for name in sizes}
 
 
-class Shard:
+class ParameterShard:
     """The actor that keeps some of the weights."""
 
     def __init__(self, weights: dict[str, Array], rule: Rule, workers: int | None, timeout: float) -> None:

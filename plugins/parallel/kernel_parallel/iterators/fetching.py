@@ -132,7 +132,7 @@ class OneShard:
 
 
 @dataclass(frozen=True)
-class Part:
+class FetchedPart:
     """Every `step`-th item from `start` on of each shard, one of each shard in turn: a shard after `repartition`.
 
     It runs in the worker of the new shard. The iteration of the old shards has been begun by `repartition`.

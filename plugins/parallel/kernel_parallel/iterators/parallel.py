@@ -11,7 +11,7 @@ from kernel.exceptions import OptionError
 from kernel_parallel.iterators.batches import UNSEEN, Batching, for_milliseconds, for_prefetch
 from kernel_parallel.iterators.checks import check_count
 from kernel_parallel.iterators.errors import IterationError
-from kernel_parallel.iterators.fetching import AcrossShards, AsReady, InRounds, OneShard, Part, Shard
+from kernel_parallel.iterators.fetching import AcrossShards, AsReady, FetchedPart, InRounds, OneShard, Shard
 from kernel_parallel.iterators.local import LocalIterator
 from kernel_parallel.iterators.metrics import SharedMetrics
 from kernel_parallel.iterators.reading import ShardReader, begin
@@ -137,7 +137,7 @@ class ParallelIterator(Generic[T]):
         old = self._shards(_batching(batch_ms, 0))
         begin([ShardReader(shard.actor, shard.name, shard.batching) for shard in old], [shard.steps for shard in old])
         worker = kernel.remote(ParallelIteratorWorker)
-        actors = tuple(worker.remote(Part(old, num_partitions, index)) for index in range(num_partitions))
+        actors = tuple(worker.remote(FetchedPart(old, num_partitions, index)) for index in range(num_partitions))
         name = f"{self.name}.repartition[num_partitions={num_partitions}]"
         return ParallelIterator([ActorSet(actors)], name, [self])
 

@@ -13,7 +13,7 @@ from kernel_rllib.cli.display import Lines, Picture, display_for
 from kernel_rllib.experiments.experiment import Experiment
 from kernel_rllib.experiments.running import run_experiment
 from kernel_rllib.experiments.training import Outcome
-from kernel_runs.process.interrupts import Interrupts
+from kernel_runs.process.interrupts import TrialInterrupts
 
 _OF_EXPERIMENTS = {
     "stop": "stop",
@@ -57,7 +57,7 @@ def train_experiments(experiments: list[Experiment], options: Mapping[str, Any],
     shown = display_for(sys.stdout)
     if note:
         shown.say(note)
-    with Interrupts() as interrupts:
+    with TrialInterrupts() as interrupts:
         try:
             for experiment in experiments:
                 resume = bool(options.get("resume"))

@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Any
 
 
-class Interrupts:
+class TrialInterrupts:
     """While entered, `count` says how often SIGINT came; the second and later ones raise KeyboardInterrupt.
 
     In other threads than the main one it stays 0.
@@ -18,7 +18,7 @@ class Interrupts:
         self.count = 0
         self._before: Any = None
 
-    def __enter__(self) -> Interrupts:
+    def __enter__(self) -> TrialInterrupts:
         if threading.current_thread() is threading.main_thread():
             self._before = signal.signal(signal.SIGINT, self._interrupt)
         return self

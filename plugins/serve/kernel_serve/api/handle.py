@@ -15,7 +15,7 @@ from kernel_serve.api.responses import DeploymentResponse, DeploymentResponseGen
 from kernel_serve.context import current_request
 from kernel_serve.errors import DeploymentError
 from kernel_serve.routing.loops import on_data_loop
-from kernel_serve.routing.sending import Call
+from kernel_serve.routing.sending import HandleCall
 from kernel_serve.value_checks import is_number
 from kernel_serve.values import key_of
 
@@ -95,8 +95,8 @@ class DeploymentHandle:
     def _like(self, **options: Any) -> DeploymentHandle:
         return DeploymentHandle(self.deployment_name, self.app_name, **options)
 
-    def _call(self, meta: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        return Call(self._key, meta, args, kwargs, self._timeout, self._retry)
+    def _call(self, meta: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> HandleCall:
+        return HandleCall(self._key, meta, args, kwargs, self._timeout, self._retry)
 
     def __getattr__(self, name: str) -> DeploymentHandle:
         if name.startswith("_"):

@@ -11,12 +11,12 @@ from typing import Any
 import kernel
 from kernel_serve.errors import DeploymentError, RequestTimeoutError
 from kernel_serve.routing.loops import data_loop, in_data_loop, on_data_loop
-from kernel_serve.routing.sending import FAILED, ITEM, OVER, RESULT, Call, Pending, Stored, loaded
+from kernel_serve.routing.sending import FAILED, ITEM, OVER, RESULT, HandleCall, Pending, Stored, loaded
 from kernel_serve.value_checks import seconds
 
 
 class _Response(Pending):
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: HandleCall) -> None:
         self.call = call
         self._given_up = False
 

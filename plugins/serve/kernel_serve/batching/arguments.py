@@ -12,7 +12,7 @@ Arguments = tuple[Any, ...]
 """The value of each parameter of a call, in the order of the signature, defaults filled in."""
 
 
-class Parameters:
+class BatchParameters:
     """The parameters of a batched function, without `self`."""
 
     def __init__(self, function: Callable[..., Any], name: str, is_method: bool) -> None:

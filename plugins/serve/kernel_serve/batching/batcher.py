@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 from kernel_serve.batching.answers import AnswerKind, answer
-from kernel_serve.batching.arguments import Arguments, Parameters
+from kernel_serve.batching.arguments import Arguments, BatchParameters
 from kernel_serve.batching.callers import END, Awaiting, BatchCaller, StreamingCaller
 from kernel_serve.batching.queue import BatchQueue
 from kernel_serve.batching.settings import BatchSettings
@@ -22,7 +22,12 @@ class Batcher:
     """The queue of one handler, of one instance, on the event loop that is running."""
 
     def __init__(
-        self, name: str, handler: Callable[..., Any], kind: AnswerKind, parameters: Parameters, settings: BatchSettings
+        self,
+        name: str,
+        handler: Callable[..., Any],
+        kind: AnswerKind,
+        parameters: BatchParameters,
+        settings: BatchSettings,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self._name = name

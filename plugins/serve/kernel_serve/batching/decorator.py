@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from kernel_serve.batching.answers import kind_of
-from kernel_serve.batching.arguments import Parameters
+from kernel_serve.batching.arguments import BatchParameters
 from kernel_serve.batching.batcher import Batcher
 from kernel_serve.batching.settings import BatchSettings, checked_number, checked_wait
 from kernel_serve.errors import DeploymentError
@@ -54,8 +54,8 @@ def batch(
             )
         name = function.__qualname__
         if is_method(function):
-            return BatchedMethod(function, Parameters(function, name, True), settings)
-        return bound_to(function, function, Parameters(function, name, False), replace(settings))
+            return BatchedMethod(function, BatchParameters(function, name, True), settings)
+        return bound_to(function, function, BatchParameters(function, name, False), replace(settings))
 
     return decorate if function is None else decorate(function)
 
@@ -63,7 +63,7 @@ def batch(
 class BatchedMethod(InstanceMethod):
     """A batched method of a class; each instance has the queue and the settings of its own."""
 
-    def __init__(self, function: Callable[..., Any], parameters: Parameters, settings: BatchSettings) -> None:
+    def __init__(self, function: Callable[..., Any], parameters: BatchParameters, settings: BatchSettings) -> None:
         super().__init__(function)
         self._parameters = parameters
         self._settings = settings
@@ -78,7 +78,9 @@ class BatchedMethod(InstanceMethod):
 class Batchers:
     """The batchers of one handler, of one instance: one for each event loop from which it is called."""
 
-    def __init__(self, name: str, handler: Callable[..., Any], parameters: Parameters, settings: BatchSettings) -> None:
+    def __init__(
+        self, name: str, handler: Callable[..., Any], parameters: BatchParameters, settings: BatchSettings
+    ) -> None:
         self._made_of = (name, handler, parameters, settings)
         self._kind = kind_of(handler)
         self._by_loop: dict[asyncio.AbstractEventLoop, Batcher] = {}
@@ -111,7 +113,7 @@ class Batchers:
 
 
 def bound_to(
-    function: Callable[..., Any], handler: Callable[..., Any], parameters: Parameters, settings: BatchSettings
+    function: Callable[..., Any], handler: Callable[..., Any], parameters: BatchParameters, settings: BatchSettings
 ) -> Any:
     """Return `function` batched: it calls `handler`, which is `function` itself or bound to an instance."""
     batchers = Batchers(function.__qualname__, handler, parameters, settings)

@@ -23,7 +23,7 @@ class Item:
         self.group = group
 
 
-class Lane:
+class BatchLane:
     """The items of one group, in the order in which they came; never empty while it is in a queue."""
 
     __slots__ = ("_known", "_known_for", "_known_size", "items")
@@ -67,7 +67,7 @@ class BatchQueue:
     def __init__(self, settings: BatchSettings) -> None:
         self.settings = settings
         self.running = 0
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, BatchLane] = {}
 
     def __len__(self) -> int:
         return sum(len(lane.items) for lane in self._lanes.values())
@@ -76,7 +76,7 @@ class BatchQueue:
         """Let `item` wait; return whether a batch can go at once, so that `take` is worth a call."""
         lane = self._lanes.get(item.group)
         if lane is None:
-            lane = self._lanes[item.group] = Lane()
+            lane = self._lanes[item.group] = BatchLane()
         lane.items.append(item)
         return self.running < self.settings.max_concurrent_batches and lane.full(self.settings)
 
@@ -120,7 +120,7 @@ class BatchQueue:
             return None
         return min(map(_since, self._lanes.values())) + self.settings.wait_seconds
 
-    def _first_due(self, now: float) -> Lane | None:
+    def _first_due(self, now: float) -> BatchLane | None:
         """Return the lane whose first item has waited longest, of those that are full or have waited long enough."""
         wait = self.settings.wait_seconds
         ready = [lane for lane in self._lanes.values() if _since(lane) + wait <= now or lane.full(self.settings)]
@@ -136,5 +136,5 @@ class BatchQueue:
             assert times == sorted(times), f"the lane of group {group!r} is not in the order of arrival"
 
 
-def _since(lane: Lane) -> float:
+def _since(lane: BatchLane) -> float:
     return lane.items[0].since

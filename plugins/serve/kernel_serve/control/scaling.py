@@ -11,7 +11,7 @@ from kernel_serve.settings import AutoscalingConfig, DeploymentSettings
 from kernel_serve.values import DeploymentSpec, RouterReport
 
 
-class Autoscaler(Protocol):
+class DeploymentAutoscaler(Protocol):
     """See `kernel_serve.autoscaling.Autoscaler`."""
 
     settings: AutoscalingConfig
@@ -35,7 +35,7 @@ class Autoscaler(Protocol):
         """Return why."""
 
 
-class Reports(Protocol):
+class LoadReports(Protocol):
     """See `kernel_serve.autoscaling.RouterReports`."""
 
     def take(self, now: float, report: RouterReport) -> None:
@@ -52,10 +52,12 @@ SAVE_SECONDS = 10.0
 class Scaling:
     """One autoscaler for each deployment that has one."""
 
-    def __init__(self, new_autoscaler: Callable[[AutoscalingConfig, str], Autoscaler], reports: Reports) -> None:
+    def __init__(
+        self, new_autoscaler: Callable[[AutoscalingConfig, str], DeploymentAutoscaler], reports: LoadReports
+    ) -> None:
         self._new = new_autoscaler
         self._reports = reports
-        self._autoscalers: dict[str, Autoscaler] = {}
+        self._autoscalers: dict[str, DeploymentAutoscaler] = {}
         self._due: dict[str, float] = {}
         self._saved: dict[str, Any] = {}
         """The state of own policies, as it was last saved, by key."""

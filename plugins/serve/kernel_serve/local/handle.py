@@ -12,7 +12,7 @@ from kernel_serve.context import ReplicaContext, RequestContext, end_request, en
 from kernel_serve.errors import UserCodeError
 from kernel_serve.replica.calls import check_items, check_result
 from kernel_serve.replica.user_code import UserCode
-from kernel_serve.routing.sending import FAILED, ITEM, OVER, RESULT, Call, Pending
+from kernel_serve.routing.sending import FAILED, ITEM, OVER, RESULT, HandleCall, Pending
 from kernel_serve.tracebacks import told_from_the_user
 from kernel_serve.wire.arguments import value_of
 from kernel_serve.wire.pickling import dumps, loads
@@ -21,7 +21,7 @@ _AHEAD = 100
 """How many items of a stream may wait to be asked for."""
 
 
-class Replica(Protocol):
+class InProcessReplica(Protocol):
     """One deployment: its object, made by `code`, and what that sees of itself."""
 
     code: UserCode
@@ -31,7 +31,9 @@ class Replica(Protocol):
 class LocalHandle(DeploymentHandle):
     """Calls a deployment of an application in this process. `replicas` has all of them by name."""
 
-    def __init__(self, deployment: str, application: str, replicas: Mapping[str, Replica], **options: Any) -> None:
+    def __init__(
+        self, deployment: str, application: str, replicas: Mapping[str, InProcessReplica], **options: Any
+    ) -> None:
         super().__init__(deployment, application, **options)
         self._replicas = replicas
 
@@ -46,7 +48,7 @@ class LocalHandle(DeploymentHandle):
         return _rebuild, (self.deployment_name, self.app_name, id(self._replicas), self._options())
 
 
-_applications: dict[int, Mapping[str, Replica]] = {}
+_applications: dict[int, Mapping[str, InProcessReplica]] = {}
 """Those whose handles were arguments of calls, and so pickled. They are few, and live as long as the tests do."""
 
 
@@ -54,12 +56,12 @@ def _rebuild(deployment: str, application: str, id: int, options: dict[str, Any]
     return LocalHandle(deployment, application, _applications[id], **options)
 
 
-class LocalCall(Call):
+class LocalCall(HandleCall):
     """A call that this process carries out. Arguments and results are copied as if they had travelled."""
 
     def __init__(
         self,
-        replica: Replica,
+        replica: InProcessReplica,
         key: str,
         meta: dict[str, Any],
         args: tuple[Any, ...],

@@ -122,23 +122,23 @@ class _Pipe:
             await self._free.wait()
 
     def begin(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes, end: bool) -> None:
-        """See `Reply`."""
+        """See `ResponseWriter`."""
         self._messages.append({"type": "http.response.start", "status": status, "headers": headers})
         self.go_on(body, end)
 
     def go_on(self, body: bytes, end: bool) -> None:
-        """See `Reply`."""
+        """See `ResponseWriter`."""
         self._messages.append({"type": "http.response.body", "body": body, "more_body": not end})
         self._size += len(body)
         self.must_wait = self._size >= _AHEAD
         self._more.set()
 
     def break_off(self) -> None:
-        """See `Reply`."""
+        """See `ResponseWriter`."""
         raise ConnectionResetError("an answer that had begun could not be finished")
 
     def hold(self, wait: bool) -> None:
-        """See `Reply`."""
+        """See `ResponseWriter`."""
         if wait:
             self._free.clear()
         else:

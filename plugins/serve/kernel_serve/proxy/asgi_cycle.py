@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any
 
 from kernel_serve.logs import logger
-from kernel_serve.proxy.proxied_request import Reply
+from kernel_serve.proxy.proxied_request import ResponseWriter
 from kernel_serve.proxy.request_ids import HEADER
 
 _log = logger()
@@ -21,7 +21,7 @@ class ASGICycle:
     The answer gets the request's id, unless the application has given it one.
     """
 
-    def __init__(self, application: Any, scope: dict[str, Any], reply: Reply, id: str) -> None:
+    def __init__(self, application: Any, scope: dict[str, Any], reply: ResponseWriter, id: str) -> None:
         self._application = application
         self._id = (HEADER, id.encode("latin-1"))
         self._scope = {**scope, "asgi": {"version": "3.0", "spec_version": "2.4"}, "state": {}, "extensions": {}}

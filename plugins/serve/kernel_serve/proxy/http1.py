@@ -27,7 +27,7 @@ _LINGER_SECONDS = 2.0
 
 
 class HTTP1Connection(asyncio.Protocol):
-    """Takes requests from one client. It is also the `Reply` of the request that is being answered.
+    """Takes requests from one client. It is also the `ResponseWriter` of the request that is being answered.
 
     `websocket` makes the protocol that gets the connection when it becomes a WebSocket.
     """
@@ -189,7 +189,7 @@ class HTTP1Connection(asyncio.Protocol):
         incoming.proxied.begin(body, incoming.complete)
 
     def begin(self, status: int, headers: Headers, body: bytes, end: bool) -> None:
-        """See `Reply`."""
+        """See `ResponseWriter`."""
         incoming = self._answering
         if incoming is None:
             return
@@ -201,7 +201,7 @@ class HTTP1Connection(asyncio.Protocol):
             self._answered()
 
     def go_on(self, body: bytes, end: bool) -> None:
-        """See `Reply`."""
+        """See `ResponseWriter`."""
         if self._answering is None:
             return
         try:
@@ -214,7 +214,7 @@ class HTTP1Connection(asyncio.Protocol):
             self._answered()
 
     def break_off(self) -> None:
-        """See `Reply`."""
+        """See `ResponseWriter`."""
         self._answering = None
         if self._writer.shows_its_end:
             self._close()
@@ -222,7 +222,7 @@ class HTTP1Connection(asyncio.Protocol):
             self.transport.abort()
 
     def hold(self, wait: bool) -> None:
-        """See `Reply`."""
+        """See `ResponseWriter`."""
         self._hold("body", wait)
 
     def _answered(self) -> None:

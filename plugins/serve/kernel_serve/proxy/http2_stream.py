@@ -43,7 +43,7 @@ class StreamConnection(Protocol):
 
 
 class HTTP2Stream:
-    """It is the `Reply` of its proxied request."""
+    """It is the `ResponseWriter` of its proxied request."""
 
     __slots__ = (
         "_bodiless", "_body", "_connection", "_held", "_refused", "_size", "_state", "_unacknowledged", "answer_over",
@@ -146,7 +146,7 @@ class HTTP2Stream:
     # -- from the proxied request ----------------------------------------------------------------------------------
 
     def begin(self, status: int, headers: Headers, body: bytes, end: bool) -> None:
-        """See `Reply`."""
+        """See `ResponseWriter`."""
         if self.over or self.started:
             return
         self.started = True
@@ -161,7 +161,7 @@ class HTTP2Stream:
             self.go_on(body, end)
 
     def go_on(self, body: bytes, end: bool) -> None:
-        """See `Reply`."""
+        """See `ResponseWriter`."""
         if self.over or self.answer_over:
             return
         if body and not self._bodiless:
@@ -170,14 +170,14 @@ class HTTP2Stream:
         self._connection.send_body(self)
 
     def break_off(self) -> None:
-        """See `Reply`."""
+        """See `ResponseWriter`."""
         if not self.over:
             self._connection.reset(self.number, INTERNAL_ERROR)
             self._finish()
             self._connection.ended(self)
 
     def hold(self, wait: bool) -> None:
-        """See `Reply`."""
+        """See `ResponseWriter`."""
         self._held = wait
         self.was_heard()
         if not wait and self._unacknowledged:

@@ -1,7 +1,7 @@
 """One request on its way through the proxy: to a replica, and its answer back. No task is needed for it.
 
-Whoever has the client's connection gives what comes from there (`begin`, `feed`, `gone`), and a `Reply` for what goes
-there.
+Whoever has the client's connection gives what comes from there (`begin`, `feed`, `gone`), and a `ResponseWriter` for
+what goes there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DETOURS = 3
 """How many other deployments are asked for a request whose own has ended before it had begun."""
 
 
-class Reply(Protocol):
+class ResponseWriter(Protocol):
     """Where an answer goes. While `must_wait` the proxied request holds back, until `resume` is called on it."""
 
     must_wait: bool
@@ -55,7 +55,7 @@ class ProxiedRequest:
         "_sent", "_service", "_size", "_span", "_started", "_status", "_target", "_timer", "id",
     )  # fmt: skip
 
-    def __init__(self, service: ProxyService, scope: dict[str, Any], reply: Reply) -> None:
+    def __init__(self, service: ProxyService, scope: dict[str, Any], reply: ResponseWriter) -> None:
         self._service = service
         self._scope = scope
         self._reply = reply

@@ -10,7 +10,7 @@ from kernel_serve.proxy.asgi_cycle import ASGICycle
 from kernel_serve.proxy.http1 import HTTP1Connection
 from kernel_serve.proxy.other_protocols import Others
 from kernel_serve.proxy.protocol_detection import ProtocolDetection
-from kernel_serve.proxy.proxied_request import Reply
+from kernel_serve.proxy.proxied_request import ResponseWriter
 from kernel_serve.proxy.server_state import RequestMaker, ServerState
 from kernel_serve.proxy.tls import tls_context
 from kernel_serve.settings import HTTPOptions
@@ -49,7 +49,7 @@ class HTTPServer:
         """Whether it takes connections."""
         return self._server is not None and self._server.is_serving()
 
-    def _make_request(self, scope: dict[str, Any], reply: Reply) -> Any:
+    def _make_request(self, scope: dict[str, Any], reply: ResponseWriter) -> Any:
         """Return what carries a request of HTTP/1.1 or HTTP/2."""
         if self._direct is None or scope["path"].startswith(_SYSTEM):
             return ASGICycle(self._application, scope, reply, self.state.request_ids.of(scope["headers"]))

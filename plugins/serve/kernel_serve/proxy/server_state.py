@@ -8,11 +8,11 @@ from typing import Any
 
 from kernel_serve.proxy.framing import Clock
 from kernel_serve.proxy.http2_limits import HTTP2Limits
-from kernel_serve.proxy.proxied_request import Reply
+from kernel_serve.proxy.proxied_request import ResponseWriter
 from kernel_serve.proxy.request_ids import RequestIds
 from kernel_serve.settings import HTTPOptions
 
-RequestMaker = Callable[[dict[str, Any], Reply], Any]
+RequestMaker = Callable[[dict[str, Any], ResponseWriter], Any]
 """Takes the ASGI scope of a request, and what its answer goes to; returns what carries the request."""
 
 

@@ -19,7 +19,7 @@ from kernel_serve.metrics.replica import ReplicaMetrics
 from kernel_serve.metrics.routers import watch_router
 from kernel_serve.multiplex import loaded
 from kernel_serve.replica.asgi_ingress import ASGIIngress, asgi_ingress_of
-from kernel_serve.replica.calls import Calls
+from kernel_serve.replica.calls import MethodCalls
 from kernel_serve.replica.gate import AdmissionGate
 from kernel_serve.replica.grpc_calls import GRPCCalls
 from kernel_serve.replica.http_calls import HTTPCalls
@@ -88,7 +88,7 @@ class ReplicaActor:
         self._user_config = spec.settings.user_config
         ingress = self._ingress_app = await asgi_ingress_of(target, code)
         http = HTTPCalls(code, spec.application, spec.name, ingress, spec.settings.graceful_shutdown_timeout_s)
-        calls = Calls(code, spec.application, spec.name, self._stored)
+        calls = MethodCalls(code, spec.application, spec.name, self._stored)
         grpc = GRPCCalls(code, spec.application, spec.name)
         handlers = {
             "call": calls.handle,

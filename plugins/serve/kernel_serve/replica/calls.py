@@ -20,7 +20,7 @@ from kernel_serve.wire.pickling import dumps, loads, pack
 _log = logger()
 
 
-class Calls:
+class MethodCalls:
     """Carries out calls on the user's code. Large results wait in `stored`."""
 
     def __init__(self, code: UserCode, application: str, deployment: str, stored: StoredResults) -> None:

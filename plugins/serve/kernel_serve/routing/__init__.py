@@ -1,4 +1,5 @@
 """Which replica a request goes to, and getting it there: a router in every process that sends requests.
 
-`chooser.py` decides, `line.py` lets requests wait; `router.py` is their shell, with links and news of the controller.
+`chooser.py` decides, `request_queue.py` lets requests wait; `router.py` is their shell, with links and news of the
+controller.
 """

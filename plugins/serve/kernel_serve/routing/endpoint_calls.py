@@ -6,13 +6,13 @@ import asyncio
 
 from kernel_serve.errors import NotServingError, ServeError
 from kernel_serve.routing.router import process_router
-from kernel_serve.routing.sending import FAILED, Call
+from kernel_serve.routing.sending import FAILED, HandleCall
 
 _NO_KEYS = {"headers": (), "client": None, "query_string": b""}
 """A call has nothing by which it could be sticky."""
 
 
-class EndpointCall(Call):
+class EndpointCall(HandleCall):
     """A call of one of the deployments among which an endpoint's requests are split.
 
     Its `key` is the endpoint's name, until it is known which of them that is.

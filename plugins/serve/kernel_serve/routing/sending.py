@@ -22,7 +22,7 @@ from kernel_serve.errors import (
 )
 from kernel_serve.routing.dispatcher import Dispatcher, RoutedRequest
 from kernel_serve.routing.router import process_router
-from kernel_serve.wire.arguments import Encoded, Part, encode
+from kernel_serve.wire.arguments import ArgumentPart, Encoded, encode
 from kernel_serve.wire.link import EVENT_COST, Exchange
 from kernel_serve.wire.pickling import loads
 from kernel_spec.errors import ActorError, ObjectLostError, TaskError
@@ -33,7 +33,7 @@ _AHEAD = 256 << 10
 """How many bytes of items may wait here to be asked for. What is more waits in the replica, and stops it in time."""
 
 
-class Call:
+class HandleCall:
     """A call of a deployment's method. `begin` and what follows run on the data loop.
 
     What comes is put into `outcomes` as (kind, payload): items of a stream, and at last a result, the stream's end, or
@@ -116,7 +116,7 @@ class Call:
                     parts.append(await argument.call.raw_result())
                 else:
                     return argument
-                return Part(len(parts) - 1)
+                return ArgumentPart(len(parts) - 1)
 
             args = tuple([await settled(each) for each in self._args])
             kwargs = {name: await settled(each) for name, each in self._kwargs.items()}
@@ -316,7 +316,7 @@ def loaded(payload: bytes | Stored) -> Any:
 class Pending:
     """What a response of a call is, for the calls that take it as an argument."""
 
-    call: Call
+    call: HandleCall
 
 
 def _is_pending(argument: Any) -> bool:

@@ -21,7 +21,7 @@ Encoded = tuple[bytes, Any, "Sequence[kernel.ObjectRef]"]
 """The bytes to send, what `decode` must be told of them, and what must be kept until they were decoded."""
 
 
-class Part:
+class ArgumentPart:
     """Stands, among pickled arguments, for one that follows them as bytes, or a reference, of its own."""
 
     __slots__ = ("index",)
@@ -30,11 +30,11 @@ class Part:
         self.index = index
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Part, (self.index,)
+        return ArgumentPart, (self.index,)
 
 
 def encode(args: tuple[Any, ...], kwargs: dict[str, Any], parts: Sequence[bytes | kernel.ObjectRef] = ()) -> Encoded:
-    """Return the arguments as bytes. `parts[i]` is what `Part(i)` stands for: its bytes, or where it is stored.
+    """Return the arguments as bytes. `parts[i]` is what `ArgumentPart(i)` stands for: its bytes, or where it is stored.
 
     Raises SerializationError for what can't travel, and what `kernel.put` raises.
     """
@@ -84,7 +84,7 @@ async def value_of(reference: kernel.ObjectRef) -> Any:
 
 def _filled(args: tuple[Any, ...], kwargs: dict[str, Any], values: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     def filled(argument: Any) -> Any:
-        return values[argument.index] if isinstance(argument, Part) else argument
+        return values[argument.index] if isinstance(argument, ArgumentPart) else argument
 
     return tuple(filled(each) for each in args), {name: filled(each) for name, each in kwargs.items()}
 

@@ -15,7 +15,7 @@ from kernel_serve.api.handle import DeploymentHandle
 from kernel_serve.api.responses import DeploymentResponse
 from kernel_serve.api.run import run
 from kernel_serve.errors import DeployFailedError, DeploymentError
-from kernel_serve.routing.sending import Call
+from kernel_serve.routing.sending import HandleCall
 from kernel_serve.settings import AutoscalingConfig
 
 from kernel_spec.errors import SerializationError
@@ -231,7 +231,7 @@ def test_bad_options_of_handles_are_refused_by_name(options: dict[str, Any], exp
 
 @pytest.mark.parametrize("given", [float("nan"), float("inf"), "soon"])
 def test_a_result_is_not_waited_for_a_time_that_is_none(given: Any) -> None:
-    call = Call("app#Model", {"method": "__call__"}, (), {}, None, False)
+    call = HandleCall("app#Model", {"method": "__call__"}, (), {}, None, False)
     with pytest.raises(DeploymentError, match="timeout_s is a number of seconds, or None for any time, not"):
         DeploymentResponse(call).result(given)
 

@@ -171,4 +171,4 @@ def test_nothing_is_kept_of_a_thousand_applications_that_are_gone(monkeypatch: p
     few, many = kept
     grown = {path: (few[path], size) for path, size in many.items() if size > few[path]}
     assert {path: size for path, size in grown.items() if not path.startswith("ServeState.proxies.history")} == {}
-    assert many["ServeState.deployments"] == many["ServeState.applications"] == many["Memory._store"] - 1 == 0
+    assert many["ServeState.deployments"] == many["ServeState.applications"] == many["ControllerMemory._store"] - 1 == 0

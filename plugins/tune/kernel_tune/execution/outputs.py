@@ -38,7 +38,7 @@ def listeners(
     else:
         plan.syncer = syncer
     if verbose > 0:
-        reporting = plan.report = Reporting(reporter or detect_reporter(), plan)
+        reporting = plan.report = RunReporting(reporter or detect_reporter(), plan)
         plan.close = reporting.close
     return plan
 
@@ -66,7 +66,7 @@ def _logging(plan: RunPlan, loggers: Sequence[Any] | None) -> list[Callback]:
     return list(found.values())
 
 
-class Reporting:
+class RunReporting:
     """Shows where an experiment stands, by a reporter that says when."""
 
     def __init__(self, reporter: ProgressReporter, plan: RunPlan) -> None:

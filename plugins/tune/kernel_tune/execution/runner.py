@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from kernel_runs.callbacks import Callback
-from kernel_runs.process.interrupts import Interrupts
+from kernel_runs.process.interrupts import TrialInterrupts
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.answer_order import AnswerOrder
 from kernel_tune.execution.budget import TimeBudget
@@ -124,7 +124,7 @@ class Runner:
         Raises TuneError for a searcher, scheduler or callback that raises, and when the log can't be written;
         KeyboardInterrupt after two Ctrl-C. Everything is kept then so that the experiment can be resumed.
         """
-        with Interrupts() as interrupts:
+        with TrialInterrupts() as interrupts:
             try:
                 self._refresh_capacity()
                 while not self.loop.is_finished:
@@ -143,7 +143,7 @@ class Runner:
             self._processes.end_all(gently=not self.interrupted)
             self._finish(interrupts)
 
-    def _finish(self, interrupts: Interrupts, error: BaseException | None = None) -> None:
+    def _finish(self, interrupts: TrialInterrupts, error: BaseException | None = None) -> None:
         """Write everything down, also after an `error`, which the caller raises. Raises what a callback raises."""
         if interrupts.count < 2:
             self._processes.wait_for_ends(_END_SECONDS)
@@ -158,7 +158,7 @@ class Runner:
         if raised is not None and error is None:
             raise raised
 
-    def _step(self, interrupts: Interrupts) -> None:
+    def _step(self, interrupts: TrialInterrupts) -> None:
         """Wait for answers, and take all that are there."""
         self._instruction_runner.steps += 1
         step = self._instruction_runner.steps
@@ -174,7 +174,7 @@ class Runner:
         if not self.loop.is_finished:  # the end is shown once, when all is written down
             self._report(self.loop, self.used_seconds, False)
 
-    def _arrivals(self, interrupts: Interrupts) -> Iterator[Arrival]:
+    def _arrivals(self, interrupts: TrialInterrupts) -> Iterator[Arrival]:
         """Wait for answers; yield those that are there, or those whose turn it is."""
         waiting = self._processes.arrivals
         found: list[Arrival] = []
@@ -329,7 +329,7 @@ class Runner:
 
     # -- interrupts ------------------------------------------------------------------------------------------------
 
-    def _save_running(self, interrupts: Interrupts) -> None:
+    def _save_running(self, interrupts: TrialInterrupts) -> None:
         """After a Ctrl-C: take what is on its way for a moment. What runs then begins again at its last checkpoint."""
         deadline = self._clock() + 2.0
         awaited = self._answer_order.awaited(self.loop.outstanding)

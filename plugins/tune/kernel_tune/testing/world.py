@@ -19,7 +19,7 @@ Metric = Callable[[dict[str, Any], float, int], float]
 
 
 @dataclass
-class Body:
+class TrialBody:
     """What the process of a trial would have: a state that grows with each iteration, by the configuration."""
 
     config: dict[str, Any]
@@ -38,7 +38,7 @@ class TrialWorld:
     every: int = 0
     order: Callable[[list[str]], str] = field(default=lambda names: names[0])
     fails: Callable[[str, int], bool] = field(default=lambda trial_id, iteration: False)
-    bodies: dict[str, Body] = field(default_factory=dict)
+    bodies: dict[str, TrialBody] = field(default_factory=dict)
     asked: dict[str, str] = field(default_factory=dict)
     log: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
     history: dict[str, list[float]] = field(default_factory=dict)
@@ -59,11 +59,11 @@ class TrialWorld:
             elif not alive:
                 continue
             elif isinstance(each, Start):
-                self.bodies[trial_id] = body = Body(dict(each.trial.config), skip=each.skip)
+                self.bodies[trial_id] = body = TrialBody(dict(each.trial.config), skip=each.skip)
                 self._restore(body, each.state)
                 self.asked[trial_id] = "train"
             elif isinstance(each, LoadState):
-                self.bodies[trial_id] = body = Body(dict(each.trial.config))
+                self.bodies[trial_id] = body = TrialBody(dict(each.trial.config))
                 self._restore(body, each.state)
                 self.asked[trial_id] = "train"
             elif isinstance(each, Continue):
@@ -86,10 +86,10 @@ class TrialWorld:
         trial = self.loop.find(trial_id)
         assert trial is not None
         progress = self.loop.progress_of(trial)
-        body = self.bodies[trial_id] = Body(dict(trial.config), skip=trial.results - progress.state_results)
+        body = self.bodies[trial_id] = TrialBody(dict(trial.config), skip=trial.results - progress.state_results)
         self._restore(body, progress.state)
 
-    def _restore(self, body: Body, saved: Saved | None) -> None:
+    def _restore(self, body: TrialBody, saved: Saved | None) -> None:
         if saved is not None:
             state, iteration = (saved.path or saved.data).split(":")
             body.state, body.iteration = float(state), int(iteration)
@@ -109,11 +109,11 @@ class TrialWorld:
             answer.state = Saved(body.iteration, data=text) if what == "memory" else Saved(body.iteration, text)
         self.tell("on_answer", trial_id, answer)
 
-    def _iterate(self, body: Body) -> None:
+    def _iterate(self, body: TrialBody) -> None:
         body.iteration += 1
         body.state += self.metric(body.config, body.state, body.iteration)
 
-    def _train(self, trial_id: str, body: Body, answer: Answer) -> None:
+    def _train(self, trial_id: str, body: TrialBody, answer: Answer) -> None:
         while body.skip:
             self._iterate(body)
             body.skip -= 1
