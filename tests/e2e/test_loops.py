@@ -14,6 +14,7 @@ import pytest
 import kernel
 from kernel.runtime.current import get_runtime
 from kernel.testing import Cluster
+from kernel.testing.faults import wait_until
 from kernel.testing.loop_watch import LoopWatch, watched_loops
 
 SECONDS = 120.0
@@ -89,9 +90,14 @@ def test_the_loop_of_a_session_never_waits_for_files(
     assert watch.findings() == []
 
 
-def test_lists_of_very_much_hold_up_no_loop(watch: LoopWatch) -> None:
+def test_lists_of_very_much_hold_up_no_loop(watch: LoopWatch, tmp_path: Path) -> None:
+    def run_for_ever() -> None:
+        (tmp_path / "runs").touch()
+        time.sleep(3600)
+
     with kernel.init(num_cpus=1):
-        endless = kernel.remote(lambda: time.sleep(3600)).remote()
+        endless = kernel.remote(run_for_ever).remote()
+        wait_until((tmp_path / "runs").exists, SECONDS, "the only task that runs")
         refs = [count_files.remote() for _ in range(40_000)]
         held = [kernel.put(number) for number in range(20_000)]
         assert len(kernel.list_state("tasks", limit=50_000)) in (0, 40_001), "none where they did not come in time"
