@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kernel.logs import Logger
 from kernel.node import sessions
-from kernel.node.departed import Departed
 from kernel.node.detection import choose_store_bytes, detect_devices, total_resources
 from kernel.node.directory_watch import DirectoryWatch
 from kernel.node.head_child import HeadChild
@@ -24,23 +23,31 @@ from kernel.node.log_service import LogService
 from kernel.node.memory_watch import MemoryWatch
 from kernel.node.node_events import NodeEvents
 from kernel.node.node_state import NodeState
+from kernel.node.open_requests import OpenRequests
 from kernel.node.output_routing import OutputRouting
-from kernel.node.package_fetcher import PackageFetcher
-from kernel.node.packages import Packages
+from kernel.node.process_relay import RelayToHead, RelayToProcesses
 from kernel.node.process_table import ProcessTable
-from kernel.node.shutdown import shut_down
+from kernel.node.shutdown import end_processes
 from kernel.node.store_guard import open_server
 from kernel.node.store_service import StoreService
 from kernel.node.template_link import TemplateLink
+from kernel.node.to_head import ToHead
+from kernel.node.worker_control import GRACE_SECONDS, WorkerControl
+from kernel.node.worker_exits import WorkerExits
+from kernel.node.worker_forks import WorkerForks
+from kernel.node.worker_pool import WorkerPool
 from kernel.node.worker_service import WorkerService
+from kernel.node.worker_surroundings import WorkerSurroundings
 from kernel.plugins import PluginManager
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
 from kernel.protocol.agent_config import AgentConfig
+from kernel.protocol.ended_processes import EndedProcesses
 from kernel.protocol.identity import Peer
 from kernel.protocol.named_messages import number_of, packed
+from kernel.system.processes import end_descendants
 from kernel.system.shrinking import give_memory_back
-from kernel.transport.addresses import format_host_and_port, is_tcp, parse_host_and_port, place_of
+from kernel.transport.addresses import is_tcp, parse_host_and_port, place_of
 from kernel.transport.background import Background
 from kernel.transport.connection import ATTACH_OPERATION, Connection, Message
 from kernel.transport.credentials import Credentials
@@ -59,6 +66,12 @@ MEMORY_SECONDS = 60.0
 """How often memory is given back that large messages have left: it would stay with an agent that lives for weeks."""
 IDLE_WORKER_SECONDS = 15.0
 STARTER_ENDED = "the program that started it ended"
+UNOBSERVED_SECONDS = 0.5
+"""How long workers may take to end when nobody wants to hear what they did last."""
+TIDY_SECONDS = 1.0
+"""How long the end waits for files that are being removed: what is left goes with the session's directory."""
+ENDED_KEPT = 100_000
+"""How many processes that have ended are remembered."""
 _FOR_THE_HEAD = (
     op.REQUEST_LEASE, op.CANCEL_LEASE, op.RETURN_LEASE,
     *map(number_of, (op.CreateActor, op.ActorArguments, op.ForgetActor, op.SubscribeActor, op.ActorReady)),
@@ -84,49 +97,49 @@ class Agent:
         self.log = Logger("kernel.node")
         self.node = NodeId(config.node)
         self.ending: str | None = None
-        self.jobs: dict[JobId, Mapping[str, Any]] = {}
-        """The surroundings of each job's workers (see `Job.surroundings`)."""
-        self._departed = Departed()
-        self._early_faults: list[str] | None = []
-        """What plugins did wrong, until there is a head to tell."""
+        self._ended = EndedProcesses(ENDED_KEPT)
+        """Processes that have ended, on any node: nothing is stored for them any more."""
+        self.to_head = ToHead()
+        self.commands = HeadCommands(self.to_head, self.log)
+        self.requests = OpenRequests()
+        self._relay = RelayToHead(self.requests, self.to_head)
+        self.processes = ProcessTable(self.log, self._joined, self._left, self._relay.pass_on, self._refused)
+        RelayToProcesses(self.commands, self.processes, self.requests, self.to_head)
+        self.pool = WorkerPool(lambda: os.urandom(8))
+        self.events = NodeEvents(self.pool, self.processes, self.tell_head, reactor.clock)
+        self.output = OutputRouting(self.pool, self.processes, self.tell_head)
+        logs = os.path.join(config.directory, "logs")
+        self.logs = LogService(reactor, logs, self.output.origin, self.output.on_lines)
+        self.tidying = Background(reactor, "tidying")
+        """Where small files of the session are removed, and read."""
+        self.directory = DirectoryWatch(config.directory, config.ephemeral, reactor, self.log, self.end)
         self.devices = (
             [] if config.relay else detect_devices(manager.all("accelerator"), manager.label, self._plugin_fault)
         )
         self.store_bytes = choose_store_bytes(config.store_bytes)
-        self.packages = Packages(config.directory)
-        self.package_fetcher = PackageFetcher(self.packages, reactor, self.tell_head)
-        self.tidying = Background(reactor, "tidying")
-        """Where small files of the session are removed, and read."""
-        self.directory = DirectoryWatch(config.directory, config.ephemeral, reactor, self.log, self.end)
-        self.processes = ProcessTable(self.log, self._joined, self._left, self._relay, self._refused)
-        self.workers = WorkerService(self)
-        self.pool = self.workers.pool
         self.tls = Credentials(config.tls) if config.tls is not None else None
         self.gateway: Gateway | None = None
-        self.exchange: ObjectExchange | None = None
-        self.relay: RelayService | None = None
+        self.gateway_address = ""
+        """The place where other machines reach this node, "" if they can't."""
         if config.listen or config.relay:
             from kernel.node import cluster_links  # much, that a session of one machine does without
 
-            self.gateway = cluster_links.open_gateway(self, self._refused)
-        self.node_state = self._describe_node()
-        self.events = NodeEvents(self.pool, self.processes, self.tell_head, reactor.clock)
+            self.gateway = cluster_links.open_gateway(config, reactor, self.tls, self._refused)
+            self.gateway_address = cluster_links.advertised_address(config, self.gateway)
         self.store = self._open_store()
-        self.memory = MemoryWatch(self)
+        self.surroundings = WorkerSurroundings(self.commands, config.directory, reactor, self.tell_head)
+        self.forks = WorkerForks(self.pool, self.surroundings, self.logs, reactor)
+        self.control = WorkerControl(self.commands, self.pool, self.processes, reactor)
+        self.memory = self._watch_memory()
+        self.workers = self._make_workers()
+        self.node_state = self._describe_node()
+        self.exchange: ObjectExchange | None = None
+        self.relay: RelayService | None = None
         if self.gateway is not None:
-            self.exchange = cluster_links.open_exchange(self, self.gateway)
-            if head_link is None or head_child is not None:
-                self.relay = cluster_links.open_relay(self, self.gateway)
-        self.output = OutputRouting(self.pool, self.processes, self.tell_head)
-        self.logs = LogService(
-            reactor, os.path.join(config.directory, "logs"), self.output.origin, self.output.on_lines
-        )
-        self._commands = HeadCommands(self)
+            self._open_network(self.gateway, relays=head_link is None or head_child is not None)
+        self._obey_head()
         self._answer_processes()
         self.head = self._join_head(make_local_head, head_link, head_child)
-        early, self._early_faults = self._early_faults, None
-        for text in early:
-            self._plugin_fault(text)
         self.listener = UnixListener(
             os.path.join(config.directory, "agent.sock"),
             config.token,
@@ -141,24 +154,52 @@ class Agent:
 
     # -- the parts -------------------------------------------------------------------------------------------------
 
-    @property
-    def gateway_address(self) -> str:
-        """The place where other machines reach this node, "" if they can't."""
-        if self.gateway is None:
-            return ""
-        if self.config.relay:
-            return self.config.advertised
-        if not self.config.advertised:
-            return self.gateway.address
-        host, port = parse_host_and_port(self.config.advertised)
-        return format_host_and_port(host, port or self.gateway.port)
-
     def _describe_node(self) -> NodeState:
         config, place, clock = self.config, self.gateway_address, self.reactor.clock
         reached = config.advertised or config.listen
         host = parse_host_and_port(reached)[0] if reached and not config.relay else "127.0.0.1"
         total = {} if config.relay else total_resources(config.resources, self.devices, host, self.store_bytes)
-        return NodeState(config, total, self.devices, place, self.processes, self.workers, clock)
+        return NodeState(
+            self.commands,
+            config,
+            total,
+            self.devices,
+            place,
+            self.processes,
+            self.workers,
+            self.requests,
+            self.store,
+            self.memory,
+            clock,
+        )
+
+    def _watch_memory(self) -> MemoryWatch:
+        config, pool, control, used = self.config, self.pool, self.control, self.store.bytes_used
+        return MemoryWatch(config, pool, control, self.reactor, lambda: self.forks.template_pid, used)
+
+    def _open_network(self, gateway: Gateway, relays: bool) -> None:
+        from kernel.node import cluster_links
+
+        config, reactor, place = self.config, self.reactor, self.gateway_address
+        self.exchange = cluster_links.open_exchange(
+            gateway, place, config, self.tls, reactor, self.store, self.processes
+        )
+        if relays:
+            self.relay = cluster_links.open_relay(gateway, place, config, reactor)
+
+    def _make_workers(self) -> WorkerService:
+        exits = WorkerExits(self.config, self.logs, self.memory, self.directory, self.tidying)
+        return WorkerService(
+            self.commands,
+            self.to_head,
+            self.pool,
+            self.control,
+            self.forks,
+            exits,
+            self.store.quotas,
+            self.reactor,
+            lambda: self.ending,
+        )
 
     def _open_store(self) -> StoreService:
         config, processes = self.config, self.processes
@@ -167,23 +208,18 @@ class Agent:
         spill = self.manager.make("spill_target", place or os.path.join(config.directory, "spill"))
         directory = getattr(spill, "directory", "")
         self._describe_session(directory)
-        departed, send, broadcast = self._departed.__contains__, processes.send, processes.broadcast
+        ended, send, broadcast = self._ended.__contains__, processes.send, processes.broadcast
         overflow = os.path.join(directory or os.path.join(config.directory, "spill"), "overflow")
-        return StoreService(
-            server, spill, self.reactor, send, broadcast, departed, self.events.note, overflow, self._warn
-        )
+        return StoreService(server, spill, self.reactor, send, broadcast, ended, self.events.note, overflow, self._warn)
 
     def _plugin_fault(self, text: str) -> None:
         """Tell every program of the session, also those that join later, what a plugin did wrong here."""
-        if self._early_faults is None:
-            self.tell_head(packed(head_messages.PluginFault(text=text)))
-        else:
-            self._early_faults.append(text)
+        self.tell_head(packed(head_messages.PluginFault(text=text)))
 
     def _broken(self, reason: str) -> None:
         """A part that this node can't do without does not work any more: end."""
         self.log.error("the node ends", reason=reason)
-        if self._early_faults is None:
+        if self.to_head.linked:
             self.end(reason)
         else:  # it is only being made
             self.ending = self.ending or reason
@@ -205,7 +241,7 @@ class Agent:
         self, make_local_head: MakeLocalHead, head_link: RemoteHeadLink | None, child: HeadChild | None
     ) -> AgentHead:
         """Join the head to which `head_link` leads; without one, make the head in this process."""
-        config, reactor, gateway, obey = self.config, self.reactor, self.gateway, self._commands.handle
+        config, reactor, gateway, obey = self.config, self.reactor, self.gateway, self.commands.handle
         head: AgentHead
         if head_link is None:
             head = make_local_head(config, reactor, self.manager, gateway, obey, self.stop)
@@ -216,13 +252,14 @@ class Agent:
                 self.processes.methods["stop"] = lambda connection: self.end("it was asked to stop")
         self.head_link = head.head_link
         self.events.wanted = head.observed
-        self.node_state.requests.watch = head.durable
+        self.requests.watch = head.durable
         head.join(self.node_state.description())
+        self.to_head.link(head.head_link.send)
         return head
 
     def attach_template(self, template: TemplateLink) -> None:
         """Use a template that is starting, and tell it about the session."""
-        self.workers.template = template
+        self.forks.template = template
         template.load(
             {
                 "catalog": self.manager.catalog(),
@@ -246,7 +283,7 @@ class Agent:
         self.head.start()
         while self.ending is None:
             self.turn(60.0)
-        shut_down(self)
+        self._shut_down()
 
     def _give_memory_back(self) -> None:
         give_memory_back()
@@ -273,7 +310,7 @@ class Agent:
         keep = max(1, int(self.node_state.total.get("CPU", 1)))
         limits = (0, 0.0) if self.node_state.leaving else (keep, IDLE_WORKER_SECONDS)
         for worker in self.pool.to_retire(self.reactor.clock(), *limits):
-            self.workers.ask_to_retire(worker)
+            self.control.ask_to_retire(worker)
 
     def end_with(self, starter: int) -> None:
         """End the session at the end of a pipe whose other end the program that started it holds."""
@@ -300,32 +337,96 @@ class Agent:
 
     def tell_head(self, message: Message) -> None:
         """Queue a message to the head."""
-        self.head_link.send(message)
+        self.to_head.send(message)
 
     def _refused(self, reason: str) -> None:
         self.log.warning("connection refused", reason=reason)
+
+    def _shut_down(self) -> None:
+        """End all that was started, in an order that loses nothing: the session is over."""
+        reason = self.ending or ""
+        self.log.debug("the session ends", reason=reason)
+        self.head.stop_services(self.turn)
+        seconds = GRACE_SECONDS if self.events.wanted else UNOBSERVED_SECONDS
+        spared = frozenset([self.forks.template_pid, self.head.pid])
+        clock = self.reactor.clock
+        end_processes(self.pool, self.processes, self.logs, reason, seconds, clock, self.turn, spared)
+        self.listener.close()
+        if self.forks.template is not None:
+            self.forks.template.close()
+        end_descendants(os.getpid(), frozenset([self.head.pid]))
+        if self.exchange is not None:
+            self.exchange.close()
+        self.store.close()
+        self.surroundings.close()
+        self.tidying.close(TIDY_SECONDS)
+        self.directory.close()
+        self.logs.close()
+        self.head.close(f"it ended: {reason}")
+        if self.relay is not None:
+            self.relay.close()
+        if self.gateway is not None:
+            self.gateway.close()
+        if self.config.ephemeral:
+            sessions.remove(self.config.directory)
+        else:
+            sessions.end(self.config.directory, reason)
+
+    # -- what the head says ----------------------------------------------------------------------------------------
+
+    def _obey_head(self) -> None:
+        on = self.commands.on
+        on(head_messages.JobEnded, lambda said: self._job_ended(said.job))
+        on(head_messages.ProcessesGone, self._processes_gone)
+        on(head_messages.ShowLines, lambda said: self.output.show(*said))
+        on(head_messages.Observe, lambda said: self.events.want(said.wanted))
+        on(head_messages.EndNode, lambda said: self.stop(said.reason))
+        on(head_messages.NodeReachable, self._node_reachable)
+        self.commands.methods["drain_output"] = self._drain_output
+        if self.exchange is not None:
+            copy = self.exchange.copy
+            self.commands.methods["copy"] = lambda then, rows, place: copy(rows, place, then)
+
+    def _job_ended(self, job: JobId) -> None:
+        self.surroundings.job_ended(job)
+        self.control.end_all_of(job, "its program ended")
+
+    def _processes_gone(self, said: head_messages.ProcessesGone) -> None:
+        for process in said.processes:
+            self._forget(process)
+        if said.place and self.exchange is not None:
+            self.exchange.agent_links.forget(said.place)
+            self.processes.broadcast(packed(op.PeersGone(processes=said.processes, place=said.place)))
+
+    def _node_reachable(self, said: head_messages.NodeReachable) -> None:
+        if self.relay is not None:
+            self.relay.member(said.place, said.there)
+
+    def _drain_output(self, then: Callable[[object], None]) -> None:
+        self.logs.drain()
+        then(True)
 
     # -- what processes say ----------------------------------------------------------------------------------------
 
     def _answer_processes(self) -> None:
         self.processes.methods |= {
             "register": self._register,
-            "has_ended": lambda connection, process: process in self._departed,
+            "has_ended": lambda connection, process: process in self._ended,
             "explain_storage": lambda connection, object: (self.exchange or self.store).explain(object),
         }
         handlers = self.processes.handlers
         handlers |= self.store.handlers
-        handlers |= dict.fromkeys(_FOR_THE_HEAD, self._relay)
+        handlers |= dict.fromkeys(_FOR_THE_HEAD, self._relay.pass_on)
         handlers |= {
             ATTACH_OPERATION: self._on_attach,
-            op.BLOCKED: lambda connection, message: self._on_blocked(connection, True),
-            op.UNBLOCKED: lambda connection, message: self._on_blocked(connection, False, message[1]),
+            op.BLOCKED: lambda connection, message: self.workers.on_blocked(connection, True),
+            op.UNBLOCKED: lambda connection, message: self.workers.on_blocked(connection, False, message[1]),
         }
         if self.exchange is not None:
             handlers |= self.exchange.handlers
 
     def _joined(self, peer: Peer) -> None:
-        self.head_link.send(self.node_state.introduction(peer))
+        self.tell_head(self.node_state.introduction(peer))
 
     def _register(self, connection: Connection) -> dict[str, Any]:
         peer: Peer = connection.info
@@ -334,38 +435,28 @@ class Agent:
             return {"observed": self.events.wanted}
         job, said = JobId(peer.details.get("job", b"")), peer.details
         self.store.quotas.limit(peer.id, said.get("store_bytes", 0), "its driver_object_store_memory")
-        self.jobs.setdefault(job, {name: said[name] for name in ("namespace", "cwd", "path", "variables")})
+        self.surroundings.driver_joined(job, said)
         if said.get("prestart"):
             self.workers.carry_out(self.pool.prestart((job, "")))
         return {"node": self.node, "catalog": pickle.dumps(self.manager.catalog())}
 
     def _left(self, connection: Connection) -> None:
         peer: Peer = connection.info
-        self.node_state.requests.forget(peer.id)
-        self.head_link.send(packed(head_messages.ProcessLeft(process=peer.id)))
+        self.requests.forget(peer.id)
+        self.tell_head(packed(head_messages.ProcessLeft(process=peer.id)))
         if peer.role == "worker":
             self.workers.left(peer)
         else:
             self.output.forget(connection)
-        self.forget(peer.id)
+        self._forget(peer.id)
 
-    def forget(self, process: ProcessId) -> None:
+    def _forget(self, process: ProcessId) -> None:
         """A process, here or elsewhere, has ended: free what is stored for it."""
-        self._departed.add(process)
+        self._ended.add(process)
         if self.exchange is not None:
             self.exchange.process_left(process)
         self.store.client_left(process)
 
-    def _relay(self, connection: Connection, message: Message) -> None:
-        self.node_state.requests.asked(connection.info.id, message)
-        self.head_link.send((head_messages.FROM_PROCESS, connection.info.id, message))
-
     def _on_attach(self, connection: Connection, message: Message) -> None:
         connection.on_close = lambda connection, reason: None
         self.store.attach(connection)
-
-    def _on_blocked(self, connection: Connection, blocked: bool, asks: bool = False) -> None:
-        worker = self.pool.workers.get(connection.info.id)
-        if worker is not None and worker.lease is not None:
-            worker.blocked, worker.asks = blocked, asks
-            self.head_link.send((head_messages.LEASE_BLOCKED, worker.lease, blocked, asks))

@@ -7,32 +7,33 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from kernel.node.agent_links import AgentLinks
 from kernel.node.object_exchange import ObjectExchange
+from kernel.node.process_table import ProcessTable
 from kernel.node.relay.service import RelayService
-from kernel.transport.addresses import AGENT, TRANSFER, parse_host_and_port
+from kernel.node.store_service import StoreService
+from kernel.protocol.agent_config import AgentConfig
+from kernel.transport.addresses import AGENT, TRANSFER, format_host_and_port, parse_host_and_port
+from kernel.transport.credentials import Credentials
 from kernel.transport.gateway import Gateway
+from kernel.transport.reactor import Reactor
 from kernel_spec.errors import OptionError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
-    from kernel.node.agent import Agent
-
-
-def open_gateway(agent: Agent, refused: Callable[[str], None]) -> Gateway:
+def open_gateway(
+    config: AgentConfig, reactor: Reactor, tls: Credentials | None, refused: Callable[[str], None]
+) -> Gateway:
     """Listen where the settings say, or beside it if they allow; a remote driver's takes only what the relay hands it.
 
     Raises OptionError when the port can't be had.
     """
-    config = agent.config
     host, port = parse_host_and_port(config.listen) if config.listen else ("", 0)
     sockets = os.path.join(config.directory, "sockets")
 
     def listen(port: int) -> Gateway:
-        return Gateway(host, port, config.token, agent.reactor, sockets, refused, tls=agent.tls)
+        return Gateway(host, port, config.token, reactor, sockets, refused, tls=tls)
 
     try:
         return listen(port)
@@ -42,10 +43,27 @@ def open_gateway(agent: Agent, refused: Callable[[str], None]) -> Gateway:
         raise OptionError(f"nobody can listen at {config.listen}: {error.strerror}; choose another port") from error
 
 
-def open_exchange(agent: Agent, gateway: Gateway) -> ObjectExchange:
-    """Begin to give objects to other nodes, and to get theirs."""
-    token, tls, reactor, store, relay = agent.config.token, agent.tls, agent.reactor, agent.store, agent.config.relay
-    place, send, here = agent.gateway_address, agent.processes.send, agent.processes.connections.__contains__
+def advertised_address(config: AgentConfig, gateway: Gateway) -> str:
+    """Return the place where other machines reach a node with this gateway."""
+    if config.relay:
+        return config.advertised
+    if not config.advertised:
+        return gateway.address
+    host, port = parse_host_and_port(config.advertised)
+    return format_host_and_port(host, port or gateway.port)
+
+
+def open_exchange(
+    gateway: Gateway,
+    place: str,
+    config: AgentConfig,
+    tls: Credentials | None,
+    reactor: Reactor,
+    store: StoreService,
+    processes: ProcessTable,
+) -> ObjectExchange:
+    """Begin to give objects to other nodes, and to get theirs. This one is reached at `place`."""
+    token, relay, send, here = config.token, config.relay, processes.send, processes.connections.__contains__
     agent_links = AgentLinks(token, tls, reactor, send, store.delete, store.keep, relay)
     gateway.serve_connections(AGENT, agent_links.on_messages, agent_links.on_close)
     exchange = ObjectExchange(place, token, tls, reactor, store, agent_links, send, here, relay)
@@ -53,6 +71,6 @@ def open_exchange(agent: Agent, gateway: Gateway) -> ObjectExchange:
     return exchange
 
 
-def open_relay(agent: Agent, gateway: Gateway) -> RelayService:
-    """Begin to relay between remote drivers and nodes."""
-    return RelayService(gateway, agent.gateway_address, agent.config.directory, agent.reactor)
+def open_relay(gateway: Gateway, place: str, config: AgentConfig, reactor: Reactor) -> RelayService:
+    """Begin to relay between remote drivers and nodes. This one is reached at `place`."""
+    return RelayService(gateway, place, config.directory, reactor)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
+from kernel.logs import Logger
 from kernel.node import memory_policy as policy
 from kernel.node import worker_pool as pool
 from kernel.node.memory_policy import Limit, MemoryPolicy, WorkerUse, readable
 from kernel.node.memory_readings import MemoryReadings
-from kernel.node.worker_pool import WorkerRecord
+from kernel.node.worker_control import WorkerControl
+from kernel.node.worker_pool import WorkerPool, WorkerRecord
 from kernel.protocol import process_messages as op
+from kernel.protocol.agent_config import AgentConfig
 from kernel.protocol.memory_faults import FAULTS
 from kernel.system.processes import kill
-
-if TYPE_CHECKING:
-    from kernel.node.agent import Agent
+from kernel.transport.reactor import Reactor
 
 KEPT_ENDS = 20
 """How many workers that were ended for memory `kernel status` remembers."""
@@ -28,13 +30,31 @@ _OWN = "this node's memory_limit"
 
 
 class MemoryWatch:
-    """The shell around the policy, for the workers of one agent."""
+    """The shell around the policy, for the workers of one agent.
 
-    def __init__(self, agent: Agent, readings: MemoryReadings | None = None) -> None:
-        config = agent.config
-        self._agent = agent
+    `template_pid()` is the process that workers are forked from, 0 without one; `store_used()` the bytes that the
+    object store holds: with the agent and the workers they count against a limit that the user has set.
+    """
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        pool: WorkerPool,
+        control: WorkerControl,
+        reactor: Reactor,
+        template_pid: Callable[[], int],
+        store_used: Callable[[], int],
+        readings: MemoryReadings | None = None,
+    ) -> None:
+        self._name = config.node.hex()[:8]
+        self._pool = pool
+        self._control = control
+        self._reactor = reactor
+        self._template_pid = template_pid
+        self._store_used = store_used
+        self._log = Logger("kernel.node")
         self._readings = readings or MemoryReadings()
-        self._policy = MemoryPolicy(agent.node.hex()[:8], config.memory_threshold, config.memory_quotas)
+        self._policy = MemoryPolicy(self._name, config.memory_threshold, config.memory_quotas)
         self._limit = config.memory_limit
         self._limits: list[Limit] = []
         self._ends: deque[dict[str, Any]] = deque(maxlen=KEPT_ENDS)
@@ -47,7 +67,7 @@ class MemoryWatch:
         try:
             self._look()
         finally:
-            self._agent.reactor.call_later(self._policy.wait(self._limits), self.start)
+            self._reactor.call_later(self._policy.wait(self._limits), self.start)
 
     def status(self) -> dict[str, Any]:
         """Return what `kernel status` shows: limits, and who was ended lately."""
@@ -77,7 +97,7 @@ class MemoryWatch:
         )
         text = (
             f"the machine itself killed it (SIGKILL) because memory ran out faster than this node noticed{used} at the "
-            f"last look (pid {worker.pid}, node {self._agent.node.hex()[:8]})"
+            f"last look (pid {worker.pid}, node {self._name})"
         )
         self._remember(worker, op.OUT_OF_MEMORY, text)
         return text
@@ -86,22 +106,22 @@ class MemoryWatch:
 
     def _look(self) -> None:
         self._count_kills()
-        now = self._agent.reactor.clock()
+        now = self._reactor.clock()
         limits = self._readings.limits()
         sizes = self._sizes(bool(self._limit) or self._policy.exhausted(limits) is not None)
         self._limits = [*limits, *self._own_limit(sizes)]
         workers = [self._use(worker, sizes) for worker in self._workers()]
         for step in self._policy.sample(now, self._limits, workers):
-            worker = self._agent.pool.workers[step.worker]
+            worker = self._pool.workers[step.worker]
             if isinstance(step, policy.RetireWorker):
                 worker.retiring = True
-                self._agent.workers.ask_to_retire(worker)
+                self._control.ask_to_retire(worker)
             else:
                 self._end(worker, step)
 
     def _end(self, worker: WorkerRecord, step: policy.EndForMemory) -> None:
-        self._agent.log.warning("a worker is ended for memory", pid=worker.pid, reason=step.cause)
-        self._agent.pool.ends(worker.id, step.cause)
+        self._log.warning("a worker is ended for memory", pid=worker.pid, reason=step.cause)
+        self._pool.ends(worker.id, step.cause)
         self._remember(worker, step.fault, step.cause)
         kill(worker.pid)
 
@@ -113,7 +133,7 @@ class MemoryWatch:
         )
 
     def _workers(self) -> list[WorkerRecord]:
-        return [worker for worker in self._agent.pool.workers.values() if worker.pid and worker.state in _KINDS]
+        return [worker for worker in self._pool.workers.values() if worker.pid and worker.state in _KINDS]
 
     def _sizes(self, all: bool) -> dict[int, int]:
         """Return the sizes of all workers, or only of those whose quota is a limit."""
@@ -126,9 +146,9 @@ class MemoryWatch:
         """Return what is used of the limit that the user set, if any; `sizes` are those of all workers."""
         if not self._limit:
             return []
-        template = self._agent.workers.template
-        used = sum(sizes.values()) + self._readings.size(os.getpid()) + self._agent.store.server.usage().used
-        used += self._readings.size(template.pid) if template is not None else 0
+        template = self._template_pid()
+        used = sum(sizes.values()) + self._readings.size(os.getpid()) + self._store_used()
+        used += self._readings.size(template) if template else 0
         return [Limit(_OWN, used, self._limit)]
 
     def _use(self, worker: WorkerRecord, sizes: dict[int, int]) -> WorkerUse:
@@ -145,7 +165,7 @@ class MemoryWatch:
         )
 
     def _count_kills(self) -> None:
-        now = self._agent.reactor.clock()
+        now = self._reactor.clock()
         kills = self._readings.kills()
         if kills != self._kills:
             self._kills, self._killed_at = kills, now

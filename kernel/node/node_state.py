@@ -1,4 +1,4 @@
-"""What a head is told of a node: when the node joins, and all of it again when another head takes over."""
+"""What a head is told of a node: when it joins, when the head asks, and all again when another head takes over."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kernel.node.detection import host_name
+from kernel.node.head_commands import HeadCommands
+from kernel.node.memory_watch import MemoryWatch
 from kernel.node.open_requests import OpenRequests
 from kernel.node.process_table import ProcessTable
+from kernel.node.store_service import StoreService
 from kernel.node.worker_service import WorkerService
 from kernel.protocol import head_messages
 from kernel.protocol.agent_config import AgentConfig
@@ -29,35 +32,44 @@ class NodeState:
 
     def __init__(
         self,
+        commands: HeadCommands,
         config: AgentConfig,
         total: dict[str, float],
         devices: Iterable[str],
         place: str,
         processes: ProcessTable,
         workers: WorkerService,
+        requests: OpenRequests,
+        store: StoreService,
+        memory: MemoryWatch,
         clock: Callable[[], float],
     ) -> None:
         self.total = total
-        self.requests = OpenRequests()
         self._config = config
         self._devices = devices
         self._place = place
         self._processes = processes
         self._workers = workers
+        self._requests = requests
+        self._store = store
+        self._memory = memory
         self._clock = clock
         self._leaves_at: float | None = None
         """When the node, which is being drained, leaves at the latest; infinity where there is no deadline."""
+        commands.on(head_messages.DrainNode, lambda said: self._drain(said.seconds))
+        commands.on(head_messages.SetResource, lambda said: self._set_resource(*said))
+        commands.methods["report"] = lambda then, objects: then(self._report(objects))
 
     @property
     def leaving(self) -> bool:
         """Whether the node is being drained."""
         return self._leaves_at is not None
 
-    def drain(self, seconds: float | None) -> None:
+    def _drain(self, seconds: float | None) -> None:
         """The node is to leave, in `seconds` at the latest."""
         self._leaves_at = math.inf if seconds is None else self._clock() + seconds
 
-    def set_resource(self, name: str, quantity: float) -> None:
+    def _set_resource(self, name: str, quantity: float) -> None:
         """A custom resource was set at run time: another head must hear so."""
         self.total[name] = quantity
         if not quantity:
@@ -108,4 +120,28 @@ class NodeState:
                     yield (head_messages.LEASE_BLOCKED, lease, False, True)
             else:
                 yield packed(head_messages.GrantedBefore(held=held, worker=ProcessId(b""), blocked=False))
-        yield from self.requests.to_tell(unheard)
+        yield from self._requests.to_tell(unheard)
+
+    def _report(self, objects: bool) -> dict[str, Any]:
+        """Return what the head shows of a node; with `objects` also every object of the store."""
+        server = self._store.server
+        usage = server.usage()
+        rows = server.objects() if objects else ()
+        pids = [connection.info.pid for connection in self._processes.connections.values()]
+        return {
+            "workers": [
+                {
+                    "worker_id": worker.id.hex(),
+                    "pid": worker.pid,
+                    "state": worker.state,
+                    "name": worker.actor or worker.work.name,
+                    "job_id": worker.key[0].hex(),
+                    "node_id": self._config.node.hex(),
+                }
+                for worker in self._workers.pool.workers.values()
+            ],
+            "store": {name: getattr(usage, name) for name in usage.__dataclass_fields__},
+            "memory": self._memory.status(),
+            "held": self._memory.sizes(pids) if objects else {},
+            "stored": [(row.object, row.owner, row.size, row.state, dict(row.pins), row.weak) for row in rows],
+        }

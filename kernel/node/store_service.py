@@ -78,6 +78,10 @@ class StoreService:
             op.STORE_DELETE: lambda c, m: self.delete(m[1]),
         }
 
+    def bytes_used(self) -> int:
+        """Return how many bytes the store holds."""
+        return self.server.usage().used
+
     def attach(self, connection: Connection) -> None:
         """Pass the store's descriptors to a client."""
         try:

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kernel.protocol import process_messages as op
+from kernel.protocol.ended_processes import EndedProcesses
 from kernel.protocol.named_messages import packed
 from kernel.runtime.acknowledgements import Acknowledgements, Arrival
-from kernel.runtime.dead_owners import DeadOwners
 from kernel.runtime.failure_reports import FailureReports
 from kernel.runtime.failures import lost, owner_died
 from kernel.runtime.message_pump import Waiter
@@ -46,6 +46,8 @@ from kernel.transport.connection import Connection, Message
 from kernel_spec.ids import ObjectId, ProcessId
 
 Carried = Sequence[tuple[ObjectId, ProcessId, str]]
+DEAD_OWNERS_KEPT = 1000
+"""How many owners that have ended are remembered. Who asks one that is forgotten finds out once more."""
 
 
 class Ownership:
@@ -60,7 +62,7 @@ class Ownership:
         self._transit: dict[tuple[ProcessId, bytes], list[ObjectEntry]] = {}
         self._deletions = StoreDeletions(process, store)
         self._releases: dict[tuple[ProcessId, str], list[tuple[ObjectId, int]]] = {}
-        self.dead_owners = DeadOwners()
+        self.dead_owners = EndedProcesses(DEAD_OWNERS_KEPT)
         self.recipes: Recipes = NoRecipes()
         """How objects are made again; set by `kernel.runtime.lineage`, where there is one."""
         self.failures = FailureReports(process.lock)

@@ -50,7 +50,7 @@ class Readings:
 
 
 class Node:
-    """An agent without processes, and the watch on it."""
+    """Workers without processes, and the watch on their memory."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
         settings = {"memory_limit": 0, "memory_threshold": 0.95, "memory_quotas": "actors", **options}
@@ -59,19 +59,12 @@ class Node:
         self.pool = WorkerPool(lambda: os.urandom(8))
         self.retiring: list[int] = []
         self.killed: list[int] = []
-        self.agent: Any = SimpleNamespace(
-            config=SimpleNamespace(**settings),
-            node=b"\x01" * 8,
-            pool=self.pool,
-            reactor=Reactor(lambda: self.now),
-            workers=SimpleNamespace(
-                template=SimpleNamespace(pid=1), ask_to_retire=lambda worker: self.retiring.append(worker.pid)
-            ),
-            store=SimpleNamespace(server=SimpleNamespace(usage=lambda: SimpleNamespace(used=100 * MIB))),
-            log=SimpleNamespace(warning=lambda *a, **k: None),
-        )
+        config: Any = SimpleNamespace(node=b"\x01" * 8, **settings)
+        control: Any = SimpleNamespace(ask_to_retire=lambda worker: self.retiring.append(worker.pid))
+        readings: Any = self.readings
+        reactor = Reactor(lambda: self.now)
         monkeypatch.setattr(memory_watch, "kill", self.killed.append)
-        self.watch = MemoryWatch(self.agent, self.readings)  # type: ignore[arg-type]
+        self.watch = MemoryWatch(config, self.pool, control, reactor, lambda: 1, lambda: 100 * MIB, readings)
 
     def worker(self, pid: int, size: int, state: str = LEASED, memory: int = 0, **details: Any) -> WorkerRecord:
         id = ProcessId(pid.to_bytes(8, "big"))
@@ -146,7 +139,7 @@ def test_a_look_that_fails_is_not_the_last(node: Node, monkeypatch: pytest.Monke
     node.readings.asked.clear()
     node.worker(11, 100, ACTOR, memory=MIB)
     node.now += 2
-    node.agent.reactor.poll(0)
+    node.watch._reactor.poll(0)
     assert node.readings.asked == [[11]]
 
 

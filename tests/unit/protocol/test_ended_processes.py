@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from kernel.runtime.dead_owners import KEPT, DeadOwners
+from kernel.protocol.ended_processes import EndedProcesses
 from kernel_spec.ids import ProcessId
+
+KEPT = 1000
 
 
 def process(number: int) -> ProcessId:
@@ -11,7 +13,7 @@ def process(number: int) -> ProcessId:
 
 
 def test_the_latest_are_known() -> None:
-    dead = DeadOwners()
+    dead = EndedProcesses(KEPT)
     for number in range(3 * KEPT):
         dead.add(process(number))
     assert len(dead) == KEPT
@@ -20,7 +22,7 @@ def test_the_latest_are_known() -> None:
 
 
 def test_one_that_was_only_out_of_reach_is_not_dead() -> None:
-    dead = DeadOwners()
+    dead = EndedProcesses(KEPT)
     dead.add(process(1))
     dead.discard(process(1))
     dead.discard(process(2))

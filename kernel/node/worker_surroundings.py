@@ -1,0 +1,74 @@
+"""What a worker is started with: its program's directories and variables, and its runtime environment."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kernel.node.head_commands import HeadCommands
+from kernel.node.package_fetcher import PackageFetcher
+from kernel.node.packages import Packages
+from kernel.protocol import head_messages
+from kernel.transport.connection import Message
+from kernel.transport.reactor import Reactor
+from kernel_spec.errors import RuntimeEnvError
+from kernel_spec.ids import JobId, ProcessId
+
+_UNKNOWN: Mapping[str, Any] = {"namespace": "", "cwd": "", "path": (), "variables": {}}
+_OF_DRIVERS = ("namespace", "cwd", "path", "variables")
+
+
+class WorkerSurroundings:
+    """Knows the jobs and the environments that workers of this node may have. Runs in the agent's loop.
+
+    Packages that are not here are asked for by `send`, which reaches the head, and kept below `directory`.
+    """
+
+    def __init__(
+        self, commands: HeadCommands, directory: str, reactor: Reactor, send: Callable[[Message], None]
+    ) -> None:
+        self._packages = Packages(directory)
+        self._fetcher = PackageFetcher(self._packages, reactor, send)
+        self._jobs: dict[JobId, Mapping[str, Any]] = {}
+        """The surroundings of each job's workers (see `Job.surroundings`)."""
+        commands.on(head_messages.DescribeJob, self._describe_job)
+        commands.on(head_messages.DescribeEnvironment, self._describe_environment)
+        commands.on(head_messages.PackagePiece, lambda said: self._fetcher.on_piece(*said))
+
+    def driver_joined(self, job: JobId, said: Mapping[str, Any]) -> None:
+        """A driver of this node has said what workers of its job need."""
+        self._jobs.setdefault(job, {name: said[name] for name in _OF_DRIVERS})
+
+    def job_ended(self, job: JobId) -> None:
+        """No worker of this job is started any more."""
+        self._jobs.pop(job, None)
+
+    def prepare(self, environment: str, then: Callable[[RuntimeEnvError | None], None]) -> None:
+        """Call `then` when all that an environment is made of is here, or with why it can't be."""
+        self._fetcher.fetch(environment, then)
+
+    def of(self, worker: ProcessId, key: tuple[bytes, str]) -> dict[str, Any]:
+        """Return what the template needs to know to fork a worker of a job and an environment (`key`)."""
+        job = self._jobs.get(JobId(key[0]), _UNKNOWN)
+        variables, cwd, paths = self._packages.worker_settings(key[1])
+        return {
+            "id": worker,
+            "job": key[0],
+            "variables": job["variables"],
+            "env_vars": variables,
+            "cwd": cwd,
+            "program_cwd": job["cwd"],
+            "path": [*paths, *job["path"]],
+            "namespace": job["namespace"],
+        }
+
+    def close(self) -> None:
+        """Fetch nothing more."""
+        self._fetcher.close()
+
+    def _describe_job(self, said: head_messages.DescribeJob) -> None:
+        self._jobs[said.job] = pickle.loads(said.surroundings)
+
+    def _describe_environment(self, said: head_messages.DescribeEnvironment) -> None:
+        self._packages.learn(said.key, pickle.loads(said.description))
