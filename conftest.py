@@ -69,7 +69,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let each process of xdist begin to collect elsewhere: what one has compiled, the others only have to read."""
-    _look_for_what_hides_the_kit()
+    _look_for_what_hides_libraries()
     process: dict[str, Any] | None = getattr(config, "workerinput", None)
     if process is not None:
         number, count = int(process["workerid"].removeprefix("gw")), process["workercount"]
@@ -77,11 +77,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.args[:] = config.args[start:] + config.args[:start]
 
 
-def _look_for_what_hides_the_kit() -> None:
-    """Raise UsageError where a folder with nothing but caches stands in the way of the library `kernel.testing`."""
-    folder = os.path.join(os.path.dirname(__file__), "kernel", "testing")
-    if os.path.isdir(folder):
-        raise pytest.UsageError(f"{folder} is of an older version and hides the library kernel.testing: remove it")
+def _look_for_what_hides_libraries() -> None:
+    """Raise UsageError where a folder with nothing but caches stands in the way of a library like `kernel.testing`."""
+    for library in ("control_plane", "testing"):
+        folder = os.path.join(os.path.dirname(__file__), "kernel", library)
+        if os.path.isdir(folder):
+            raise pytest.UsageError(
+                f"{folder} is of an older version and hides the library kernel.{library}: remove it"
+            )
 
 
 @pytest.hookimpl(wrapper=True)

@@ -24,10 +24,12 @@ from typing import Any
 HOST = "kernel"
 GROUP = "kernel.libraries"  # as in kernel_spec.hooks, which is not worth its import time here
 KNOWN_LIBRARIES = (
-    "autoscaler", "conformance", "dashboard", "data", "jobs", "parallel", "rllib", "runs", "serve", "testing", "train",
-    "tune",
+    "autoscaler", "conformance", "control_plane", "dashboard", "data", "jobs", "parallel", "rllib", "runs", "serve",
+    "testing", "train", "tune",
 )  # fmt: skip
 """Libraries that this project publishes: importing a missing one says what to install."""
+_EXTRAS = {"control_plane": "control_grpc"}
+"""Library to the extra of kernel that brings it, where that has another name."""
 MOVED: Mapping[str, str] = {
     f"kernel.testing.{name}": f"kernel_conformance.{name}"
     for name in (
@@ -203,5 +205,5 @@ def _alias(name: str, real: str) -> ModuleSpec | None:
 def _missing(library: str) -> str:
     from kernel.installing import install_command
 
-    command = install_command(library) or "this version of kernel does not come with it"
+    command = install_command(_EXTRAS.get(library, library)) or "this version of kernel does not come with it"
     return f"the library kernel.{library} is not installed: {command}"

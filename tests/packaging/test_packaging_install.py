@@ -165,9 +165,11 @@ def test_everything_from_a_checkout(checkout: Path, tmp_path: Path, built_with: 
     assert environment.plugins() == dict.fromkeys({"local", *NAMES}, "")
 
     # One plugin goes, the rest works; an example comes, and is found.
-    environment.pip("uninstall", "-y", "kernel-serializer-arrow")
+    environment.pip("uninstall", "-y", "kernel-serializer-arrow", "kernel-simulation")
     environment.pip(*QUICK_INSTALL, "--no-build-isolation", checkout / "examples" / "plugin_hello", **built_with)
-    assert environment.plugins() == dict.fromkeys({"local", "hello", *NAMES} - {"serializer_arrow"}, "")
+    assert environment.plugins() == dict.fromkeys({"local", "hello", *NAMES} - {"serializer_arrow", "simulation"}, "")
+    asked = "import sys; sys.stderr = sys.stdout; from kernel.cli.main import main; main(['simulate'])"
+    assert environment.code(asked).endswith(f'is not installed: pip install "{checkout}[simulation]"')
     assert "0 failed" in environment.run(environment.bin / "kernel", "plugins", "check", "hello")
     assert environment.run(environment.bin / "kernel", "hello", "--who", "you") == "Hello, you!\n"
 

@@ -162,10 +162,15 @@ def test_missing_known_library_says_what_to_install(tmp_path: Path) -> None:
         "import kernel.mounts\nkernel.mounts.libraries = lambda: {}\n"
         "try:\n    %s\nexcept ModuleNotFoundError as error:\n    print(error)\n"
     )
-    said = f"the library kernel.tune is not installed: {install_command('tune')}"
-    for statement in ("import kernel.tune", "from kernel import tune", "import kernel.tune.schedulers"):
+    for statement, name, extra in (
+        ("import kernel.tune", "tune", "tune"),
+        ("from kernel import tune", "tune", "tune"),
+        ("import kernel.tune.schedulers", "tune", "tune"),
+        ("import kernel.control_plane.client", "control_plane", "control_grpc"),
+    ):
         result = fresh(tmp_path, code % statement)
-        assert result.stdout.strip() == said, (statement, result.stderr)
+        said = f"the library kernel.{name} is not installed: {install_command(extra)}"
+        assert result.stdout.strip() == said and f"[{extra}]" in said, (statement, result.stderr)
 
 
 def test_attribute_access(site: Path) -> None:
