@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kernel_simulation.agenda import Agenda
 from kernel_simulation.distributions import FOREVER
-from kernel_simulation.head import Head, Lease
+from kernel_simulation.head import SimulatedHead, SimulatedLease
 from kernel_simulation.measures import Tally
 from kernel_spec.scheduling import LeaseRequest
 
@@ -15,32 +15,37 @@ class Actors:
     """All actors of one class. `make_request` returns a new request for one."""
 
     def __init__(
-        self, tally: Tally, head: Head, agenda: Agenda, make_request: Callable[[], LeaseRequest], grant_seconds: float
+        self,
+        tally: Tally,
+        head: SimulatedHead,
+        agenda: Agenda,
+        make_request: Callable[[], LeaseRequest],
+        grant_seconds: float,
     ) -> None:
         self.tally = tally
         self._head = head
         self._agenda = agenda
         self._make_request = make_request
         self._grant_seconds = grant_seconds
-        self._piece_of: dict[Lease, int] = {}
+        self._piece_of: dict[SimulatedLease, int] = {}
 
     def create(self, piece: int) -> None:
         """Somebody creates an actor, or it is to be restarted."""
-        lease = Lease(self._make_request(), self)
+        lease = SimulatedLease(self._make_request(), self)
         self._piece_of[lease] = piece
         self._head.request(lease)
 
     # -- what the head says ----------------------------------------------------------------------------------------
 
-    def granted(self, lease: Lease) -> None:
+    def granted(self, lease: SimulatedLease) -> None:
         """The worker of an actor starts."""
         self.tally.held.change(self._agenda.now, 1)
         self._agenda.after(self._grant_seconds, self._live, lease)
 
-    def asked_back(self, lease: Lease) -> None:
+    def asked_back(self, lease: SimulatedLease) -> None:
         """A node is draining: actors stay to the end."""
 
-    def ended(self, lease: Lease, preempted: bool) -> None:
+    def ended(self, lease: SimulatedLease, preempted: bool) -> None:
         """An actor is dead, and restarts if it may."""
         now = self._agenda.now
         piece = self._piece_of.pop(lease)
@@ -54,7 +59,7 @@ class Actors:
 
     # -- what the workers do ---------------------------------------------------------------------------------------
 
-    def _live(self, lease: Lease) -> None:
+    def _live(self, lease: SimulatedLease) -> None:
         if not lease.alive:
             return
         now = self._agenda.now
@@ -66,7 +71,7 @@ class Actors:
         if seconds < FOREVER:
             self._agenda.after(seconds, self._leave, lease)
 
-    def _leave(self, lease: Lease) -> None:
+    def _leave(self, lease: SimulatedLease) -> None:
         if not lease.alive:
             return
         now = self._agenda.now

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from kernel_simulation.agenda import Agenda
-from kernel_simulation.head import Head
+from kernel_simulation.head import SimulatedHead
 from kernel_simulation.load import DRAIN, FAIL, JOIN, RESTART_HEAD, SET_RESOURCE, Change, NodeKind
 from kernel_simulation.measures import Integral
 from kernel_spec.ids import NodeId
@@ -19,7 +19,7 @@ LOOK_SECONDS = 1.0
 class Cluster:
     """All nodes. Which of them something strikes is drawn with `dice`."""
 
-    def __init__(self, kinds: Sequence[NodeKind], head: Head, agenda: Agenda, dice: Random) -> None:
+    def __init__(self, kinds: Sequence[NodeKind], head: SimulatedHead, agenda: Agenda, dice: Random) -> None:
         self.capacity: dict[str, Integral] = {}
         """How much of each resource there is."""
         self.lost = 0

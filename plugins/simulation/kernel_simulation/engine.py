@@ -13,7 +13,7 @@ from kernel_simulation.agenda import Agenda
 from kernel_simulation.audit import Audit
 from kernel_simulation.cluster import Cluster
 from kernel_simulation.gangs import Gangs
-from kernel_simulation.head import Head
+from kernel_simulation.head import SimulatedHead
 from kernel_simulation.load import ACTORS, GANGS, Load, Work
 from kernel_simulation.measures import Remaining, Tally
 from kernel_simulation.report import Report, make_report
@@ -38,7 +38,7 @@ class Simulation:
         self.load = load
         self.seed = seed
         self.agenda = Agenda()
-        self.head = Head(make_scheduler, self.agenda, load.tick_seconds)
+        self.head = SimulatedHead(make_scheduler, self.agenda, load.tick_seconds)
         if check:
             self.head.audit = Audit()
         self.cluster = Cluster(load.nodes, self.head, self.agenda, self._dice("nodes"))

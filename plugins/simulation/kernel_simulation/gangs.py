@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from kernel_simulation.agenda import Agenda
 from kernel_simulation.distributions import FOREVER
-from kernel_simulation.head import Group, Head, Lease
+from kernel_simulation.head import SimulatedGroup, SimulatedHead, SimulatedLease
 from kernel_simulation.measures import Tally
 from kernel_spec.scheduling import Bundle, GroupRequest, LeaseRequest
 
@@ -23,7 +23,7 @@ class Gangs:
     def __init__(
         self,
         tally: Tally,
-        head: Head,
+        head: SimulatedHead,
         agenda: Agenda,
         make_group: MakeGroup,
         make_request: MakeRequest,
@@ -39,14 +39,14 @@ class Gangs:
     def create(self, piece: int) -> None:
         """Somebody asks for a gang."""
         gang = Gang(self, piece)
-        gang.group = Group(self._make_group(), gang, {})
+        gang.group = SimulatedGroup(self._make_group(), gang, {})
         self.head.request_group(gang.group)
 
 
 class Gang:
     """One gang: begins when a task runs in each of its bundles, and is done when all of them are."""
 
-    group: Group
+    group: SimulatedGroup
 
     def __init__(self, gangs: Gangs, piece: int) -> None:
         self.tally = gangs.tally
@@ -54,7 +54,7 @@ class Gang:
         self._head = gangs.head
         self._agenda = gangs.agenda
         self._piece = piece
-        self._leases: dict[int, Lease] = {}
+        self._leases: dict[int, SimulatedLease] = {}
         self._begun: set[int] = set()
         self._done: set[int] = set()
         self._held = False
@@ -62,7 +62,7 @@ class Gang:
 
     # -- what the head says ----------------------------------------------------------------------------------------
 
-    def placed(self, group: Group, bundles: Iterable[Bundle]) -> None:
+    def placed(self, group: SimulatedGroup, bundles: Iterable[Bundle]) -> None:
         """Bundles are there: run in each of them what has to run."""
         if not self._held:
             self._held = True
@@ -71,14 +71,14 @@ class Gang:
             if bundle.index not in self._done and bundle.index not in self._leases:
                 self._request(bundle.index)
 
-    def granted(self, lease: Lease) -> None:
+    def granted(self, lease: SimulatedLease) -> None:
         """The worker of a bundle starts."""
         self._agenda.after(self._gangs.grant_seconds, self._run, lease)
 
-    def asked_back(self, lease: Lease) -> None:
+    def asked_back(self, lease: SimulatedLease) -> None:
         """A node is draining: a gang stays to the end."""
 
-    def ended(self, lease: Lease, preempted: bool) -> None:
+    def ended(self, lease: SimulatedLease, preempted: bool) -> None:
         """A task of the gang died: it runs again, or the whole gang has failed."""
         index = lease.request.bundle
         del self._leases[index]
@@ -94,10 +94,10 @@ class Gang:
     # -- what the workers do ---------------------------------------------------------------------------------------
 
     def _request(self, index: int) -> None:
-        lease = self._leases[index] = Lease(self._gangs.make_request(self.group.request, index), self)
+        lease = self._leases[index] = SimulatedLease(self._gangs.make_request(self.group.request, index), self)
         self._head.request(lease)
 
-    def _run(self, lease: Lease) -> None:
+    def _run(self, lease: SimulatedLease) -> None:
         if not lease.alive:
             return
         now = self._agenda.now
@@ -111,7 +111,7 @@ class Gang:
         if seconds < FOREVER:
             self._agenda.after(seconds, self._finish, lease)
 
-    def _finish(self, lease: Lease) -> None:
+    def _finish(self, lease: SimulatedLease) -> None:
         if not lease.alive:
             return
         index = lease.request.bundle

@@ -21,13 +21,13 @@ class LeaseHolder(Protocol):
 
     tally: Tally
 
-    def granted(self, lease: Lease) -> None:
+    def granted(self, lease: SimulatedLease) -> None:
         """It is granted; its worker starts."""
 
-    def asked_back(self, lease: Lease) -> None:
+    def asked_back(self, lease: SimulatedLease) -> None:
         """It should be released once its task is done."""
 
-    def ended(self, lease: Lease, preempted: bool) -> None:
+    def ended(self, lease: SimulatedLease, preempted: bool) -> None:
         """It is over: its node is gone, or it was preempted."""
 
 
@@ -36,11 +36,11 @@ class GroupHolder(Protocol):
 
     tally: Tally
 
-    def placed(self, group: Group, bundles: Iterable[contract.Bundle]) -> None:
+    def placed(self, group: SimulatedGroup, bundles: Iterable[contract.Bundle]) -> None:
         """These bundles lie somewhere now."""
 
 
-class Lease:
+class SimulatedLease:
     """One lease, from request to end. `piece` is what runs on it (-1: nothing) since `begun`."""
 
     __slots__ = ("alive", "asked_back", "begun", "blocked", "grant", "holder", "piece", "request")
@@ -57,7 +57,7 @@ class Lease:
 
 
 @dataclass(slots=True, eq=False)
-class Group:
+class SimulatedGroup:
     """One placement group, from request to removal."""
 
     request: contract.GroupRequest
@@ -65,7 +65,7 @@ class Group:
     bundles: dict[int, contract.Bundle]
 
 
-class Head:
+class SimulatedHead:
     """Everything that the scheduler is told goes through here, one event after another.
 
     Raises ContractError when it answers with what it may not, PluginError when it raises.
@@ -79,16 +79,16 @@ class Head:
         self.stopwatch = Stopwatch()
         self.nodes: dict[NodeId, contract.NodeAdded] = {}
         self.draining: set[NodeId] = set()
-        self.waiting: dict[LeaseId, Lease] = {}
-        self.granted: dict[LeaseId, Lease] = {}
-        self.groups: dict[GroupId, Group] = {}
-        self.waiting_groups: dict[GroupId, Group] = {}
+        self.waiting: dict[LeaseId, SimulatedLease] = {}
+        self.granted: dict[LeaseId, SimulatedLease] = {}
+        self.groups: dict[GroupId, SimulatedGroup] = {}
+        self.waiting_groups: dict[GroupId, SimulatedGroup] = {}
         """Those of which at least one bundle lies nowhere."""
         self.reclaims = self.preemptions = self.events = 0
         self._agenda = agenda
         self._tick_seconds = tick_seconds
         self._ticking = False
-        self._on_node: dict[NodeId, dict[LeaseId, Lease]] = {}
+        self._on_node: dict[NodeId, dict[LeaseId, SimulatedLease]] = {}
         self._outbox: deque[contract.Event] = deque()
         self._telling = False
         self._carry_out: Mapping[type, Callable[[Any], None]] = {
@@ -100,13 +100,13 @@ class Head:
 
     # -- leases ----------------------------------------------------------------------------------------------------
 
-    def request(self, lease: Lease) -> None:
+    def request(self, lease: SimulatedLease) -> None:
         """A process wants a worker."""
         self.waiting[lease.request.id] = lease
         self._tell(contract.LeaseRequested(lease.request))
         self._tick_while_waiting()
 
-    def release(self, lease: Lease) -> None:
+    def release(self, lease: SimulatedLease) -> None:
         """A lease is given back, or a request withdrawn."""
         id = lease.request.id
         lease.alive = False
@@ -116,20 +116,20 @@ class Head:
             self._forget(lease)
             self._tell(contract.LeaseReleased(id))
 
-    def block(self, lease: Lease, blocked: bool) -> None:
+    def block(self, lease: SimulatedLease, blocked: bool) -> None:
         """The worker of a granted lease waits inside `get`, or runs on."""
         lease.blocked = blocked
         self._tell((contract.LeaseBlocked if blocked else contract.LeaseUnblocked)(lease.request.id))
 
     # -- placement groups ------------------------------------------------------------------------------------------
 
-    def request_group(self, group: Group) -> None:
+    def request_group(self, group: SimulatedGroup) -> None:
         """Somebody wants a placement group."""
         self.groups[group.request.id] = self.waiting_groups[group.request.id] = group
         self._tell(contract.GroupRequested(group.request))
         self._tick_while_waiting()
 
-    def remove_group(self, group: Group) -> None:
+    def remove_group(self, group: SimulatedGroup) -> None:
         """A placement group is over; its leases were released before."""
         id = group.request.id
         del self.groups[id]
@@ -210,7 +210,7 @@ class Head:
         for lease in waiting:
             self._tell(contract.LeaseRequested(lease.request))
 
-    def _replay_leases(self, leases: Iterable[Lease]) -> None:
+    def _replay_leases(self, leases: Iterable[SimulatedLease]) -> None:
         for lease in leases:
             assert lease.grant is not None
             self._tell(contract.LeaseHeld(lease.request, lease.grant, lease.blocked))
@@ -310,7 +310,7 @@ class Head:
             raise ContractError(f"{self._where()} returned {place}, and {len(group.bundles)} of {wanted} bundles lie")
         group.holder.placed(group, place.bundles)
 
-    def _forget(self, lease: Lease) -> None:
+    def _forget(self, lease: SimulatedLease) -> None:
         assert lease.grant is not None
         del self.granted[lease.request.id]
         del self._on_node[lease.grant.node][lease.request.id]

@@ -8,7 +8,7 @@ from typing import Any
 
 from kernel_simulation.agenda import Agenda
 from kernel_simulation.cluster import Cluster
-from kernel_simulation.head import Head
+from kernel_simulation.head import SimulatedHead
 from kernel_simulation.load import GANGS, Load
 from kernel_simulation.measures import Remaining, Summary, Tally
 from kernel_spec.dataclass import dataclass
@@ -84,7 +84,7 @@ def make_report(
     load: Load,
     seed: int,
     agenda: Agenda,
-    head: Head,
+    head: SimulatedHead,
     cluster: Cluster,
     tallies: Sequence[Tally],
     remaining: Remaining,
@@ -131,7 +131,7 @@ def _add_use(tally: Tally, now: float, used: dict[str, float], held: dict[str, f
         held[name] += whole[name] * tally.held.until(now)
 
 
-def _work_report(head: Head, tally: Tally) -> WorkReport:
+def _work_report(head: SimulatedHead, tally: Tally) -> WorkReport:
     work, left = tally.work, tally.left
     assert tally.done + tally.failed + left == work.count, f"work is missing in {work.name}"
     reason = _reason(head, tally) if left else None
@@ -151,7 +151,7 @@ def _work_report(head: Head, tally: Tally) -> WorkReport:
     )
 
 
-def _reason(head: Head, tally: Tally) -> Reason | None:
+def _reason(head: SimulatedHead, tally: Tally) -> Reason | None:
     """Return why the first of a class that waits does so; None when nothing of it waits for the scheduler."""
     for id, lease in head.waiting.items():
         if lease.holder.tally is tally:
@@ -162,7 +162,7 @@ def _reason(head: Head, tally: Tally) -> Reason | None:
     return None
 
 
-def _decisions(head: Head) -> Decisions:
+def _decisions(head: SimulatedHead) -> Decisions:
     stopwatch = head.stopwatch
     count, seconds = stopwatch.count, stopwatch.seconds
     by_event = {}

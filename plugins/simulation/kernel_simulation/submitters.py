@@ -14,7 +14,7 @@ from typing import Any
 from kernel.runtime.leasing import IDLE_SECONDS, MAXIMUM_REQUESTS, WINDOW_SECONDS
 from kernel_simulation.agenda import Agenda
 from kernel_simulation.distributions import FOREVER
-from kernel_simulation.head import Head, Lease
+from kernel_simulation.head import SimulatedHead, SimulatedLease
 from kernel_simulation.measures import Tally
 from kernel_spec.scheduling import LeaseRequest
 
@@ -26,7 +26,12 @@ class Submitter:
     """One process and its tasks of one class. `make_request` returns a new request of it."""
 
     def __init__(
-        self, tally: Tally, head: Head, agenda: Agenda, make_request: Callable[[], LeaseRequest], grant_seconds: float
+        self,
+        tally: Tally,
+        head: SimulatedHead,
+        agenda: Agenda,
+        make_request: Callable[[], LeaseRequest],
+        grant_seconds: float,
     ) -> None:
         self.queue: deque[int] = deque()
         self.tally = tally
@@ -34,8 +39,8 @@ class Submitter:
         self._agenda = agenda
         self._make_request = make_request
         self._grant_seconds = grant_seconds
-        self._requested: dict[Any, Lease] = {}
-        self._idle: dict[Lease, float] = {}
+        self._requested: dict[Any, SimulatedLease] = {}
+        self._idle: dict[SimulatedLease, float] = {}
         self._withdrawing = False
         durations = tally.durations
         mean = sum(durations) / len(durations)
@@ -57,25 +62,25 @@ class Submitter:
             math.ceil(len(queue) * self._estimate / WINDOW_SECONDS) if self._estimate < WINDOW_SECONDS else len(queue)
         )
         for _ in range(min(useful, len(queue), MAXIMUM_REQUESTS) - len(self._requested)):
-            lease = Lease(self._make_request(), self)
+            lease = SimulatedLease(self._make_request(), self)
             self._requested[lease.request.id] = lease
             self._head.request(lease)
 
     # -- what the head says ----------------------------------------------------------------------------------------
 
-    def granted(self, lease: Lease) -> None:
+    def granted(self, lease: SimulatedLease) -> None:
         """The worker of a lease starts."""
         self.tally.held.change(self._agenda.now, 1)
         self._agenda.after(self._grant_seconds, self._ready, lease)
 
-    def asked_back(self, lease: Lease) -> None:
+    def asked_back(self, lease: SimulatedLease) -> None:
         """Somebody else needs the worker: release it as soon as nothing runs on it."""
         lease.asked_back = True
         if lease in self._idle:
             del self._idle[lease]
             self._release(lease)
 
-    def ended(self, lease: Lease, preempted: bool) -> None:
+    def ended(self, lease: SimulatedLease, preempted: bool) -> None:
         """A lease is over, and what ran on it must run again."""
         now = self._agenda.now
         self._idle.pop(lease, None)
@@ -90,14 +95,14 @@ class Submitter:
 
     # -- what the workers do ---------------------------------------------------------------------------------------
 
-    def _ready(self, lease: Lease) -> None:
+    def _ready(self, lease: SimulatedLease) -> None:
         if not lease.alive:
             return
         del self._requested[lease.request.id]
         self._next(lease)
         self.dispatch()
 
-    def _next(self, lease: Lease) -> None:
+    def _next(self, lease: SimulatedLease) -> None:
         """Let a worker that has nothing to do run the next task, if it may."""
         if lease.asked_back:
             self._release(lease)
@@ -108,7 +113,7 @@ class Submitter:
             self._idle[lease] = now
             self._agenda.after(IDLE_SECONDS, self._end_idle, (lease, now))
 
-    def _start(self, lease: Lease, piece: int) -> None:
+    def _start(self, lease: SimulatedLease, piece: int) -> None:
         now = self._agenda.now
         self.tally.start(piece, now)
         self.tally.running.change(now, 1)
@@ -120,13 +125,13 @@ class Submitter:
         if seconds < FOREVER:
             self._agenda.after(seconds, self._finish, lease)
 
-    def _block(self, what: tuple[Lease, int]) -> None:
+    def _block(self, what: tuple[SimulatedLease, int]) -> None:
         lease, piece = what
         if lease.alive and lease.piece == piece:
             self.tally.blocked.change(self._agenda.now, 1)
             self._head.block(lease, True)
 
-    def _finish(self, lease: Lease) -> None:
+    def _finish(self, lease: SimulatedLease) -> None:
         if not lease.alive:
             return
         now, tally = self._agenda.now, self.tally
@@ -140,13 +145,13 @@ class Submitter:
         if not self.queue and self._requested:
             self.dispatch()
 
-    def _end_idle(self, what: tuple[Lease, float]) -> None:
+    def _end_idle(self, what: tuple[SimulatedLease, float]) -> None:
         lease, since = what
         if self._idle.get(lease) == since:
             del self._idle[lease]
             self._release(lease)
 
-    def _release(self, lease: Lease) -> None:
+    def _release(self, lease: SimulatedLease) -> None:
         self.tally.held.change(self._agenda.now, -1)
         self._head.release(lease)
         if self.queue:
