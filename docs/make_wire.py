@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from kernel.node import template_messages
 from kernel.protocol import agent_messages, head_messages, process_messages, relay_messages
 from kernel.protocol.named_messages import is_kind, number_of, way_of
 
@@ -20,6 +21,7 @@ SECTIONS = {
     "Between processes": process_messages,
     "Between agents": agent_messages,
     "Between the agent of a remote driver and the relay": relay_messages,
+    "Between an agent and its template of workers": template_messages,
 }
 INTRODUCTION = """\
 # The wire
@@ -36,9 +38,8 @@ kernel and of Python, and a peer says so in its first message. Before that, both
 A name in capitals is sent for every task, object or lease: its tuple is written where it is sent. Any other name is a
 class with these fields, and only becomes a tuple on its way (`kernel.protocol.named_messages`).
 
-Three conversations have a form of their own, and are described where they are written: pieces of objects between nodes
-in `kernel/node/transfer/protocol.py`, the start of workers in `kernel/node/template_messages.py`, and the debugger in
-`kernel/protocol/debug_conversation.py`.
+Two conversations have a form of their own, and are described where they are written: pieces of objects between nodes in
+`kernel/node/transfer/protocol.py`, and the debugger in `kernel/protocol/debug_conversation.py`.
 """
 _DESCRIPTION = re.compile(r"(?P<way>[^:]+? <?-> [^:]+): (?P<fields>.+?)\. (?P<meaning>.+)")
 

@@ -1,9 +1,7 @@
 """The template: a small process without threads that forks workers, with all imports done once.
 
-It is started by the agent with one end of a socket pair, and is told ("load", catalog and session) and ("fork",
-worker), with the worker's output pipes as descriptors. It answers, in packets of marshal, ("forked", id, pid),
-("failed", id, reason) and ("exited", pid, status). When the agent is gone it ends its workers, everything they started,
-and itself.
+It is started by the agent with one end of a socket pair, and speaks with it as `template_messages` says; it answers in
+packets of marshal. When the agent is gone it ends its workers, everything they started, and itself.
 """
 
 from __future__ import annotations
@@ -22,7 +20,15 @@ from typing import Any
 
 from kernel.logs import Logger
 from kernel.node.sessions import clean_up
-from kernel.node.template_messages import receive_message
+from kernel.node.template_messages import (
+    ForkFailed,
+    ForkWorker,
+    LoadSession,
+    WorkerExited,
+    WorkerForked,
+    receive_message,
+)
+from kernel.protocol.named_messages import number_of, packed, unpacked
 from kernel.system import thread_limits
 from kernel.system.processes import become_subreaper, collect_garbage, end_descendants, end_orphans, set_title
 from kernel.threads import why_no_process
@@ -35,6 +41,7 @@ _PROGRAM = "kernel.worker.main"
 """What workers run: it has `prepare(session)`, called once, and `main(worker, session)`."""
 _LATER = "kernel.worker.async_executor"
 """What most workers do without: imported when nothing is to be done, so that a session need not wait for it."""
+_LOAD = number_of(LoadSession)
 _IDLE_SECONDS = 0.5
 """After how long without anything to do."""
 
@@ -71,11 +78,11 @@ class Template:
         received = receive_message(self._link)
         if received is None:
             return False
-        (kind, value), descriptors = received
-        if kind == "load":
-            self._load(value)
+        message, descriptors = received
+        if message[0] == _LOAD:
+            self._load(unpacked(LoadSession, message).session)
         else:
-            self._fork(value, descriptors)
+            self._fork(unpacked(ForkWorker, message).worker, descriptors)
         return True
 
     @property
@@ -93,7 +100,7 @@ class Template:
         try:
             pid = os.fork()
         except OSError as error:
-            self._tell(("failed", worker["id"], f"the process could not be forked: {why_no_process(error)}"))
+            self._tell(ForkFailed(worker["id"], f"the process could not be forked: {why_no_process(error)}"))
             pid = -1
         if pid == 0:
             self._become_worker(worker, descriptors)
@@ -102,7 +109,7 @@ class Template:
         if pid > 0:
             self._workers.add(pid)
             self._dead_workers.pop(pid, None)
-            self._tell(("forked", worker["id"], pid))
+            self._tell(WorkerForked(worker["id"], pid))
 
     def _become_worker(self, worker: dict[str, Any], descriptors: list[int]) -> None:
         code = 1
@@ -141,14 +148,14 @@ class Template:
             if pid in self._workers:
                 self._workers.discard(pid)
                 self._dead_workers[pid] = None
-                self._tell(("exited", pid, status))
+                self._tell(WorkerExited(pid, status))
         while len(self._dead_workers) > _DEAD_WORKERS_KEPT:
             del self._dead_workers[next(iter(self._dead_workers))]
         end_orphans(self._dead_workers, self._workers)
 
-    def _tell(self, message: tuple[Any, ...]) -> None:
+    def _tell(self, said: WorkerForked | ForkFailed | WorkerExited) -> None:
         try:
-            self._link.send(marshal.dumps(message))
+            self._link.send(marshal.dumps(packed(said)))
         except OSError:
             return  # the agent is gone; the loop learns of it
 

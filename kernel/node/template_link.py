@@ -14,12 +14,15 @@ from typing import Any
 
 from kernel.logs import Logger
 from kernel.node.template import ANSWER_BYTES
-from kernel.node.template_messages import send_message
+from kernel.node.template_messages import ForkFailed, ForkWorker, LoadSession, WorkerExited, WorkerForked, send_message
 from kernel.node.template_process import TemplateProcess, run_template
+from kernel.protocol.named_messages import number_of, packed, unpacked
+from kernel.transport.connection import Message
 from kernel.transport.reactor import Reactor
 
 ASKED_AT_ONCE = 64
 """How many workers a template may be asked for before it has answered: few enough that asking never blocks."""
+_FORKED, _EXITED = number_of(WorkerForked), number_of(WorkerExited)
 
 
 class TemplateLink:
@@ -37,7 +40,7 @@ class TemplateLink:
     ) -> None:
         self._reactor = reactor
         self._preload = list(preload)
-        self._callbacks = {"forked": on_forked, "failed": on_failed, "exited": on_exited}
+        self._on_forked, self._on_failed, self._on_exited = on_forked, on_failed, on_exited
         self._on_lost = on_lost
         self._link: socket.socket | None = None
         self._session: bytes | None = None
@@ -94,9 +97,9 @@ class TemplateLink:
             _close(self._queue.pop()[1])
 
     def _tell_session(self) -> None:
-        assert self._link is not None and self._process is not None
+        assert self._link is not None and self._process is not None and self._session is not None
         try:
-            send_message(self._link, ("load", self._session), [])
+            send_message(self._link, packed(LoadSession(session=self._session)), [])
         except OSError as error:
             self._log.error("the template could not be told about the session", error=str(error))
             self._process.terminate()  # the loop learns of its end
@@ -108,12 +111,12 @@ class TemplateLink:
                 if self._link is None:
                     self.start()
                 assert self._link is not None
-                send_message(self._link, ("fork", worker), descriptors)
+                send_message(self._link, packed(ForkWorker(worker=worker)), descriptors)
                 self._asked += 1
             except ConnectionError:
                 return  # the loop learns of its end
             except OSError as error:
-                self._callbacks["failed"](worker["id"], f"the template could not be asked for it: {error.strerror}")
+                self._on_failed(worker["id"], f"the template could not be asked for it: {error.strerror}")
             finally:
                 _close(descriptors)
 
@@ -124,17 +127,22 @@ class TemplateLink:
         except OSError:
             data = b""
         if data:
-            self._on_answer(*marshal.loads(data))
+            self._on_answer(marshal.loads(data))
         else:
             self._on_end()
 
-    def _on_answer(self, kind: str, subject: Any, detail: Any) -> None:
-        if kind == "forked":
+    def _on_answer(self, message: Message) -> None:
+        if message[0] == _EXITED:
+            self._on_exited(*unpacked(WorkerExited, message))
+            return
+        self._asked -= 1
+        if message[0] == _FORKED:
             self.failures = 0
-        if kind != "exited":
-            self._asked -= 1
             self._ask()
-        self._callbacks[kind](subject, detail)
+            self._on_forked(*unpacked(WorkerForked, message))
+        else:
+            self._ask()
+            self._on_failed(*unpacked(ForkFailed, message))
 
     def _on_end(self) -> None:
         self._unlink()

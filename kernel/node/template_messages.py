@@ -1,14 +1,59 @@
-"""What the agent tells its template: of any size, because the text itself goes in anonymous memory, as a descriptor."""
+"""What the agent of a node and its template of workers say to each other.
+
+What the agent says may be of any size, because the text itself goes in anonymous memory, as a descriptor.
+"""
 
 from __future__ import annotations
 
 import marshal
 import os
 import socket
-from typing import Any
+from typing import Any, NamedTuple
+
+from kernel.protocol.named_messages import numbered
 
 _MARK = b"."
 _MAXIMUM_DESCRIPTORS = 8
+TO_TEMPLATE = "agent -> template"
+TO_AGENT = "template -> agent"
+
+
+@numbered(1, TO_TEMPLATE)
+class LoadSession(NamedTuple):
+    """Load what all workers share: the pickled catalog of plugins and settings of the session."""
+
+    session: bytes
+
+
+@numbered(2, TO_TEMPLATE)
+class ForkWorker(NamedTuple):
+    """Fork a worker with these settings. The message has descriptors: the pipes for the worker's output."""
+
+    worker: dict[str, Any]
+
+
+@numbered(3, TO_AGENT)
+class WorkerForked(NamedTuple):
+    """The worker is there."""
+
+    worker: bytes
+    pid: int
+
+
+@numbered(4, TO_AGENT)
+class ForkFailed(NamedTuple):
+    """The worker could not be forked, for a reason."""
+
+    worker: bytes
+    reason: str
+
+
+@numbered(5, TO_AGENT)
+class WorkerExited(NamedTuple):
+    """A worker has ended. `status` is its exit status as `os.waitpid` returns it."""
+
+    pid: int
+    status: int
 
 
 def send_message(link: socket.socket, message: tuple[Any, ...], descriptors: list[int]) -> None:

@@ -112,7 +112,7 @@ def test_output_of_other_nodes_is_shown_here(cluster):
         """
         from kernel.runtime import process_runtime
 
-        core._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
+        process_runtime._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
         kernel.init()
 
         @kernel.remote(num_cpus=0)

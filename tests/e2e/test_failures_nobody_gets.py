@@ -19,7 +19,7 @@ import gc, os, sys, time
 import kernel
 from kernel.runtime import process_runtime
 
-core._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
+process_runtime._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
 
 @kernel.remote(max_retries=0)
 def fails(text):

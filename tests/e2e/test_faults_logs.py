@@ -29,7 +29,7 @@ HELLO = """
     from kernel.runtime import session_objects
     from kernel.runtime import process_runtime
 
-    core._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
+    process_runtime._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
     session_objects.PATIENCE_SECONDS = 600.0  # it would warn of what takes a few seconds
     {init}
 

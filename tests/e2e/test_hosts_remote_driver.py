@@ -32,7 +32,7 @@ USE = (
     START
     + """
 from kernel.runtime import process_runtime
-core._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
+process_runtime._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
 
 @kernel.remote(resources={"there": 1})
 def far(array):

@@ -12,7 +12,7 @@ PROGRAM = """
 import kernel
 from kernel.runtime import process_runtime
 
-core._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
+process_runtime._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
 
 kernel.init(num_cpus=1)
 
@@ -53,7 +53,7 @@ kernel.get(speaker.speak.remote("said early"))
 os.kill(agent, signal.SIGSTOP)
 threading.Timer({busy_seconds}, os.kill, (agent, signal.SIGCONT)).start()
 kernel.get(speaker.speak.remote("said late"))
-core._OUTPUT_SECONDS = {seconds} or core._OUTPUT_SECONDS
+process_runtime._OUTPUT_SECONDS = {seconds} or process_runtime._OUTPUT_SECONDS
 kernel.shutdown()
 """
 

@@ -80,7 +80,7 @@ PRELUDE = """
 import kernel, numpy, os, sys, time
 from kernel.runtime import process_runtime
 
-core._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
+process_runtime._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
 """
 
 

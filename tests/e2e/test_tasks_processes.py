@@ -230,7 +230,7 @@ PRINTING = """
     import kernel
     from kernel.runtime import process_runtime
 
-    core._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
+    process_runtime._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
 
     @kernel.remote
     def speak():
@@ -279,7 +279,7 @@ def test_much_output_is_whole():
         import kernel
         from kernel.runtime import process_runtime
 
-        core._OUTPUT_SECONDS = 120.0
+        process_runtime._OUTPUT_SECONDS = 120.0
 
         @kernel.remote
         def speak(n):

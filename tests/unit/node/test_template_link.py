@@ -13,7 +13,15 @@ import pytest
 
 from kernel.node import template_process
 from kernel.node.template_link import ASKED_AT_ONCE, TemplateLink
-from kernel.node.template_messages import receive_message
+from kernel.node.template_messages import (
+    ForkFailed,
+    ForkWorker,
+    LoadSession,
+    WorkerExited,
+    WorkerForked,
+    receive_message,
+)
+from kernel.protocol.named_messages import number_of, packed
 from kernel.testing.leaks import count_descriptors
 from kernel.transport.reactor import Reactor
 
@@ -47,8 +55,8 @@ class Template:
             for descriptor in received[1]:
                 os.close(descriptor)
 
-    def answer(self, *message: Any) -> None:
-        self.link.send(marshal.dumps(message))
+    def answer(self, said: tuple[Any, ...]) -> None:
+        self.link.send(marshal.dumps(packed(said)))
 
 
 class Agent:
@@ -89,9 +97,9 @@ def test_only_so_much_is_asked_for_that_asking_never_blocks(agent: Agent) -> Non
     ids = [b"worker%d" % number for number in range(ASKED_AT_ONCE + 2)]
     for id in ids:
         agent.fork(id)
-    assert [value["id"] for kind, value in template.told() if kind == "fork"] == ids[:ASKED_AT_ONCE]
-    for answer in (("forked", ids[0], 1), ("exited", 1, 0), ("failed", ids[1], "no room")):
-        template.answer(*answer)
+    assert [value["id"] for kind, value in template.told() if kind == number_of(ForkWorker)] == ids[:ASKED_AT_ONCE]
+    for answer in (WorkerForked(ids[0], 1), WorkerExited(1, 0), ForkFailed(ids[1], "no room")):
+        template.answer(answer)
         agent.reactor.poll(1.0)
     assert agent.heard == [(ids[0], 1), (1, 0), (ids[1], "no room")]
     assert [value["id"] for _, value in template.told()] == ids[ASKED_AT_ONCE:]
@@ -108,7 +116,7 @@ def test_what_was_not_asked_for_is_forgotten_with_its_template_and_the_next_is_t
     agent.reactor.poll(1.0)
     assert agent.heard == [("lost",)]
     agent.fork(b"another")
-    assert [kind for kind, _ in Template.started[1].told()] == ["load", "fork"]
+    assert [kind for kind, _ in Template.started[1].told()] == [number_of(LoadSession), number_of(ForkWorker)]
     assert count_descriptors() == before
 
 
@@ -121,7 +129,7 @@ def test_templates_that_end_by_themselves_are_counted_until_one_forks(agent: Age
         return agent.link.failures
 
     assert [lose(1), lose(-signal.SIGSEGV), lose(-signal.SIGKILL)] == [1, 2, 2]
-    Template.started[-1].answer("forked", b"worker", 8)
+    Template.started[-1].answer(WorkerForked(b"worker", 8))
     agent.reactor.poll(1.0)
     assert lose(0) == 1
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernel.node.template_messages import receive_message, send_message
+from kernel.node.template_messages import ForkWorker, receive_message, send_message
+from kernel.protocol.named_messages import packed
 from kernel.testing.leaks import count_descriptors
 
 
@@ -27,7 +28,7 @@ def test_a_message_of_any_size_arrives_with_its_descriptors(
     ours, theirs = link
     reader, writer = os.pipe()
     before = count_descriptors()
-    message = ("fork", {"variables": {"LARGE": "x" * size}, "id": b"\0\xff"})
+    message = packed(ForkWorker({"variables": {"LARGE": "x" * size}, "id": b"\0\xff"}))
     send_message(ours, message, [writer])
     received = receive_message(theirs)
     assert received is not None
@@ -43,8 +44,8 @@ def test_a_message_of_any_size_arrives_with_its_descriptors(
 def test_messages_keep_their_order(link: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = link
     for number in range(50):
-        send_message(ours, ("fork", number), [])
-    assert [receive_message(theirs) for _ in range(50)] == [(("fork", number), []) for number in range(50)]
+        send_message(ours, (7, number), [])
+    assert [receive_message(theirs) for _ in range(50)] == [((7, number), []) for number in range(50)]
 
 
 def test_the_end_of_the_other_side_is_told(link: tuple[socket.socket, socket.socket]) -> None:
@@ -52,4 +53,4 @@ def test_the_end_of_the_other_side_is_told(link: tuple[socket.socket, socket.soc
     ours.close()
     assert receive_message(theirs) is None
     with pytest.raises(OSError):
-        send_message(theirs, ("load", b""), [])
+        send_message(theirs, (7, b""), [])

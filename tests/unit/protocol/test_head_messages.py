@@ -7,6 +7,7 @@ from types import ModuleType
 
 import pytest
 
+from kernel.node import template_messages
 from kernel.protocol import agent_messages, head_messages, relay_messages
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import is_kind, number_of
@@ -24,9 +25,10 @@ def numbers(module: ModuleType) -> dict[str, int]:
     return tuples | {name: number_of(value) for name, value in vars(module).items() if is_kind(value)}
 
 
-@pytest.mark.parametrize(
-    "module", [agent_messages, head_messages, op, relay_messages], ids=lambda module: module.__name__
-)
+MODULES = [agent_messages, head_messages, op, relay_messages, template_messages]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_every_word_has_a_number_of_its_own(module: ModuleType) -> None:
     found = {name: number for name, number in numbers(module).items() if name not in CODES}
     assert len(found) > 1
