@@ -3,60 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from kernel.api.init_types import argument_of, check_types
-from kernel_spec.dataclass import dataclass
+from kernel_spec.engines import SessionOptions
 from kernel_spec.errors import OptionError
 from kernel_spec.labels import check_labels
 from kernel_spec.resources import to_units
 
 if TYPE_CHECKING:
     from kernel.protocol.agent_config import AgentConfig
-    from kernel.runtime.interface import Runtime
 
 
-@dataclass(frozen=True, slots=True)
-class InitOptions:
-    """The arguments of `kernel.init`, as given."""
+class InitOptions(SessionOptions):
+    """The arguments of `kernel.init`, as given, and what an agent needs to know of them."""
 
-    address: str | None
-    num_cpus: float | None
-    num_gpus: float | None
-    resources: Mapping[str, float] | None
-    memory: int | None
-    memory_limit: int | None
-    memory_threshold: float | None
-    memory_quotas: str | None
-    object_store_memory: int | None
-    driver_object_store_memory: int | None
-    object_store_directory: str | None
-    spill_directory: str | None
-    labels: Mapping[str, str] | None
-    local_mode: bool
-    namespace: str | None
-    runtime_env: Mapping[str, Any] | None
-    log_to_driver: bool
-    logging_level: int | str
-    temp_dir: str | None
-    object_id_seed: int | None
-    plugins: Mapping[str, str | Sequence[str] | None]
-    head_services: tuple[str, ...]
-    plugin_options: Mapping[str, Mapping[str, Any]] | None = None
-    token_file: str | os.PathLike[str] | None = None
-    tls: str | os.PathLike[str] | None = None
-    preload: Sequence[str] | None = None
-    show_failures: bool = True
+    __slots__ = ()
 
-    def node_resources(self) -> dict[str, float]:
-        """Return the resources that were given, by name."""
-        named = {"CPU": self.num_cpus, "GPU": self.num_gpus, "memory": self.memory}
-        return {**{name: q for name, q in named.items() if q is not None}, **(self.resources or {})}
-
-    def chosen_plugins(self) -> dict[str, str | Sequence[str]]:
-        """Return the plugins that were given, by kind."""
-        return {kind: name for kind, name in self.plugins.items() if name is not None}
+    @classmethod
+    def of(cls, options: SessionOptions) -> InitOptions:
+        """Return these options as such."""
+        if isinstance(options, cls):
+            return options
+        return cls(**{field.name: getattr(options, field.name) for field in fields(options)})
 
     def agent_config(self, directory: str, token: bytes, ephemeral: bool) -> AgentConfig:
         """Return what the agent of a new session in `directory` is told."""
@@ -100,14 +71,6 @@ class InitOptions:
                 check(value)
                 settings[name] = value
         return settings
-
-    def process_id(self) -> bytes:
-        """Return the driver's process id: random, or the same for the same seed."""
-        if self.object_id_seed is None:
-            return os.urandom(8)
-        import hashlib
-
-        return hashlib.blake2b(str(self.object_id_seed).encode(), digest_size=8).digest()
 
 
 _ONLY_AT_START = (
@@ -187,32 +150,3 @@ def _check_bytes(name: str, value: int | None, least: int) -> None:
     if value is not None and value < least:
         at_least = "1 MB" if least == 1 << 20 else least
         raise OptionError(f"{name} must be at least {at_least}, in bytes, not {value}")
-
-
-def make_local_runtime(given: InitOptions) -> Runtime:
-    """Return the in-process runtime."""
-    from pathlib import Path
-
-    from kernel.local.runtime import LocalRuntime
-    from kernel.plugins import KINDS, PluginManager, find_config, select
-    from kernel.runtime.failure_reports import show_row
-    from kernel.runtime.serialization import ValueSerializer
-    from kernel.working_directory import working_directory
-
-    chosen = {kind: name for kind, name in given.chosen_plugins().items() if kind == "serializer"}
-    config = find_config(os.environ, working_directory(), Path.home())
-    selected = select(KINDS["serializer"], argument=chosen.get("serializer"), environment=os.environ, config=config)
-    serializers: list[Any] = []
-    if selected.names:  # to look for plugins takes longer than all the rest
-        manager = PluginManager.discover(chosen, config=config, options=given.plugin_options)
-        serializers = manager.make_many("serializer")
-    runtime = LocalRuntime(
-        ValueSerializer(serializers),
-        given.namespace or "",
-        given.node_resources(),
-        labels=given.labels or {},
-        process=given.process_id(),
-    )
-    if given.show_failures:
-        runtime.tasks.failures.show = show_row
-    return runtime

@@ -10,7 +10,6 @@ from typing import Any
 
 from kernel.api.init_options import InitOptions
 from kernel.api.log_printer import LogPrinter
-from kernel.api.runtime_env import prepare_environment
 from kernel.logs import Logger
 from kernel.node.sessions import Session, gateway_at, relay_at, tls_at
 from kernel.plugins import PluginManager
@@ -62,8 +61,6 @@ def join(given: InitOptions, session: Session, starter: bool = False) -> Process
     try:
         runtime.start(details)
         _adopt_plugins(runtime)
-        if given.runtime_env:
-            runtime.query("add_environment", pickle.dumps(prepare_environment(given.runtime_env)))
     except BaseException:
         set_runtime(None)
         runtime.shutdown()

@@ -8,25 +8,24 @@ import os
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kernel.api import display_hooks
-from kernel.api.init_options import REMOTE, InitOptions, check_init, make_local_runtime
+from kernel.api.engines import engine_name, find_engine
+from kernel.api.init_options import InitOptions, check_init
 from kernel.api.init_types import check_names
 from kernel.logs import Logger, configure_for_people, configure_later, is_debug
 from kernel.runtime.current import check_may_start, find_runtime, get_runtime, leave_at_exit, set_runtime
 from kernel.runtime.object_ref import ObjectRef
+from kernel_spec.engines import LOCAL, PROCESSES
 from kernel_spec.errors import AlreadyInitializedError, NotInitializedError, PluginNotFoundError, SessionEndedError
 
 if TYPE_CHECKING:
-    import subprocess
-
-    from kernel.node.sessions import Session
     from kernel.runtime.interface import Runtime
+    from kernel_spec.engines import EngineSession
 
 _lock = threading.RLock()
-_agent: subprocess.Popen[bytes] | None = None
-_directory: str | None = None
+_session: EngineSession | None = None
 
 
 class SessionInfo(dict[str, Any]):
@@ -120,16 +119,7 @@ def init(
         display_hooks.install()
         if configure_logging:
             configure_later(lambda: configure_for_people(given.logging_level), is_debug(given.logging_level))
-        if given.local_mode:
-            runtime: Runtime = _start_local(given)
-        elif given.address is not None and given.address.startswith(REMOTE):
-            runtime = _start_remote(given)
-        elif given.address is not None:
-            from kernel.api.joining import join
-
-            runtime = join(given, _find_session(given.address))
-        else:
-            runtime = _start(given)
+        runtime = _open(given)
         atexit.unregister(_shut_down_at_exit)
         atexit.register(_shut_down_at_exit)
         return _info(runtime)
@@ -143,36 +133,23 @@ def _shut_down_at_exit() -> None:
 
 def shutdown() -> None:
     """Leave the session; end it, with everything in it, if this program started it. Safe to call twice."""
-    global _agent, _directory
+    global _session
     with _lock:
         runtime = find_runtime()
         if runtime is not None:
             runtime.shutdown()
             set_runtime(None)
-        agent, _agent = _agent, None
-        directory, _directory = _directory, None
-    if agent is not None:
-        import subprocess
-
-        from kernel.node.sessions import remove
-        from kernel.system.children import let_go
-
-        let_go(agent)
-        try:
-            agent.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            agent.kill()
-            agent.wait()
-        if directory is not None:
-            remove(directory)
+        session, _session = _session, None
+    if session is not None:
+        session.end()
 
 
 def _leave_in_child() -> None:
     """A forked child has no session, and nothing to end when it exits."""
-    global _agent, _directory, _lock
-    if _agent is not None and _agent.stdin is not None:
-        _agent.stdin.close()  # as long as it is open somewhere, the agent takes the program for alive
-    _agent = _directory = None
+    global _session, _lock
+    if _session is not None:
+        _session.forget()
+    _session = None
     _lock = threading.RLock()  # the old one may be held by a thread that is not here
 
 
@@ -203,37 +180,32 @@ def ensure_session(*given: object) -> Runtime:
     return runtime
 
 
-def _start(given: InitOptions) -> Runtime:
-    global _agent, _directory
-    from kernel.daemons.launch import await_agent, launched
-
+def _open(given: InitOptions) -> Runtime:
+    name = engine_name(given.local_mode, os.environ)
     try:
-        with launched(given.agent_config, False, given.temp_dir) as (session, agent):
-            # Half of the work of importing the runtime is done while the agent starts.
-            from kernel.api.joining import join
-
-            await_agent(agent, session.directory)
-            runtime = join(given, session, starter=True)
+        return _open_engine(name, given)
     except PluginNotFoundError as error:
-        if error.asked_for:
+        if error.asked_for or name != PROCESSES or given.address is not None:
             raise
         return _fall_back(given, str(error))
-    _agent, _directory = agent, session.directory
-    return runtime
 
 
-def _start_remote(given: InitOptions) -> Runtime:
-    global _agent, _directory
-    from kernel.api.remote import RemoteOptions
-    from kernel.daemons.launch import await_agent, launched
+def _open_engine(name: str, given: InitOptions) -> Runtime:
+    global _session
+    session = find_engine(name)(given)
+    runtime = cast("Runtime", session.runtime)
+    set_runtime(runtime)
+    _session = session
+    if given.runtime_env:
+        import pickle
 
-    options = RemoteOptions.of(given)
-    with launched(options.agent_config, False, given.temp_dir, options.token) as (session, agent):
-        from kernel.api.joining import join
+        from kernel.api.runtime_env import prepare_environment
 
-        await_agent(agent, session.directory)
-        runtime = join(given, session)
-    _agent, _directory = agent, session.directory
+        try:
+            runtime.query("add_environment", pickle.dumps(prepare_environment(given.runtime_env)))
+        except BaseException:
+            shutdown()
+            raise
     return runtime
 
 
@@ -243,52 +215,7 @@ def _fall_back(given: InitOptions, why: str) -> Runtime:
     Logger("kernel").warning(
         f"everything runs in this process (local mode); for all cores: {install_command('plugins')}", reason=why
     )
-    return _start_local(given)
-
-
-def _start_local(given: InitOptions) -> Runtime:
-    runtime = make_local_runtime(given)
-    set_runtime(runtime)
-    if given.runtime_env:
-        import pickle
-
-        from kernel.api.runtime_env import prepare_environment
-
-        try:
-            runtime.query("add_environment", pickle.dumps(prepare_environment(given.runtime_env)))
-        except BaseException:
-            runtime.shutdown()
-            raise
-    return runtime
-
-
-def _find_session(address: str) -> Session:
-    from kernel.node.sessions import running_sessions, session_at, session_of_cluster, sessions_elsewhere
-    from kernel.transport.addresses import is_place
-
-    if os.path.isabs(address) and (session := session_at(address)):
-        return session
-    sessions = running_sessions()
-    if address == "auto":
-        if not sessions:
-            raise SessionEndedError(
-                'init(address="auto") found no running session of this user; start one with `kernel start --head`'
-            )
-        return sessions[-1]
-    for session in sessions:
-        if address == session.name:
-            return session
-    if is_place(address):
-        if (found := session_of_cluster(address, sessions)) is not None:
-            return found
-        raise SessionEndedError(
-            f"no node of the cluster at {address} runs on this machine, for this user; start one with "
-            f'`kernel start --address {address}`, or join from outside with init(address="{REMOTE}{address}")'
-        )
-    if where := sessions_elsewhere().get(address):
-        raise SessionEndedError(f"session {address} can't be joined from here: it is {where}")
-    known = ", ".join(session.name for session in sessions) or "none"
-    raise SessionEndedError(f"no session answers at {address!r}; running sessions of this user: {known}")
+    return _open_engine(LOCAL, given)
 
 
 def _info(runtime: Runtime) -> SessionInfo:

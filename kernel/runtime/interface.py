@@ -1,11 +1,12 @@
-"""What the public API asks of a runtime: the real one (`core`) and the in-process one (`kernel.local`) are equals."""
+"""What the public API asks of a runtime: that of many processes (`core`) and that of local mode are equals."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kernel_spec.ids import ActorId, JobId, NodeId, ObjectId, ProcessId
+from kernel_spec.engines import EngineRuntime
+from kernel_spec.ids import ActorId, ObjectId, ProcessId
 
 if TYPE_CHECKING:
     import asyncio
@@ -20,26 +21,14 @@ if TYPE_CHECKING:
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-class Runtime(Protocol):
+class Runtime(EngineRuntime, Protocol):
     """Tasks, actors and objects of one process. Every method may be called from any thread."""
 
-    job: JobId
-    node: NodeId
-    process: ProcessId
-    local_mode: bool
     serializer: ValueSerializer
-
-    @property
-    def namespace(self) -> str:
-        """The namespace in which names are looked up."""
 
     @property
     def is_driver(self) -> bool:
         """Whether the program asks, not a task or actor of it."""
-
-    @property
-    def session_directory(self) -> str:
-        """The session's directory."""
 
     # -- tasks and actors: what `.remote()` returns ----------------------------------------------------------------
 
@@ -133,12 +122,6 @@ class Runtime(Protocol):
 
     # -- about the session -----------------------------------------------------------------------------------------
 
-    def query(self, method: str, *arguments: Any) -> Any:
-        """Ask the session (nodes, resources, actors, memory, ...).
-
-        Bytes that somebody has stored, such as those of `kv_get`, come back as they are.
-        """
-
     def explain(self, ref: ObjectRef) -> str:
         """Say what `ref` is waiting for, in a sentence or a few lines."""
 
@@ -153,6 +136,3 @@ class Runtime(Protocol):
 
     def trace_span(self, name: str, begun: float, ended: float, extra: dict[str, Any]) -> None:
         """Add a span to the timeline; times are seconds since the epoch."""
-
-    def shutdown(self) -> None:
-        """Leave the session, ending it if this program started it."""

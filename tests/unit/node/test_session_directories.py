@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.api.session import _find_session
+from kernel.api.processes import find_session as find_session_of_program
 from kernel.cli.client import find_session, match_session
 from kernel.commands import Refusal
 from kernel.node import session_lock
@@ -226,10 +226,10 @@ def test_what_was_removed_of_a_running_session_is_named(base: Path) -> None:
 
 def test_a_session_that_lies_elsewhere_is_found_by_its_directory(base: Path) -> None:
     directory = str(make_running(base))
-    for find in (_find_session, lambda address: match_session(address, []), find_session):
+    for find in (find_session_of_program, lambda address: match_session(address, []), find_session):
         assert find(directory).directory == directory
     with pytest.raises(SessionEndedError, match=f"no session answers at '{base}'"):
-        _find_session(str(base))
+        find_session_of_program(str(base))
     with pytest.raises(Refusal, match="there is no session"):
         match_session(str(base), [])
 

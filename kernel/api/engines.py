@@ -1,0 +1,65 @@
+"""Which engine a session is opened with, and how it is found: see `kernel_spec.engines`."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from kernel_spec.engines import LOCAL, PROCESSES, OpenEngine
+from kernel_spec.errors import ContractError, PluginError, PluginNotFoundError
+
+VARIABLE = "KERNEL_ENGINE"
+
+OWN: Mapping[str, str] = MappingProxyType(
+    {PROCESSES: "kernel.api.processes:open_session", LOCAL: "kernel.local.engine:open_session"}
+)
+"""The kernel's own engines: name to target, as their entry points say it.
+
+To look up entry points takes longer than local mode takes to start, so nobody looks for these, and nobody else can
+offer these names.
+"""
+
+
+def engine_name(local_mode: bool, environment: Mapping[str, str]) -> str:
+    """Return the name of the engine that is meant: the argument's, else the environment's, else the default."""
+    return LOCAL if local_mode else environment.get(VARIABLE, "").strip() or PROCESSES
+
+
+def find_engine(name: str) -> OpenEngine:
+    """Import an engine.
+
+    Raises PluginNotFoundError when none of that name is installed, ContractError when several are, PluginError when it
+    can't be imported.
+    """
+    target = OWN.get(name) or _target(name)
+    module, _, attribute = target.partition(":")
+    try:
+        opens: OpenEngine = getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # whatever a stranger's module raises while it is imported
+        if name in OWN:
+            raise
+        raise PluginError(
+            f"the engine {name!r} ({target}) can't be imported: {type(error).__name__}: {error}"
+        ) from error
+    return opens
+
+
+def _target(name: str) -> str:
+    from kernel.entry_points import entry_points
+    from kernel_spec.hooks import ENGINE_GROUP
+
+    installed = [(other, target) for other, target in entry_points(ENGINE_GROUP) if other not in OWN]
+    targets = [target for other, target in installed if other == name]
+    if len(targets) > 1:
+        raise ContractError(
+            f"several engines named {name!r} are installed: {', '.join(targets)}; uninstall all but one"
+        )
+    if not targets:
+        from kernel.plugins.selection import nearest
+
+        names = sorted({*OWN, *(other for other, _ in installed)})
+        raise PluginNotFoundError(
+            f"there is no engine named {name!r} ({VARIABLE}){nearest(name, names)}; there are {', '.join(names)}"
+        )
+    return targets[0]

@@ -1,0 +1,134 @@
+"""The engine contract: what runs the tasks and actors of a program, and keeps its objects.
+
+`kernel.init` opens one engine by name. "processes" starts or joins a session of many processes; "local"
+(`local_mode=True`) has all of a session in the program's own process. Others are found by entry points in the group
+`kernel.engines`, whose name is the engine's and whose value is an `OpenEngine`. That is no hook: a session's start
+imports the engine that was chosen, and looks for no other.
+
+An engine is opened in the thread that calls `kernel.init`; no other thread opens or ends a session meanwhile. The
+runtime of the session is used from any thread, as soon as it is returned. An engine that can't open a session raises an
+error of the tree in `kernel_spec.errors`, which the caller of `kernel.init` gets, and leaves nothing behind that it
+started. Nothing has to survive a crash of the program: what an engine started must notice the program's end by itself,
+and end too.
+
+The values that travel through a runtime (definitions of functions, references, streams) are classes of
+`kernel.runtime`, and `kernel.runtime.interface.Runtime` says what is asked of them. They are no contract that lasts: an
+engine is released together with the kernel that opens it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from kernel_spec.dataclass import dataclass
+from kernel_spec.ids import JobId, NodeId, ProcessId
+
+PROCESSES = "processes"
+LOCAL = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """The arguments of `kernel.init`, checked: what is given can be, and is of the right type.
+
+    `address` is also that of KERNEL_ADDRESS. Amounts of memory are in bytes. `runtime_env` is prepared by the kernel,
+    after the engine is opened, and told to the session by `query("add_environment", ...)`.
+    """
+
+    address: str | None
+    num_cpus: float | None
+    num_gpus: float | None
+    resources: Mapping[str, float] | None
+    memory: int | None
+    memory_limit: int | None
+    memory_threshold: float | None
+    memory_quotas: str | None
+    object_store_memory: int | None
+    driver_object_store_memory: int | None
+    object_store_directory: str | None
+    spill_directory: str | None
+    labels: Mapping[str, str] | None
+    local_mode: bool
+    namespace: str | None
+    runtime_env: Mapping[str, Any] | None
+    log_to_driver: bool
+    logging_level: int | str
+    temp_dir: str | None
+    object_id_seed: int | None
+    plugins: Mapping[str, str | Sequence[str] | None]
+    head_services: tuple[str, ...]
+    plugin_options: Mapping[str, Mapping[str, Any]] | None = None
+    token_file: str | os.PathLike[str] | None = None
+    tls: str | os.PathLike[str] | None = None
+    preload: Sequence[str] | None = None
+    show_failures: bool = True
+
+    def node_resources(self) -> dict[str, float]:
+        """Return the resources that were given, by name."""
+        named = {"CPU": self.num_cpus, "GPU": self.num_gpus, "memory": self.memory}
+        return {**{name: q for name, q in named.items() if q is not None}, **(self.resources or {})}
+
+    def chosen_plugins(self) -> dict[str, str | Sequence[str]]:
+        """Return the plugins that were given, by kind."""
+        return {kind: name for kind, name in self.plugins.items() if name is not None}
+
+    def process_id(self) -> bytes:
+        """Return the program's process id: random, or the same for the same seed."""
+        if self.object_id_seed is None:
+            return os.urandom(8)
+        import hashlib
+
+        return hashlib.blake2b(str(self.object_id_seed).encode(), digest_size=8).digest()
+
+
+class EngineRuntime(Protocol):
+    """What a session's runtime tells of the session. `kernel.runtime.interface.Runtime` has the rest."""
+
+    job: JobId
+    node: NodeId
+    process: ProcessId
+    local_mode: bool
+    """Whether tasks and actors run in this very process."""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace in which names are looked up."""
+
+    @property
+    def session_directory(self) -> str:
+        """The session's directory."""
+
+    def query(self, method: str, *arguments: Any) -> Any:
+        """Ask the session (nodes, resources, actors, memory, ...).
+
+        Bytes that somebody has stored, such as those of `kv_get`, come back as they are.
+        """
+
+    def shutdown(self) -> None:
+        """Leave the session, ending it if this program started it. Calls that wait raise SessionEndedError."""
+
+
+class EngineSession(Protocol):
+    """One session that an engine has opened for this program."""
+
+    @property
+    def runtime(self) -> EngineRuntime:
+        """What the public API calls; the same object for the life of the session."""
+
+    def end(self) -> None:
+        """End what the engine started for the session, and wait for it. Called once, after `runtime.shutdown()`."""
+
+    def forget(self) -> None:
+        """Let go of the session and end nothing: this is a forked child of the program that opened it.
+
+        Called while no other thread runs; it must not block, and must not raise.
+        """
+
+
+class OpenEngine(Protocol):
+    """What an entry point of an engine names."""
+
+    def __call__(self, options: SessionOptions) -> EngineSession:
+        """Start or join a session. Raises OptionError for options that this engine can't honour."""
