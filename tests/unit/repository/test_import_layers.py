@@ -130,8 +130,6 @@ class Arrow:
     file: Path
     line: int
     target: str
-    for_types: bool = False
-    """Whether it stands under `if TYPE_CHECKING`: such an arrow may not point up, and in a plugin it closes a cycle."""
     named: bool = False
     """Whether it is the name of a module in a string: such an arrow may not point up, but closes no cycle."""
 
@@ -146,8 +144,8 @@ def arrows(package: Path) -> list[Arrow]:
     for module, file in modules.items():
         text, path = file.read_text(encoding="utf-8"), file.relative_to(package.parent)
         tree = ast.parse(text, str(file))
-        for line, target, for_types in imports(tree, module, file.name == "__init__.py", package.parent):
-            found.append(Arrow(module, path, line, target, for_types))
+        for line, target in imports(tree, module, file.name == "__init__.py", package.parent):
+            found.append(Arrow(module, path, line, target))
         if QUOTED.search(text):
             found += [Arrow(module, path, line, target, named=True) for line, target in named(tree, package.parent)]
     return found
@@ -182,12 +180,12 @@ def module_name(package: Path, file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(tree: ast.Module, module: str, is_package: bool, root: Path) -> Iterator[tuple[int, str, bool]]:
-    """Yield line and target of each import in `tree`, and whether it is for type checkers alone."""
-    for node, for_types in import_statements(tree):
+def imports(tree: ast.Module, module: str, is_package: bool, root: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and target of each import in `tree`, those for type checkers and in functions included."""
+    for node, _ in import_statements(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield node.lineno, alias.name, for_types
+                yield node.lineno, alias.name
         else:
             base = node.module or ""
             if node.level:
@@ -197,7 +195,7 @@ def imports(tree: ast.Module, module: str, is_package: bool, root: Path) -> Iter
             for alias in node.names:
                 places = [place.joinpath(*base.split("."), alias.name) for place in (root, ROOT)]
                 is_module = any(inner.with_suffix(".py").is_file() or inner.is_dir() for inner in places)
-                yield node.lineno, f"{base}.{alias.name}" if is_module else base, for_types
+                yield node.lineno, f"{base}.{alias.name}" if is_module else base
 
 
 def part_of(module: str) -> str:
@@ -225,13 +223,12 @@ def upward(found: list[Arrow]) -> list[str]:
     return sorted(set(wrong))
 
 
-def cycle(found: list[Arrow], *, for_types: bool = False) -> list[str]:
-    """Return the modules of one import cycle, or an empty list. Imports for types count with `for_types`."""
+def cycle(found: list[Arrow]) -> list[str]:
+    """Return the modules of one import cycle, or an empty list. Imports for types and in functions count."""
     modules = {arrow.source for arrow in found}
     graph: dict[str, set[str]] = {}
     for arrow in found:
-        counts = not arrow.named and (for_types or not arrow.for_types)
-        if counts and arrow.target in modules and arrow.target != arrow.source:
+        if not arrow.named and arrow.target in modules and arrow.target != arrow.source:
             graph.setdefault(arrow.source, set()).add(arrow.target)
     done: set[str] = set()
 
@@ -343,9 +340,9 @@ def test_no_import_cycles(package: str) -> None:
 
 
 @pytest.mark.parametrize("folder", distributions(), ids=lambda folder: folder.name)
-def test_no_import_cycles_in_plugins_not_even_by_imports_for_types(folder: Path) -> None:
+def test_no_import_cycles_in_plugins(folder: Path) -> None:
     for package in packages_of(folder):
-        assert not cycle(arrows_here(package), for_types=True)
+        assert not cycle(arrows_here(package))
 
 
 def test_what_may_be_named_is_named() -> None:
@@ -434,14 +431,12 @@ def test_cycles_are_seen(tmp_path: Path) -> None:
         {
             "kernel/a.py": "import kernel.b",
             "kernel/b.py": "def f():\n    from kernel import c",
-            "kernel/c.py": "from .a import x",
+            "kernel/c.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .a import x",
         },
     )
     assert cycle(arrows(package)) == ["kernel.a", "kernel.b", "kernel.c", "kernel.a"]
-    for_types = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .a import x"
-    (package / "c.py").write_text(for_types)
+    (package / "c.py").write_text("")
     assert cycle(arrows(package)) == []
-    assert cycle(arrows(package), for_types=True) == ["kernel.a", "kernel.b", "kernel.c", "kernel.a"]
 
 
 @pytest.mark.parametrize(
