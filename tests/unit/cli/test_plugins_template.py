@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,17 @@ else:
 def test_every_contract_has_a_template() -> None:
     assert set(TEMPLATES) == set(CONTRACTS)
     assert set(TEMPLATES) == {*KINDS, "library"}
+
+
+def test_plugins_are_written_where_the_suites_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "kernel_conformance",
+        "kernel.conformance",
+        *filter(re.compile("kernel.conformance").match, sys.modules),
+    ):
+        monkeypatch.setitem(sys.modules, name, None)
+    for kind in TEMPLATES:
+        assert files(kind, "my-thing")
 
 
 def test_written_plugins_pass_their_tests(tmp_path: Path) -> None:
