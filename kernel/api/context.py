@@ -6,7 +6,6 @@ import os
 from typing import Any
 
 from kernel.api.actor import handle_from_description
-from kernel.api.runtime_env import to_give_again
 from kernel.runtime.current import get_runtime
 from kernel.runtime.execution_context import current_execution
 from kernel.runtime.worker_info import current_worker
@@ -96,7 +95,7 @@ class RuntimeContext:
     @property
     def runtime_env(self) -> dict[str, Any]:
         """Return the runtime_env that this code runs in, packed: any program of the session can give it again."""
-        return to_give_again(get_runtime().query("own_environment"))
+        return dict(get_runtime().query("own_environment"))
 
     def get(self) -> dict[str, Any]:
         """Return all of it as a dict."""

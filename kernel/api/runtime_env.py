@@ -1,20 +1,18 @@
-"""Runtime environments in the program: checked, and their files packed once by content."""
+"""Runtime environments in the program: checked, and turned into plain values that mean the same on every node."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from types import ModuleType
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from kernel.api.nearest import did_you_mean
 from kernel.protocol.package_digests import PIECE_BYTES, digest_of
 from kernel.runtime.current import get_runtime
 from kernel_spec.errors import RuntimeEnvError
 
-FIELDS = ("env_vars", "working_dir", "py_modules", "excludes", "inherit")
-PACKED = "package:"
-"""How a path begins that is none, but names what was packed and sent before, by the digest of its content."""
+if TYPE_CHECKING:
+    from kernel.plugins import PluginManager
+
+# What builds environments is imported by the functions: most programs give none.
 
 
 def prepare_environment(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -22,17 +20,21 @@ def prepare_environment(given: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises RuntimeEnvError for an unknown field, a bad value, or files that can't be packed.
     """
+    from kernel.environments.builders import BUILT_IN, OTHER_FIELDS, EnvironmentBuilders
+
     runtime = get_runtime()
-    checked = check_environment(given)
-    excludes = checked.get("excludes", ())
+    program = _Program(runtime, given.get("excludes") or ())
+    builders = EnvironmentBuilders(program.plugins)
+    fields = [field for field in given if field not in OTHER_FIELDS]
+    takers = {field: builders.of(field) for field in fields}
+    _check_others(given)
     description: dict[str, Any] = {} if given.get("inherit", True) else {"inherit": False}
-    if checked.get("env_vars"):
-        description["env_vars"] = dict(sorted(checked["env_vars"].items()))
-    if checked.get("working_dir"):
-        description["working_dir"] = _digest(runtime, os.fspath(checked["working_dir"]), False, excludes)
-    modules = [_module_path(module) for module in checked.get("py_modules", ())]
-    if modules:
-        description["py_modules"] = [_digest(runtime, path, True, excludes) for path in modules]
+    for field in [*(name for name in BUILT_IN if name in takers), *(name for name in fields if name not in BUILT_IN)]:
+        if given[field] is not None:
+            takers[field].check(given[field])
+            prepared = takers[field].prepare(given[field], program)
+            if prepared:
+                description[field] = prepared
     return description
 
 
@@ -43,96 +45,64 @@ def pack_runtime_env(runtime_env: Mapping[str, Any]) -> dict[str, Any]:
     session lasts. Raises RuntimeEnvError for an unknown field, a bad value, or files that can't be packed, and
     NotInitializedError without a session.
     """
-    return to_give_again(prepare_environment(runtime_env))
-
-
-def to_give_again(description: Mapping[str, Any]) -> dict[str, Any]:
-    """Return, as a runtime_env that can be given, what `prepare_environment` made of one."""
-    given = dict(description)
-    if "working_dir" in given:
-        given["working_dir"] = PACKED + given["working_dir"]
-    if "py_modules" in given:
-        given["py_modules"] = [PACKED + digest for digest in given["py_modules"]]
-    return given
-
-
-def check_environment(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a runtime_env whose fields and types are right; raises RuntimeEnvError otherwise."""
-    for name in given:
-        if name not in FIELDS:
-            hint = did_you_mean(name, FIELDS, f"it has {', '.join(FIELDS)}")
-            raise RuntimeEnvError(f"runtime_env has no field {name!r}{hint}")
-    check_types(given)
-    directory = given.get("working_dir")
-    if directory is not None and not (_is_packed(directory) or os.path.isdir(directory)):
-        raise RuntimeEnvError(f"runtime_env['working_dir'] must be an existing directory, not {directory!r}")
-    return {name: value for name, value in given.items() if value}
+    return prepare_environment(runtime_env)
 
 
 def check_types(given: Mapping[str, Any]) -> None:
-    """Raise RuntimeEnvError for a field whose value is of a wrong type. Looks at no files."""
-    variables = given.get("env_vars")
-    if variables is not None:
-        _check_variables(variables)
-    directory = given.get("working_dir")
-    if directory is not None and not isinstance(directory, (str, os.PathLike)):
-        raise RuntimeEnvError(f"runtime_env['working_dir'] must be an existing directory, not {directory!r}")
-    for name, expected in (("py_modules", "modules and paths"), ("excludes", "names and patterns of files")):
-        items = given.get(name)
-        if items is None:
-            continue
-        if not isinstance(items, (list, tuple)):
-            raise RuntimeEnvError(f"runtime_env[{name!r}] must be a list of {expected}, not {items!r}")
-        for item in items:
-            if not isinstance(item, (str, os.PathLike, ModuleType) if name == "py_modules" else str):
-                raise RuntimeEnvError(f"runtime_env[{name!r}] must be a list of {expected}, and {item!r} is neither")
+    """Raise RuntimeEnvError for a field that the kernel itself takes and whose value is of a wrong type.
+
+    Looks at no files, and at no plugins: their fields are checked when the environment is first used.
+    """
+    from kernel.environments.builders import BUILT_IN
+
+    for field, make in BUILT_IN.items():
+        if given.get(field) is not None:
+            make().check(given[field])
+    _check_others(given)
+
+
+def _check_others(given: Mapping[str, Any]) -> None:
+    excludes = given.get("excludes")
+    if excludes is not None:
+        expected = "runtime_env['excludes'] must be a list of names and patterns of files"
+        if not isinstance(excludes, (list, tuple)):
+            raise RuntimeEnvError(f"{expected}, not {excludes!r}")
+        for item in excludes:
+            if not isinstance(item, str):
+                raise RuntimeEnvError(f"{expected}, and {item!r} is neither")
     if not isinstance(given.get("inherit", True), bool):
         raise RuntimeEnvError(f"runtime_env['inherit'] must be True or False, not {given['inherit']!r}")
 
 
-def _check_variables(variables: Any) -> None:
-    if not isinstance(variables, Mapping):
-        raise RuntimeEnvError(
-            f"runtime_env['env_vars'] must map strings to strings, not a {type(variables).__name__}: {variables!r}"
-        )
-    for name, value in variables.items():
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise RuntimeEnvError(f"runtime_env['env_vars'] must map strings to strings, not {name!r} to {value!r}")
-        if not name or "=" in name or "\0" in name + value:
-            raise RuntimeEnvError(f"runtime_env['env_vars'] has {name!r}, which can't name an environment variable")
+class _Program:
+    """This program, as builders may use it (`kernel_spec.environments.Program`)."""
 
+    def __init__(self, runtime: Any, excludes: Sequence[str]) -> None:
+        self._runtime = runtime
+        self._excludes = excludes
 
-def _is_packed(path: Any) -> bool:
-    return isinstance(path, str) and path.startswith(PACKED)
+    def plugins(self) -> PluginManager | None:
+        """Return the plugins of the session, None where it has none for environments."""
+        from kernel.plugins import PluginManager
 
+        catalog = self._runtime.query("plugin_catalog")
+        return None if catalog is None else PluginManager.from_catalog(catalog)
 
-def _module_path(module: Any) -> str:
-    if _is_packed(module):
-        return str(module)
-    if isinstance(module, ModuleType):
-        locations = getattr(module, "__path__", None)
-        path = locations[0] if locations else module.__file__ or ""
-    else:
-        path = os.path.abspath(os.fspath(module))
-    if not os.path.exists(path):
-        raise RuntimeEnvError(f"runtime_env['py_modules'] names {module!r}, which does not exist")
-    return path
+    def pack(self, path: str, below: str = "") -> str:
+        """Return the name of a package that the session has, from now on."""
+        from kernel_spec.environments import PACKAGE
 
+        if not path.startswith(PACKAGE):
+            from kernel.api.package_files import pack  # only where there is something to pack
 
-def _digest(runtime: Any, path: str, named: bool, excludes: Sequence[str]) -> str:
-    """Return the digest of a package that the session has, from now on; `named`: files are below the path's name."""
-    if not _is_packed(path):
-        from kernel.api.package_files import pack  # only where there is something to pack
-
-        with pack(path, os.path.basename(os.path.normpath(path)) if named else "", excludes) as archive:
-            return _send(runtime, archive)
-    digest = path.removeprefix(PACKED)
-    if not runtime.query("has_package", digest):
-        raise RuntimeEnvError(
-            f"runtime_env names {path!r}, which this session does not have; give the directory itself, or what "
-            "pack_runtime_env() has returned in this session"
-        )
-    return digest
+            with pack(path, below, self._excludes) as archive:
+                return PACKAGE + _send(self._runtime, archive)
+        if not self._runtime.query("has_package", path.removeprefix(PACKAGE)):
+            raise RuntimeEnvError(
+                f"runtime_env names {path!r}, which this session does not have; give the directory itself, or what "
+                "pack_runtime_env() has returned in this session"
+            )
+        return path
 
 
 def _send(runtime: Any, archive: IO[bytes]) -> str:

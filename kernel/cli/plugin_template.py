@@ -77,6 +77,13 @@ TEMPLATES: Mapping[str, PluginTemplate] = {
         "A spill target for kernel",
         reference=("kernel.defaults.spill", "DiskSpill"),
     ),
+    "environment": PluginTemplate(
+        "environment",
+        "builder",
+        "Environment",
+        "A field of the runtime_env of kernel",
+        flags={"values": ({"a.txt": "x"}, {}), "wrong_values": (5, {"a/b": "x"})},
+    ),
     "accelerator": PluginTemplate("accelerator", "accelerator", "Accelerator", "A kind of accelerator for kernel"),
     "node_provider": PluginTemplate(
         "provider",
@@ -92,6 +99,14 @@ TEMPLATES: Mapping[str, PluginTemplate] = {
     "head_service": PluginTemplate("service", "service", "Service", "A service on the head of kernel"),
 }
 """Kind to template, in the order they are listed."""
+
+
+_IMPORTS = {
+    "serializer": ("\nfrom fractions import Fraction\n", ""),
+    "observer": ("", "from kernel_spec.observers import DEAD, FINISHED, TASK, WORKER, LifecycleEvent\n"),
+    "environment": ("\nfrom pathlib import Path\n", "from kernel_spec.environments import BuildPlace\n"),
+}
+"""Kind to what its own tests import, of the standard library and of kernel_spec."""
 
 
 def files(kind: str, name: str) -> dict[str, str]:
@@ -222,18 +237,16 @@ def _tests(kind: str, values: Mapping[str, str]) -> str:
     if suite is None:
         return _filled(f"test_{kind}.py", values)
     flags = "".join(
-        f"    {flag} = {value}\n" for flag, value in TEMPLATES[kind].flags.items() if flag != "configuration"
+        f"    {flag} = {value!r}\n".replace("'", '"')
+        for flag, value in TEMPLATES[kind].flags.items()
+        if flag != "configuration"
     )
     if _is_hook(kind):
         offer = f"[type(thing) for thing in offered] == [{values['class_name']}]"
     else:
         offer = f'offered == {{"{values["name"]}": {values["class_name"]}}}'
-    imports = {
-        "stdlib_imports": "\nfrom fractions import Fraction\n" if kind == "serializer" else "",
-        "spec_imports": "from kernel_spec.observers import DEAD, FINISHED, TASK, WORKER, LifecycleEvent\n"
-        if kind == "observer"
-        else "",
-    }
+    stdlib, spec = _IMPORTS.get(kind, ("", ""))
+    imports = {"stdlib_imports": stdlib, "spec_imports": spec}
     text = _filled(
         "test_suite.py",
         {**values, **imports, "suite": suite[0], "maker": suite[1], "flags": flags, "offer_check": offer},

@@ -5,10 +5,12 @@ The modules are imported when a factory is called, so that a process pays only f
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from kernel_spec import CONTRACTS, hookimpl
+from kernel_spec.environments import EnvironmentBuilder
 from kernel_spec.metadata import MetadataStore
 from kernel_spec.providers import NodeProvider
 from kernel_spec.scheduling import Scheduler
@@ -19,15 +21,23 @@ CONFORMANCE = {
     "scheduler": {"most_times_slower": 10_000},
     "object_store": {"spills": False},
     "node_provider": {"configuration": {"kinds": {"small": {"CPU": 1}}}, "running_seconds": None},
+    "environment": {
+        "values": {
+            "env_vars": [{"A": "1", "PATH": "/more:${PATH}"}, {}],
+            "working_dir": [os.path.dirname(__file__), ""],
+            "py_modules": [[__file__, os.path.dirname(__file__)], []],
+        },
+        "wrong_values": {"env_vars": [5, {"A": 1}, {"": "x"}], "working_dir": [5], "py_modules": ["x", [5]]},
+    },
 }
 """What the conformance suites need to know: the scheduler looks at all who wait, the store has no disk and no other
-process, the provider has no kinds of its own."""
+process, the provider has no kinds of its own, each builder of environments has values that it takes and refuses."""
 
 
 @hookimpl
 def kernel_contracts() -> Mapping[str, int]:
     """The built-in implementations move with the contracts."""
-    kinds = ("scheduler", "object_store", "metadata_store", "spill_target", "node_provider")
+    kinds = ("scheduler", "object_store", "metadata_store", "spill_target", "node_provider", "environment")
     return {kind: CONTRACTS[kind] for kind in kinds}
 
 
@@ -53,6 +63,12 @@ def kernel_metadata_stores() -> Mapping[str, Callable[[str], MetadataStore]]:
 def kernel_spill_targets() -> Mapping[str, Callable[[str], SpillTarget]]:
     """Offer `disk`."""
     return {"disk": _spill_target}
+
+
+@hookimpl
+def kernel_environments() -> Mapping[str, Callable[[], EnvironmentBuilder]]:
+    """Offer `env_vars`, `working_dir` and `py_modules`."""
+    return {"env_vars": _variables, "working_dir": _working_directory, "py_modules": _modules}
 
 
 @hookimpl
@@ -89,3 +105,21 @@ def _node_provider(options: Mapping[str, Any]) -> NodeProvider:
     from kernel.defaults.provider import ManualNodeProvider
 
     return ManualNodeProvider(options)
+
+
+def _variables() -> EnvironmentBuilder:
+    from kernel.environments.variables import EnvironmentVariables
+
+    return EnvironmentVariables()
+
+
+def _working_directory() -> EnvironmentBuilder:
+    from kernel.environments.working_directory import WorkingDirectory
+
+    return WorkingDirectory()
+
+
+def _modules() -> EnvironmentBuilder:
+    from kernel.environments.modules import PythonModules
+
+    return PythonModules()

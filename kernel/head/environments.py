@@ -1,7 +1,8 @@
 """Runtime environments as they are described; what they are made of lies on the nodes.
 
-An environment is described by plain values: `{"env_vars": {...}, "working_dir": digest, "py_modules": [digest, ...]}`.
-Its key is the digest of that description, so equal environments share workers and unpacked files.
+An environment is described by plain values, field by field, as the builder of each field prepared them:
+`{"env_vars": {...}, "working_dir": "package:...", "py_modules": ["package:...", ...], "pip": {...}}`. Its key is the
+digest of that description, so equal environments share workers and files.
 """
 
 from __future__ import annotations

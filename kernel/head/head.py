@@ -50,6 +50,7 @@ from kernel.plugins import PluginManager
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import packed
+from kernel.protocol.pickled import Pickled
 from kernel.transport.reactor import Reactor
 from kernel_spec import observers
 from kernel_spec.errors import MetadataError
@@ -185,6 +186,7 @@ class Head:
             "problems": lambda: {name: str(error) for name, error in manager.problems.items()},
         }
         StatusQueries(dispatcher, cluster, leases, gathering, self.reactor, sections)
+        dispatcher.methods["plugin_catalog"] = lambda caller: Pickled.of(manager.catalog())
         dispatcher.methods["stop"] = lambda caller: self.end("it was asked to stop")
         dispatcher.on(head_messages.EndSession, lambda node, said: self.end(said.reason))
 

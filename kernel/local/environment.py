@@ -20,10 +20,11 @@ from typing import Any
 from kernel.runtime.variables import expand
 from kernel.working_directory import working_directory
 from kernel_spec.dataclass import dataclass
+from kernel_spec.environments import PACKAGE
 from kernel_spec.errors import RuntimeEnvError
 
 Environment = Mapping[str, Any]
-"""`{"env_vars": {...}, "working_dir": digest, "py_modules": [digest, ...]}`, as the public API prepares it."""
+"""`{"env_vars": {...}, "working_dir": package, "py_modules": [package, ...]}`, as the public API prepares it."""
 
 
 environment_here: ContextVar[Environment | None] = ContextVar("kernel_local_environment", default=None)
@@ -153,4 +154,5 @@ class LocalEnvironments:
         self._shown = directories[-1] if directories else ""
 
     def _path(self, digest: str) -> str:
-        return os.path.join(self._directory, digest)
+        """Return the directory of a package, of which `digest` is the digest or the name."""
+        return os.path.join(self._directory, digest.removeprefix(PACKAGE))

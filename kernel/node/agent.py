@@ -33,6 +33,7 @@ from kernel.node.store_service import StoreService
 from kernel.node.template_link import TemplateLink
 from kernel.node.to_head import ToHead
 from kernel.node.worker_control import GRACE_SECONDS, WorkerControl
+from kernel.node.worker_environments import WorkerEnvironments
 from kernel.node.worker_exits import WorkerExits
 from kernel.node.worker_forks import WorkerForks
 from kernel.node.worker_pool import WorkerPool
@@ -127,7 +128,8 @@ class Agent:
             self.gateway = cluster_links.open_gateway(config, reactor, self.tls, self._refused)
             self.gateway_address = cluster_links.advertised_address(config, self.gateway)
         self.store = self._open_store()
-        self.surroundings = WorkerSurroundings(self.commands, config.directory, reactor, self.tell_head)
+        environments = WorkerEnvironments(config.directory, reactor, self.tell_head, manager, self.pool.environments)
+        self.surroundings = WorkerSurroundings(self.commands, environments)
         self.forks = WorkerForks(self.pool, self.surroundings, self.logs, reactor)
         self.control = WorkerControl(self.commands, self.pool, self.processes, reactor)
         self.memory = self._watch_memory()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kernel.node.packages import Packages
 from kernel.protocol import head_messages
@@ -34,12 +34,8 @@ class PackageFetcher:
         self._asked: dict[str, int] = {}
         """By package, the offset of the piece that is to come; nothing while one is written."""
 
-    def fetch(self, key: str, then: Then) -> None:
-        """Call `then` when all packages of an environment are here, or with why they can't be.
-
-        It is called at once where the environment has no packages.
-        """
-        digests = self._packages.of(key)
+    def fetch(self, digests: Sequence[str], then: Then) -> None:
+        """Call `then` when all packages are here, or with why they can't be; at once where there are none."""
         if not digests:
             then(None)
             return
@@ -56,7 +52,7 @@ class PackageFetcher:
             if error is not None:
                 then(error)
             else:
-                self.fetch(key, then)
+                self.fetch(digests, then)
 
         self._background.do(lambda: self._packages.missing(digests), looked)
 

@@ -10,6 +10,7 @@ from kernel.node.worker_pool import StartWorker, WorkerPool
 from kernel.node.worker_surroundings import WorkerSurroundings
 from kernel.system.descriptor_limit import check_room, describe_shortage
 from kernel.transport.reactor import Reactor
+from kernel_spec.environments import WorkerStart
 from kernel_spec.errors import RuntimeEnvError
 from kernel_spec.ids import ProcessId
 
@@ -40,19 +41,19 @@ class WorkerForks:
         One of the two callbacks is called, with a reason, when it can't be. The template tells all else.
         """
 
-        def ready(error: RuntimeEnvError | None) -> None:
+        def ready(made: WorkerStart | RuntimeEnvError) -> None:
             if step.worker not in self._pool.workers:
                 return  # it is not wanted any more
-            if error is not None:
-                on_environment_failed(step.worker, error)
-            elif shortage := self._fork(step):
+            if isinstance(made, RuntimeEnvError):
+                on_environment_failed(step.worker, made)
+            elif shortage := self._fork(step, made):
                 on_fork_failed(step.worker, shortage)
 
         self._surroundings.prepare(step.key[1], ready)
 
-    def _fork(self, step: StartWorker) -> str:
+    def _fork(self, step: StartWorker, environment: WorkerStart) -> str:
         """Ask the template for a worker; return why that can't be done, nothing if it is."""
-        worker = self._surroundings.of(step.worker, step.key)
+        worker = self._surroundings.of(step.worker, step.key, environment)
         try:
             joining = sum(worker.peer is None for worker in self._pool.workers.values())
             check_room(self._reactor.watched + joining)

@@ -208,6 +208,10 @@ class WorkerPool:
         """Return the worker that serves a lease."""
         return next((worker for worker in self.workers.values() if worker.lease == lease), None)
 
+    def environments(self) -> set[str]:
+        """Return the environments in which workers run or start."""
+        return {worker.key[1] for worker in self.workers.values()}
+
     def waiting_leases(self, key: Key) -> list[LeaseId]:
         """Return the leases that wait for a worker of this key."""
         return list(self._waiting.get(key, ()))

@@ -7,11 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kernel.node.head_commands import HeadCommands
-from kernel.node.package_fetcher import PackageFetcher
-from kernel.node.packages import Packages
+from kernel.node.worker_environments import WorkerEnvironments
 from kernel.protocol import head_messages
-from kernel.transport.connection import Message
-from kernel.transport.reactor import Reactor
+from kernel_spec.environments import WorkerStart
 from kernel_spec.errors import RuntimeEnvError
 from kernel_spec.ids import JobId, ProcessId
 
@@ -20,21 +18,15 @@ _OF_DRIVERS = ("namespace", "cwd", "path", "variables")
 
 
 class WorkerSurroundings:
-    """Knows the jobs and the environments that workers of this node may have. Runs in the agent's loop.
+    """Knows the jobs and the environments that workers of this node may have. Runs in the agent's loop."""
 
-    Packages that are not here are asked for by `send`, which reaches the head, and kept below `directory`.
-    """
-
-    def __init__(
-        self, commands: HeadCommands, directory: str, reactor: Reactor, send: Callable[[Message], None]
-    ) -> None:
-        self._packages = Packages(directory)
-        self._fetcher = PackageFetcher(self._packages, reactor, send)
+    def __init__(self, commands: HeadCommands, environments: WorkerEnvironments) -> None:
+        self._environments = environments
         self._jobs: dict[JobId, Mapping[str, Any]] = {}
         """The surroundings of each job's workers (see `Job.surroundings`)."""
         commands.on(head_messages.DescribeJob, self._describe_job)
         commands.on(head_messages.DescribeEnvironment, self._describe_environment)
-        commands.on(head_messages.PackagePiece, lambda said: self._fetcher.on_piece(*said))
+        commands.on(head_messages.PackagePiece, lambda said: environments.on_piece(*said))
 
     def driver_joined(self, job: JobId, said: Mapping[str, Any]) -> None:
         """A driver of this node has said what workers of its job need."""
@@ -44,31 +36,32 @@ class WorkerSurroundings:
         """No worker of this job is started any more."""
         self._jobs.pop(job, None)
 
-    def prepare(self, environment: str, then: Callable[[RuntimeEnvError | None], None]) -> None:
-        """Call `then` when all that an environment is made of is here, or with why it can't be."""
-        self._fetcher.fetch(environment, then)
+    def prepare(self, environment: str, then: Callable[[WorkerStart | RuntimeEnvError], None]) -> None:
+        """Call `then` with what a worker is given when all of an environment is here, or with why it can't be."""
+        self._environments.make_ready(environment, then)
 
-    def of(self, worker: ProcessId, key: tuple[bytes, str]) -> dict[str, Any]:
-        """Return what the template needs to know to fork a worker of a job and an environment (`key`)."""
+    def of(self, worker: ProcessId, key: tuple[bytes, str], environment: WorkerStart) -> dict[str, Any]:
+        """Return what the template needs to know to fork a worker of a job and an environment (`key`), as prepared."""
         job = self._jobs.get(JobId(key[0]), _UNKNOWN)
-        variables, cwd, paths = self._packages.worker_settings(key[1])
         return {
             "id": worker,
             "job": key[0],
             "variables": job["variables"],
-            "env_vars": variables,
-            "cwd": cwd,
+            "env_vars": dict(environment.variables),
+            "cwd": environment.directory,
             "program_cwd": job["cwd"],
-            "path": [*paths, *job["path"]],
+            "path": [*environment.paths, *job["path"]],
+            "python": environment.python,
+            "modules": environment.modules,
             "namespace": job["namespace"],
         }
 
     def close(self) -> None:
-        """Fetch nothing more."""
-        self._fetcher.close()
+        """Fetch and build nothing more."""
+        self._environments.close()
 
     def _describe_job(self, said: head_messages.DescribeJob) -> None:
         self._jobs[said.job] = pickle.loads(said.surroundings)
 
     def _describe_environment(self, said: head_messages.DescribeEnvironment) -> None:
-        self._packages.learn(said.key, pickle.loads(said.description))
+        self._environments.learn(said.key, pickle.loads(said.description))

@@ -16,8 +16,10 @@ from kernel_spec.dataclass import dataclass
 class PluginKind:
     """One kind. `default` lists names by preference: a driver takes the first that is installed, else the first.
 
-    Of a kind that is `shared` every process of a session uses the same, with the same options. `contract` is the module
-    of `kernel_spec` and the class in it that says what each must have.
+    Without an `environment` (the variable that selects) none is selected: each is asked for by its name where it is
+    needed. Implementations with `late_options` are made without their options, and told them later. Of a kind that is
+    `shared` every process of a session uses the same, with the same options. `contract` is the module of `kernel_spec`
+    and the class in it that says what each must have.
     """
 
     name: str
@@ -27,6 +29,7 @@ class PluginKind:
     default: tuple[str, ...] = ()
     shared: bool = False
     contract: str = ""
+    late_options: bool = False
 
     @property
     def title(self) -> str:
@@ -79,8 +82,14 @@ _ALL = (
         ("manual",),
         contract="providers.NodeProvider",
     ),
+    PluginKind("environment", "kernel_environments", "named", contract="environments.EnvironmentBuilder"),
     PluginKind(
-        "head_service", "kernel_head_services", "named", "KERNEL_HEAD_SERVICES", contract="services.HeadService"
+        "head_service",
+        "kernel_head_services",
+        "named",
+        "KERNEL_HEAD_SERVICES",
+        contract="services.HeadService",
+        late_options=True,
     ),
     PluginKind("accelerator", "kernel_accelerators", "hook", contract="accelerators.Accelerator"),
     PluginKind("observer", "kernel_observers", "hook", contract="observers.Observer"),
@@ -103,6 +112,7 @@ OFFICIAL: Mapping[tuple[str, str], str] = MappingProxyType(
         ("metadata_store", "redis"): "metadata_redis",
         ("spill_target", "fsspec"): "spill_fsspec",
         ("accelerator", "nvidia"): "accelerator_nvidia",
+        ("environment", "pip"): "environment_pip",
     }
 )
 """What this project publishes: kind and name to the plugin, which is also the name of the extra that installs it."""

@@ -183,12 +183,12 @@ class PluginManager:
     def choose_many(self, kind: str, names: str | Sequence[str] | None = None) -> list[Factory]:
         """Return the factories of the selected implementations of a named kind, in order. Raises as `choose`.
 
-        The options of serializers are filled in; head services get theirs with `start`.
+        Their options are filled in, but for head services, which get theirs with `start`.
         """
         selection = self.selection(kind, names)
         known = _kind(kind, "named")
         factories = [(name, self._factory(known, name, selection)) for name in selection.names]
-        return [self._options.bind(known, name, make) if known.shared else make for name, make in factories]
+        return [make if known.late_options else self._options.bind(known, name, make) for name, make in factories]
 
     def all(self, kind: str) -> list[Any]:
         """Return everything that all plugins offer of a hook kind. A plugin whose hook raises is skipped.

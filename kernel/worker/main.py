@@ -21,6 +21,7 @@ from kernel.runtime.variables import expand
 from kernel.runtime.worker_info import worker_info
 from kernel.system.processes import descendants_of, is_alive, kill, offer_to_end, set_title
 from kernel.system.thread_limits import ThreadLimits
+from kernel.worker.interpreter import begin_anew, needs_own
 from kernel.worker.worker import serve
 from kernel_spec.errors import PluginError
 from kernel_spec.ids import ProcessId
@@ -49,6 +50,8 @@ def prepare(session: dict[str, Any]) -> dict[str, Any]:
 
 def main(worker: dict[str, Any], session: dict[str, Any]) -> int:
     """Serve as the worker described by `worker`; return the exit code."""
+    if needs_own(worker["python"], worker["modules"]):
+        begin_anew(worker, session)
     set_title("kernel: worker", "(starting)")
     offer_to_end()
     prepared = session["prepared"]

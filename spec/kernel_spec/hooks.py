@@ -27,6 +27,7 @@ import pluggy
 
 if TYPE_CHECKING:  # every process imports this page, few need more of a contract than its name
     from kernel_spec.accelerators import Accelerator
+    from kernel_spec.environments import EnvironmentBuilder
     from kernel_spec.metadata import MetadataStore
     from kernel_spec.observers import Observer
     from kernel_spec.providers import NodeProvider
@@ -88,6 +89,13 @@ def kernel_metadata_stores() -> Mapping[str, Callable[[str], MetadataStore]]:  #
 @hookspec
 def kernel_spill_targets() -> Mapping[str, Callable[[str], SpillTarget]]:  # type: ignore[empty-body]
     """Offer spill targets (driver); the factory takes the spill directory or uri. Called in the node agent."""
+
+
+@hookspec
+def kernel_environments() -> Mapping[str, Callable[[], EnvironmentBuilder]]:  # type: ignore[empty-body]
+    """Offer builders of environments, by the field of a runtime_env that each takes (named: those that are given).
+    Called in programs and workers that give such a field, and in the node agent.
+    """
 
 
 @hookspec

@@ -42,6 +42,9 @@ class EnvironmentAnswers:
         self._environments = environments
         self._archives: dict[str, bytearray] = {}
 
+    def plugin_catalog(self) -> None:
+        """Return nothing: what plugins build is for workers, which are processes of their own."""
+
     def has_package(self, digest: str) -> bool:
         """Return whether a package is unpacked."""
         return self._environments.has(digest)

@@ -48,10 +48,9 @@ class Bench:
         assert message[0] == number_of(head_messages.WantPackage)
         self.asked.append(message[1:])
 
-    def environment(self, key: str, *archives: bytes) -> list[str]:
+    def has(self, *archives: bytes) -> list[str]:
         digests = [hashlib.blake2b(one, digest_size=16).hexdigest() for one in archives]
         self.archives |= dict(zip(digests, archives, strict=True))
-        self.packages.learn(key, {"py_modules": digests})
         return digests
 
     def answer(self) -> None:
@@ -77,28 +76,26 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def test_an_environment_without_packages_is_there_at_once(bench: Bench) -> None:
-    bench.packages.learn("variables", {"env_vars": {"A": "1"}})
-    bench.fetcher.fetch("variables", bench.outcomes.append)
+    bench.fetcher.fetch([], bench.outcomes.append)
     assert bench.outcomes == [None]
 
 
 def test_a_package_is_fetched_once_for_all_who_wait(bench: Bench) -> None:
-    first, second = bench.environment("both", archive(a="x" * 500), archive(b="y"))
+    both = bench.has(archive(a="x" * 500), archive(b="y"))
     for _ in range(3):
-        bench.fetcher.fetch("both", bench.outcomes.append)
+        bench.fetcher.fetch(both, bench.outcomes.append)
     bench.serve(3)
     assert bench.outcomes == [None] * 3
-    _, _, paths = bench.packages.worker_settings("both")
-    assert [Path(path).name for path in paths] == [first, second]
+    paths = [bench.packages.path(digest) for digest in both]
     assert (Path(paths[0]) / "a").read_text() == "x" * 500
     assert (Path(paths[1]) / "b").read_text() == "y"
-    bench.fetcher.fetch("both", bench.outcomes.append)
+    bench.fetcher.fetch(both, bench.outcomes.append)
     turn_until(bench.reactor, lambda: len(bench.outcomes) == 4)
     assert bench.asked == [], "it is here already"
 
 
 def test_the_loop_goes_on_while_a_package_is_unpacked(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench.environment("one", archive(a="x"))
+    one = bench.has(archive(a="x"))
     unpacking, go, turned = threading.Event(), threading.Event(), []
     extract = zipfile.ZipFile.extract
 
@@ -108,7 +105,7 @@ def test_the_loop_goes_on_while_a_package_is_unpacked(bench: Bench, monkeypatch:
         return extract(self, *arguments)
 
     monkeypatch.setattr(zipfile.ZipFile, "extract", slow)
-    bench.fetcher.fetch("one", bench.outcomes.append)
+    bench.fetcher.fetch(one, bench.outcomes.append)
     turn_until(bench.reactor, lambda: bench.asked)
     while not unpacking.is_set():
         if bench.asked:
@@ -123,8 +120,8 @@ def test_the_loop_goes_on_while_a_package_is_unpacked(bench: Bench, monkeypatch:
 
 
 def test_a_piece_that_comes_twice_counts_once(bench: Bench) -> None:
-    (digest,) = bench.environment("one", archive(a="x" * 500))
-    bench.fetcher.fetch("one", bench.outcomes.append)
+    one = (digest,) = bench.has(archive(a="x" * 500))
+    bench.fetcher.fetch(one, bench.outcomes.append)
     turn_until(bench.reactor, lambda: bench.asked)
     data = bench.archives[digest]
     bench.fetcher.on_piece(digest, 0, len(data), data[:PIECE])
@@ -136,8 +133,8 @@ def test_a_piece_that_comes_twice_counts_once(bench: Bench) -> None:
 
 def test_a_piece_that_was_lost_is_asked_for_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(package_fetcher, "PATIENCE_SECONDS", 0.01)
-    (digest,) = bench.environment("one", archive(a="x"))
-    bench.fetcher.fetch("one", bench.outcomes.append)
+    one = (digest,) = bench.has(archive(a="x"))
+    bench.fetcher.fetch(one, bench.outcomes.append)
     turn_until(bench.reactor, lambda: len(bench.asked) > 2)
     assert set(bench.asked) == {(digest, 0)}
     bench.serve(1)
@@ -145,11 +142,11 @@ def test_a_piece_that_was_lost_is_asked_for_again(bench: Bench, monkeypatch: pyt
 
 
 def test_what_the_head_has_no_more_and_what_arrives_damaged_is_said(bench: Bench) -> None:
-    gone, damaged = bench.environment("gone", archive(a="x")), bench.environment("damaged", archive(b="x"))
+    gone, damaged = bench.has(archive(a="x")), bench.has(archive(b="x"))
     del bench.archives[gone[0]]
     bench.archives[damaged[0]] = archive(b="y")
-    bench.fetcher.fetch("gone", bench.outcomes.append)
-    bench.fetcher.fetch("damaged", bench.outcomes.append)
+    bench.fetcher.fetch(gone, bench.outcomes.append)
+    bench.fetcher.fetch(damaged, bench.outcomes.append)
     bench.serve(2)
     texts = sorted(map(str, bench.outcomes))
     assert f"package {gone[0]} of the runtime_env is not on this node, and the head has it no more" in " ".join(texts)
@@ -157,7 +154,7 @@ def test_what_the_head_has_no_more_and_what_arrives_damaged_is_said(bench: Bench
 
 
 def test_an_end_in_the_middle_of_unpacking_leaves_nothing_behind(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench.environment("one", archive(a="x", b="y"))
+    one = bench.has(archive(a="x", b="y"))
     extract, seen = zipfile.ZipFile.extract, threading.Event()
 
     def ending(self: zipfile.ZipFile, *arguments: Any) -> str:
@@ -166,7 +163,7 @@ def test_an_end_in_the_middle_of_unpacking_leaves_nothing_behind(bench: Bench, m
         return extract(self, *arguments)
 
     monkeypatch.setattr(zipfile.ZipFile, "extract", ending)
-    bench.fetcher.fetch("one", bench.outcomes.append)
+    bench.fetcher.fetch(one, bench.outcomes.append)
     bench.serve(1)
     assert seen.is_set()
     assert "is not unpacked: the session ends" in str(bench.outcomes[0])

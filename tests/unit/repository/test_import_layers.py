@@ -25,6 +25,7 @@ LAYERS = (
         "commands",
         "defaults",
         "entry_points",
+        "environments",
         "installing",
         "logs",
         "mounts",

@@ -1,0 +1,92 @@
+"""The table of builders: which one takes a field of a runtime_env, and what to say where none does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from kernel.environments.modules import PythonModules
+from kernel.environments.variables import EnvironmentVariables
+from kernel.environments.working_directory import WorkingDirectory
+from kernel_spec.environments import EnvironmentBuilder
+from kernel_spec.errors import KernelError, PluginNotFoundError, RuntimeEnvError
+
+if TYPE_CHECKING:  # programs that name no plugin's field have none to manage
+    from kernel.plugins.manager import PluginManager
+
+KIND = "environment"
+BUILT_IN: Mapping[str, Callable[[], EnvironmentBuilder]] = {
+    "env_vars": EnvironmentVariables,
+    "working_dir": WorkingDirectory,
+    "py_modules": PythonModules,
+}
+"""The fields that the kernel itself takes. They need no plugin to be looked for."""
+
+OTHER_FIELDS = ("excludes", "inherit")
+"""What a runtime_env may say beside what it is made of."""
+
+
+class EnvironmentBuilders:
+    """Makes each builder when its field is first met.
+
+    `manager` is asked for the plugins when a field is met that the kernel itself does not take; None says that there
+    are none. `where` says in errors where a plugin is looked for.
+    """
+
+    def __init__(self, manager: Callable[[], PluginManager | None], where: str = "here") -> None:
+        self._manager = manager
+        self._where = where
+        self._builders: dict[str, EnvironmentBuilder] = {}
+
+    def of(self, field: str) -> EnvironmentBuilder:
+        """Return the builder that takes a field.
+
+        Raises RuntimeEnvError where no builder takes it, with the fields that there are, and where its plugin is
+        broken.
+        """
+        builder = self._builders.get(field)
+        if builder is None:
+            builder = self._builders[field] = BUILT_IN[field]() if field in BUILT_IN else self._of_plugin(field)
+        return builder
+
+    def label(self, field: str) -> str:
+        """Return what to call the builder of a field: "the environment 'pip' of the plugin 'x'"."""
+        manager = None if field in BUILT_IN else self._manager()
+        return f"the environment {field!r}" if manager is None else manager.label(self._builders[field])
+
+    def _of_plugin(self, field: str) -> EnvironmentBuilder:
+        manager = self._manager()
+        if manager is None:
+            known = ", ".join([*BUILT_IN, *OTHER_FIELDS])
+            raise RuntimeEnvError(
+                f"runtime_env has no field {field!r} in a session of one process; it has {known}; what plugins build "
+                "is for workers: call init() without local_mode"
+            )
+        try:
+            builder: EnvironmentBuilder = manager.make_many(KIND, [field])[0]
+        except PluginNotFoundError:
+            raise RuntimeEnvError(unknown_field(field, manager.offered(KIND), self._where)) from None
+        except KernelError as error:
+            raise RuntimeEnvError(f"runtime_env[{field!r}] can't be used {self._where}: {error}") from error
+        return builder
+
+
+def unknown_field(field: str, offered: Iterable[str], where: str = "here") -> str:
+    """Return that no builder takes `field`: the field that it is most like, or those that there are, or how to get it.
+
+    `offered` are the fields that plugins take.
+    """
+    import difflib  # these only where something is wrong
+
+    from kernel.installing import install_command
+    from kernel.plugins.kinds import OFFICIAL
+
+    known = [*BUILT_IN, *OTHER_FIELDS, *(name for name in offered if name not in BUILT_IN)]
+    text = f"runtime_env has no field {field!r}"
+    extra = OFFICIAL.get((KIND, field))
+    if extra is not None:
+        command = install_command(extra)
+        how = f"to have it {where}: {command}" if command else f"the plugin {extra} brings it, which is not {where}"
+        return f"{text}; it has {', '.join(known)}; {how}"
+    close = difflib.get_close_matches(field, known, 1, 0.5)
+    return f"{text}; did you mean {close[0]!r}?" if close else f"{text}; it has {', '.join(known)}"
