@@ -1,0 +1,35 @@
+"""What this distribution offers to the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kernel_spec.environments import EnvironmentBuilder
+from kernel_spec.hooks import hookimpl
+
+CONFORMANCE = {
+    "environment": {
+        "values": (["pip  # which every node has"], {"packages": ["pip"], "pip_check": False}, []),
+        "wrong_values": (5, [5], {"packagez": ["x"]}, {"packages": ["x"], "pip_check": "yes"}),
+    }
+}
+"""What the conformance suite may give: values that need no index of packages."""
+
+
+@hookimpl
+def kernel_contracts() -> Mapping[str, int]:
+    """Say which contract this was written for."""
+    return {"environment": 1}
+
+
+@hookimpl
+def kernel_environments() -> Mapping[str, Callable[[], EnvironmentBuilder]]:
+    """Offer the field `pip`."""
+    return {"pip": make_builder}
+
+
+def make_builder(*, build_seconds: float = 900.0, cache_bytes: float = 10.0 * 2**30) -> EnvironmentBuilder:
+    """Return the builder. It may take `build_seconds`, and a node keeps at most `cache_bytes` that nobody uses."""
+    from kernel_environment_pip.builder import PipEnvironment
+
+    return PipEnvironment(build_seconds=build_seconds, cache_bytes=cache_bytes)
