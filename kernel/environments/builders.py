@@ -76,10 +76,9 @@ def unknown_field(field: str, offered: Iterable[str], where: str = "here") -> st
 
     `offered` are the fields that plugins take.
     """
-    import difflib  # these only where something is wrong
-
     from kernel.installing import install_command
     from kernel.plugins.kinds import OFFICIAL
+    from kernel_spec.nearest import nearest
 
     known = [*BUILT_IN, *OTHER_FIELDS, *(name for name in offered if name not in BUILT_IN)]
     text = f"runtime_env has no field {field!r}"
@@ -88,5 +87,5 @@ def unknown_field(field: str, offered: Iterable[str], where: str = "here") -> st
         command = install_command(extra)
         how = f"to have it {where}: {command}" if command else f"the plugin {extra} brings it, which is not {where}"
         return f"{text}; it has {', '.join(known)}; {how}"
-    close = difflib.get_close_matches(field, known, 1, 0.5)
-    return f"{text}; did you mean {close[0]!r}?" if close else f"{text}; it has {', '.join(known)}"
+    close = nearest(field, known)
+    return f"{text}; did you mean {close!r}?" if close else f"{text}; it has {', '.join(known)}"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from kernel_spec.environments import PACKAGE
 from kernel_spec.errors import RuntimeEnvError
+from kernel_spec.nearest import nearest
 
 FIELD = "runtime_env['pip']"
 KEYS = ("packages", "pip_check", "pip_version", "pip_install_options")
@@ -23,8 +23,8 @@ def check(value: Any) -> None:
         return
     for key in value:
         if key not in KEYS:
-            close = get_close_matches(str(key), KEYS, 1, 0.5)
-            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(KEYS)}"
+            close = nearest(key, KEYS)
+            hint = f"did you mean {close!r}?" if close else f"it has {', '.join(KEYS)}"
             raise RuntimeEnvError(f"{FIELD} has no key {key!r}; {hint}")
     if "packages" not in value:
         raise RuntimeEnvError(f"{FIELD} must say which packages, as in {{'packages': ['requests==2.32.3']}}")

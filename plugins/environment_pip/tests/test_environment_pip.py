@@ -25,9 +25,9 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with wheels: two versions of one package, and what stands for one that every worker has imported."""
     folder = tmp_path_factory.mktemp("wheels")
     for version in ("1.0", "2.0"):
-        make_wheel(folder, "kernel_test_greeting", version, {"kernel_test_greeting.py": f"VERSION = {version!r}\n"})
-    make_wheel(folder, "kernel_test_needy", "1.0", {}, requires="kernel_test_greeting>=3")
-    make_wheel(folder, "kernel_test_hook", "1.0", {"kernel_test_hook.pth": "import os; os.environ['HOOKED'] = '1'\n"})
+        make_wheel(folder, "pip_test_greeting", version, {"pip_test_greeting.py": f"VERSION = {version!r}\n"})
+    make_wheel(folder, "pip_test_needy", "1.0", {}, requires="pip_test_greeting>=3")
+    make_wheel(folder, "pip_test_hook", "1.0", {"pip_test_hook.pth": "import os; os.environ['HOOKED'] = '1'\n"})
     make_wheel(folder, "pluggy", "99.0", other_pluggy())
     return folder
 
@@ -51,9 +51,9 @@ def session(wheels: Path) -> Iterator[RunningSession]:
 
 @kernel.remote
 def greeting() -> tuple[str, str]:
-    import kernel_test_greeting
+    import pip_test_greeting
 
-    return kernel_test_greeting.VERSION, sys.executable
+    return pip_test_greeting.VERSION, sys.executable
 
 
 def built(session: RunningSession) -> list[str]:
@@ -61,8 +61,8 @@ def built(session: RunningSession) -> list[str]:
 
 
 def test_tasks_have_the_packages_that_they_ask_for(session: RunningSession) -> None:
-    one = greeting.options(runtime_env={"pip": ["kernel_test_greeting==1.0"]})
-    two = greeting.options(runtime_env={"pip": {"packages": ["kernel_test_greeting"], "pip_check": False}})
+    one = greeting.options(runtime_env={"pip": ["pip_test_greeting==1.0"]})
+    two = greeting.options(runtime_env={"pip": {"packages": ["pip_test_greeting"], "pip_check": False}})
     results = kernel.get([one.remote(), two.remote(), one.remote()], timeout=SECONDS)
     assert [version for version, _ in results] == ["1.0", "2.0", "1.0"]
     assert {python for _, python in results} == {sys.executable}, "forks do: nobody has imported it before"
@@ -72,14 +72,14 @@ def test_tasks_have_the_packages_that_they_ask_for(session: RunningSession) -> N
 
 
 def test_an_actor_and_what_it_starts_have_them_too(session: RunningSession) -> None:
-    @kernel.remote(runtime_env={"pip": ["kernel_test_greeting==1.0"], "env_vars": {"PATH": "/mine:${PATH}"}})
+    @kernel.remote(runtime_env={"pip": ["pip_test_greeting==1.0"], "env_vars": {"PATH": "/mine:${PATH}"}})
     class Actor:
         def look(self) -> tuple[str, str, str]:
-            import kernel_test_greeting
+            import pip_test_greeting
 
-            program = "import kernel_test_greeting as g; print(g.VERSION)"
+            program = "import pip_test_greeting as g; print(g.VERSION)"
             child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-            return kernel_test_greeting.VERSION, child.stdout.strip(), os.environ["PATH"]
+            return pip_test_greeting.VERSION, child.stdout.strip(), os.environ["PATH"]
 
         def inner(self) -> Any:
             return kernel.get(greeting.remote())[0]
@@ -92,15 +92,15 @@ def test_an_actor_and_what_it_starts_have_them_too(session: RunningSession) -> N
 
 
 def test_a_wheel_of_this_machine_is_sent(session: RunningSession, tmp_path: Path) -> None:
-    wheel = make_wheel(tmp_path, "kernel_test_mine", "1.0", {"kernel_test_mine.py": "VERSION = 'mine'\n"})
+    wheel = make_wheel(tmp_path, "pip_test_mine", "1.0", {"pip_test_mine.py": "VERSION = 'mine'\n"})
     packed = kernel.pack_runtime_env({"pip": [str(wheel)]})
     wheel.unlink()
 
     @kernel.remote(runtime_env=packed)
     def mine() -> tuple[str, Any]:
-        import kernel_test_mine
+        import pip_test_mine
 
-        return kernel_test_mine.VERSION, kernel.get_runtime_context().runtime_env
+        return pip_test_mine.VERSION, kernel.get_runtime_context().runtime_env
 
     assert kernel.get(mine.remote(), timeout=SECONDS) == ("mine", packed)
 
@@ -118,7 +118,7 @@ def test_another_version_of_what_is_imported_runs_in_an_interpreter_of_its_own(s
 
 
 def test_files_that_an_interpreter_reads_first_count(session: RunningSession) -> None:
-    @kernel.remote(runtime_env={"pip": ["kernel_test_hook"]})
+    @kernel.remote(runtime_env={"pip": ["pip_test_hook"]})
     def hooked() -> str | None:
         return os.environ.get("HOOKED")
 
@@ -126,27 +126,27 @@ def test_files_that_an_interpreter_reads_first_count(session: RunningSession) ->
 
 
 def test_what_can_not_be_installed_is_told_with_the_last_lines_of_pip(session: RunningSession) -> None:
-    @kernel.remote(runtime_env={"pip": ["kernel-test-that-there-is-not"]}, max_retries=0)
+    @kernel.remote(runtime_env={"pip": ["pip-test-that-there-is-not"]}, max_retries=0)
     def never() -> None: ...
 
     with pytest.raises(exceptions.RuntimeEnvError) as caught:
         kernel.get(never.remote(), timeout=SECONDS)
     text = str(caught.value)
-    assert "runtime_env['pip'] can't be installed: kernel-test-that-there-is-not; `" in text
+    assert "runtime_env['pip'] can't be installed: pip-test-that-there-is-not; `" in text
     assert "ended with exit code 1, and wrote at last:" in text
-    assert "No matching distribution found for kernel-test-that-there-is-not" in text
+    assert "No matching distribution found for pip-test-that-there-is-not" in text
     log = Path(session.directory, "logs", "environments.log").read_text()
-    assert "No matching distribution found for kernel-test-that-there-is-not" in log
+    assert "No matching distribution found for pip-test-that-there-is-not" in log
 
 
 def test_packages_that_do_not_fit_are_refused_by_the_check(session: RunningSession) -> None:
     options = ["--no-deps"]
-    needy = {"packages": ["kernel_test_needy"], "pip_install_options": options, "pip_check": True}
+    needy = {"packages": ["pip_test_needy"], "pip_install_options": options, "pip_check": True}
 
     @kernel.remote(runtime_env={"pip": needy})
     def never() -> None: ...
 
-    with pytest.raises(exceptions.RuntimeEnvError, match="kernel.test.needy 1.0 requires kernel.test.greeting"):
+    with pytest.raises(exceptions.RuntimeEnvError, match="pip.test.needy 1.0 requires pip.test.greeting"):
         kernel.get(never.remote(), timeout=SECONDS)
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from kernel.conformance.environment import EnvironmentConformance
+from kernel.defaults.plugin import CONFORMANCE, kernel_environments
 from kernel.environments.builders import BUILT_IN, EnvironmentBuilders, unknown_field
 from kernel.environments.modules import PythonModules
 from kernel.environments.variables import EnvironmentVariables
 from kernel.environments.working_directory import WorkingDirectory
-from kernel.local.plugin import CONFORMANCE, kernel_environments
 from kernel_spec.errors import RuntimeEnvError
 
 FLAGS: Any = CONFORMANCE["environment"]
