@@ -26,6 +26,7 @@ PLUGINS = (
     "compat-ray",
     "conformance",
     "control-grpc",
+    "environment-pip",
     "metadata-sqlite",
     "parallel",
     "rllib",

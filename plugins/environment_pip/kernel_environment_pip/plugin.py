@@ -29,7 +29,7 @@ def kernel_environments() -> Mapping[str, Callable[[], EnvironmentBuilder]]:
 
 
 def make_builder(*, build_seconds: float = 900.0, cache_bytes: float = 10.0 * 2**30) -> EnvironmentBuilder:
-    """Return the builder. Installing may take `build_seconds`; a node keeps `cache_bytes`, or what workers use of more."""
+    """Return the builder. Installing may take `build_seconds`; a node keeps `cache_bytes` of it, or what is in use."""
     from kernel_environment_pip.builder import PipEnvironment
 
     return PipEnvironment(build_seconds=build_seconds, cache_bytes=cache_bytes)

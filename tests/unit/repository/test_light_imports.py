@@ -47,8 +47,8 @@ def test_plugins_that_are_not_chosen_load_no_more_than_what_they_offer() -> None
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     offers = {
-        "kernel_compat_ray", "kernel_control_grpc", "kernel_metadata_redis", "kernel_metadata_sqlite",
-        "kernel_scheduler_fair", "kernel_serializer_arrow", "kernel_simulation",
+        "kernel_compat_ray", "kernel_control_grpc", "kernel_environment_pip", "kernel_metadata_redis",
+        "kernel_metadata_sqlite", "kernel_scheduler_fair", "kernel_serializer_arrow", "kernel_simulation",
     }  # fmt: skip
     loaded = {name for name in done.stdout.split() if name.partition(".")[0] in offers}
     assert loaded == offers | {f"{name}.plugin" for name in offers}
