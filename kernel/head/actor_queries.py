@@ -1,4 +1,4 @@
-"""What the head says of actors when asked: where one is, what it waits for, and a row for each."""
+"""Answer questions about actors: where one is, what it waits for, and a row for each."""
 
 from __future__ import annotations
 

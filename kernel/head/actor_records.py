@@ -1,4 +1,4 @@
-"""What the head knows of one actor, and what is done about it: the values that `kernel.head.actors` works with."""
+"""The record of one actor on the head, and the instructions that `kernel.head.actors` gives about it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ DEAD = "DEAD"
 
 NOBODY = ProcessId(b"")
 KEPT_WORKERS = 10
-"""How many of an actor's processes are remembered, for `kernel logs`."""
+"""The number of an actor's latest processes that are remembered, for `kernel logs`."""
 
 
 @dataclass(slots=True)
 class ActorRecord:
     """One actor. `description` is what its creator said, `creation` what the worker needs (opaque, empty till then).
 
-    `worker` is its process while it has one, `workers` are the last that it had, also after its end. While it `rests`
-    before a restart, nothing is asked for it. `crashed`: nobody had asked for the last end of its process.
+    `worker` is its process while it has one; `workers` are its latest processes, also after its end. While it `rests`
+    before a restart, no lease is requested for it. `crashed`: its last process ended without having been told to.
     """
 
     id: ActorId
@@ -49,7 +49,7 @@ class ActorRecord:
 
     @property
     def label(self) -> str:
-        """What people call it."""
+        """The actor as error messages and listings name it."""
         name = self.description["name"]
         return f"{self.description['class_name']}{f' {name!r}' if name else ''}"
 
@@ -88,7 +88,7 @@ class EndWorker:
 
 @dataclass(frozen=True, slots=True)
 class PublishActor:
-    """Tell everybody who asked about the actor's new state."""
+    """Send the actor's new state to all its subscribers."""
 
     actor: ActorId
 

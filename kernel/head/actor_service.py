@@ -161,7 +161,7 @@ class ActorService:
         self._write_down()
 
     def _write_down(self) -> None:
-        """Let the journal know of every change, before anybody else hears of it."""
+        """Write every change into the journal, before any other process is told of it."""
         journal, changed = self._journal, self.table.changed
         while changed:
             actor = changed.pop()

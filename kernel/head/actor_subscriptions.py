@@ -1,4 +1,4 @@
-"""Who is told of the changes of which actor."""
+"""The processes that subscribe to the changes of each actor."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ActorSubscriptions:
         self._observation.happened(observers.ACTOR, record.state, record.id, detail)
 
     def answer_waiting(self) -> None:
-        """All that an earlier head has left is known: answer those who asked about an actor that was not yet."""
+        """Answer the questions about actors that had to wait until everything an earlier head left was known."""
         unanswered, self._unanswered = self._unanswered, []
         for caller, actor in unanswered:
             self._subscribe(caller, actor)

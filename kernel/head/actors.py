@@ -4,9 +4,9 @@ PENDING_CREATION --lease granted--> STARTING --constructed--> ALIVE
 ALIVE --process died, restarts left--> RESTARTING --lease granted--> STARTING ...
 any --constructor raised | killed | out of scope | owner ended | no restarts left--> DEAD
 
-An actor is known, and has its name, from the moment of its creation; it asks for a worker when the arguments of its
-constructor are there. One that is dead is so for everybody at once, though its process may still run exit handlers;
-what the process holds is free when it is gone.
+An actor is known, and has its name, from the moment of its creation; a worker is requested when the arguments of its
+constructor are ready. A dead actor is dead for all processes at once, although its own process may still run exit
+handlers; what that process holds is free when it has ended.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from kernel_spec.errors import InternalError, NameTakenError
 from kernel_spec.ids import ActorId, JobId, LeaseId, ProcessId
 
 KEPT_DEAD = 1000
-"""How many dead actors are remembered, for late callers and for `kernel status`."""
+"""The number of dead actors that are remembered, for late callers and for `kernel status`."""
 
 
 class ActorTable:
@@ -231,7 +231,7 @@ class ActorTable:
     def resume(
         self, workers: Container[ProcessId], leases: Container[LeaseId], owners: Container[ProcessId]
     ) -> list[Instruction]:
-        """Every node that is left has told what it has: go on with that, and treat the rest as lost meanwhile."""
+        """Carry on after the death of a head, once every living node has reported: actors that no node has are lost."""
         instructions: list[Instruction] = []
         for record in [record for record in self.actors.values() if record.state != DEAD]:
             if record.worker and record.worker not in workers:

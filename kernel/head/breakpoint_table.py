@@ -1,6 +1,6 @@
-"""The breakpoints of a session at which somebody is waited for: which there are, and who speaks to which.
+"""The breakpoints of a session that wait for a debugger, and which debugger is attached to which.
 
-A worker tells of its own, again and again while they wait, so that a new head knows them within seconds too.
+Workers report their breakpoints again and again while they wait, so that a new head knows them within seconds, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class BreakpointTable:
         self._cluster = cluster
         self._output = output
         self._rows: dict[str, dict[str, Any]] = {}
-        """By id: what `kernel.worker.breakpoints` tells of it, and `worker`, `pid`, `node_id`, `job_id`."""
+        """Breakpoint id to what `kernel.worker.breakpoints` reports, and `worker`, `pid`, `node_id`, `job_id`."""
         self._attached: dict[str, ProcessId] = {}
         dispatcher.methods |= {
             "note_breakpoint": self._note,
@@ -47,7 +47,7 @@ class BreakpointTable:
                 self._detach(id)
 
     def of(self, task: bytes, worker: bytes = b"") -> str:
-        """Say at which breakpoint a task waits, or the process that it is in; nothing if there is none."""
+        """Return a sentence on the breakpoint at which a task or its process waits; "" if it waits at none."""
         rows = [row for row in self._rows.values() if row["state"] in (WAITING, ATTACHED)]
         for row in rows:
             if row["task"] == task:
@@ -80,7 +80,7 @@ class BreakpointTable:
         return Pickled.of(sorted(rows, key=lambda row: (row["since"], row["id"])))
 
     def _debug(self, caller: ProcessRecord, id: str, verb: str, number: int, text: str) -> Deferred:
-        """Do what whoever is attached says; answer with a `DebugReply`, as a tuple, or why there is none."""
+        """Carry out a command of the attached debugger; answer a `DebugReply` as a tuple, or why not."""
         if id not in self._rows:
             raise OptionError(f"no breakpoint {id!r} waits (any more)")
         if verb == ATTACH:
@@ -115,7 +115,7 @@ class BreakpointTable:
             self._cluster.ask(worker, "debug", then, id, bytes(debugger), verb, number, text)
 
     def _detach(self, id: str) -> None:
-        """Nobody is attached to it any more."""
+        """Note that no debugger is attached to it any more."""
         del self._attached[id]
         if self._rows[id]["state"] == OVER:
             self._forget(id)

@@ -30,7 +30,7 @@ class ClusterTable:
         self.fallen_clients: dict[NodeId, str] = {}
         """Why remote drivers are gone, those that went first at the beginning."""
         self.recovering = False
-        """Whether nodes that an earlier head knew are still waited for."""
+        """Whether the head still waits for nodes that an earlier head knew."""
         self._pending: PendingRequests[NodeId] = PendingRequests(first_request)
 
     # -- which there are -------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What a head is told when it starts."""
+"""The settings with which a head starts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The control plane of a head: what another distribution serves beside it, and how that is found.
+"""The control plane of a head: the interface that another distribution serves beside it, and how it is found.
 
-A distribution offers one by an entry point in the group `kernel.control_planes`. That is no hook: a head that nobody
-asks imports nothing of it. It is given the head itself, whose inside is no contract, so only a distribution that is
-released together with the kernel can offer one.
+A distribution offers one by an entry point in the group `kernel.control_planes` rather than by a hook, so that a head
+imports nothing of it before the first request. It is given the head itself, whose inside is not a contract: only a
+distribution that is released together with the kernel can offer one.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class ControlPlane(Protocol):
 
 
 class OpenControlPlane(Protocol):
-    """What an entry point names. It is called in a thread of its own, so it may import what takes long."""
+    """The function that an entry point names. It is called in a thread of its own, so slow imports are allowed."""
 
     def __call__(
         self, head: Head, path: str, token: bytes, tls: TlsFiles | None, on_ready: Callable[[str], None]
     ) -> ControlPlane:
-        """Begin to serve `head` at the UNIX socket `path`, for whoever shows `token`, in TLS if `tls` is given.
+        """Begin to serve `head` at the UNIX socket `path`, to clients that show `token`, in TLS if `tls` is given.
 
         `on_ready(problem)` is called in the head's loop when it serves, or can't: then `problem` says why.
         """

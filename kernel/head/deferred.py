@@ -1,4 +1,4 @@
-"""An answer that is not there yet."""
+"""An answer that will be given later."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Deferred:
-    """An answer that will be there later. A `KernelError` as the answer is raised where it was asked for."""
+    """An answer that will be given later. A `KernelError` as the answer is raised at the asker."""
 
     def __init__(self) -> None:
         self._value: Any = None
@@ -21,7 +21,7 @@ class Deferred:
             self._then(value)
 
     def when_done(self, then: Callable[[Any], None]) -> None:
-        """Call `then(answer)` now or when it is there."""
+        """Call `then(answer)` now or when the answer is given."""
         self._then = then
         if self._done:
             then(self._value)

@@ -42,7 +42,7 @@ class Dispatcher:
         self.words[number_of(kind)] = lambda node, *fields: handler(node, kind(*fields))
 
     def handle(self, node: NodeRecord, message: Message) -> None:
-        """Take one message from a node's agent. What a handler raises is logged."""
+        """Handle one message of a node's agent. An error in a handler is logged."""
         try:
             self.words[message[0]](node, *message[1:])
         except Exception:

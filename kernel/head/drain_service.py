@@ -30,7 +30,7 @@ class DrainService:
         self.table = DrainTable()
         self._looking = False
         self._rows: dict[ObjectId, tuple[Any, ...]] = {}
-        """What is to be copied now: size, owner, and the owner's address."""
+        """Objects to be copied now, to their size, owner, and the owner's address."""
         dispatcher.methods["drain_node"] = self._drain
         dispatcher.on(head_messages.StillDraining, lambda node, said: self.begin(node, said.seconds))
 

@@ -14,12 +14,12 @@ from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import LeaseId, NodeId, ObjectId
 
 STORE_SECONDS = 0.5
-"""How often a node's store is looked at for what has no copy elsewhere."""
+"""Seconds between two looks into a node's store for objects that have no copy on another node."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskBack:
-    """Ask who holds these leases to give them back when what was sent is done."""
+    """Ask the holders of these leases to return them when the tasks that were sent have ended."""
 
     leases: tuple[LeaseId, ...]
 
@@ -56,16 +56,16 @@ LATE = "it was drained, and its deadline has come"
 
 @dataclass(slots=True)
 class Drain:
-    """One node that is to leave. Times are seconds on the clock of those who call."""
+    """One node that is to leave. Times are seconds on the caller's clock."""
 
     node: NodeId
     deadline: float | None
     looks_next: float
     asked: set[LeaseId] = field(default_factory=set)
     settled: set[ObjectId] = field(default_factory=set)
-    """What has a copy elsewhere, or could not be copied."""
+    """Objects that have a copy on another node, or could not be copied."""
     waits_for: int = 0
-    """How many answers are awaited: of the node about its store, or of others that copy."""
+    """The number of answers that are awaited: from the node about its store, or from nodes that copy."""
     leaving: bool = False
 
 

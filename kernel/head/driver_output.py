@@ -25,7 +25,7 @@ class DriverOutput:
         self._cluster = cluster
         self._log = log
         self._faults: deque[str] = deque(maxlen=FAULTS_KEPT)
-        """What plugins have done wrong: programs that join later are told as well."""
+        """Faults of plugins; they are shown to programs that join later, too."""
         dispatcher.on(head_messages.LinesWritten, self._written)
         dispatcher.on(head_messages.PluginFault, lambda node, said: self.plugin_fault(said.text))
 

@@ -1,4 +1,4 @@
-"""The failures of a session that nobody asked for: kept for whoever looks, and passed on to the programs concerned."""
+"""Failures whose results were never asked for: kept for queries, and shown to the drivers concerned."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernel.protocol.process_messages import FAILURE_STREAM
 from kernel_spec.observers import FAILED, TASK, LifecycleEvent
 
 KEPT = 1000
-"""How many failures are kept, the latest."""
+"""The number of latest failures that are kept."""
 
 
 class FailureTable:
@@ -50,7 +50,7 @@ class FailureTable:
         return [_event(row) for row in self._rows]
 
     def _pass_on(self, caller: ProcessRecord, name: str, text: str) -> None:
-        """Have the drivers concerned show what a worker tells; a driver has shown its own."""
+        """Have the drivers concerned show what a worker reports; a driver has already shown its own."""
         if caller.role != "driver":
             self._output.show(caller, name, FAILURE_STREAM, text)
 

@@ -1,4 +1,4 @@
-"""Which requests for a worker are refused at once, because nothing that may yet happen could ever serve them."""
+"""Refuse requests for workers that nothing which may still happen could ever serve."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernel_spec.scheduling import LeaseRequest
 def why_infeasible(
     request: LeaseRequest, groups: Mapping[GroupId, GroupRecord], why_gone: Callable[[NodeId], str]
 ) -> KernelError | None:
-    """Return why a request will never be served, as the error of what it is for; None when it may be.
+    """Return the error for a request that can never be served; None when it may be served.
 
     `why_gone(node)` returns why a node is not there and will not come back, or nothing.
     """

@@ -12,7 +12,7 @@ from kernel.transport.reactor import Reactor
 from kernel_spec.ids import NodeId, ProcessId
 
 PATIENCE_SECONDS = 2.0
-"""Total time for everybody asked to answer; missing answers are left out."""
+"""Total time in seconds for all processes to answer; missing answers are left out."""
 
 
 class Gathering:

@@ -1,4 +1,4 @@
-"""Placement groups on the head: carries out what `kernel.head.groups` decides, and answers who asks about them."""
+"""Placement groups on the head: carry out what `kernel.head.groups` decides, and answer questions about groups."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class GroupService:
         hints: bytes,
         labels: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """Ask for a group. Raises NameTakenError, and OptionError for conditions on labels that are none."""
+        """Create a group. Raises NameTakenError, and OptionError for invalid conditions on labels."""
         try:
             for wanted in labels:
                 conditions(wanted)
@@ -113,7 +113,7 @@ class GroupService:
         self.carry_out(self.table.placed(group, bundles))
 
     def node_lost(self, node: NodeRecord, cause: str) -> None:
-        """A node is gone. Before the scheduler hears of it, who may have other places at once."""
+        """Handle the loss of a node. Call this before the scheduler is told, which may place bundles again at once."""
         self.carry_out(self.table.node_lost(node.id, cause))
 
     def process_left(self, caller: ProcessRecord) -> None:
@@ -186,7 +186,7 @@ class GroupService:
         leases.dissolve(record.id)
 
     def _answer(self, group: GroupId) -> None:
-        """Tell those who wait for a group, if there is something to tell."""
+        """Answer the processes that wait for a group, if its state is an answer."""
         record = self.table.groups.get(group)
         if record is not None and record.state in (control.PENDING, control.RESCHEDULING):
             return

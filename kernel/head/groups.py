@@ -3,8 +3,8 @@
 PENDING --all bundles placed--> CREATED --a node with bundles is gone--> RESCHEDULING --placed again--> CREATED ...
 any --removed | its owner ended--> REMOVED
 
-Where bundles lie the scheduler decides; this table knows who asked for a group, its name, and when it is over. One that
-is removed is so for everybody at once, though processes inside it may still be ending.
+The scheduler decides where bundles are placed; this table knows the owner of a group, its name, and when it ends. A
+removed group is removed for all processes at once, although processes inside it may still be ending.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ REMOVED = "REMOVED"
 
 NOBODY = ProcessId(b"")
 KEPT_REMOVED = 1000
-"""How many groups that are over are remembered, for late questions."""
+"""The number of removed groups that are remembered, for late questions."""
 
 
 @dataclass(slots=True)
 class GroupRecord:
-    """One placement group. It ends with `owner`, a job or a process; nobody: it is detached.
+    """One placement group. It ends with its `owner`, a job or a process; a detached one has no owner.
 
-    `bundles` are those that are placed, by number.
+    `bundles` are the placed bundles, by number.
     """
 
     request: GroupRequest
@@ -49,7 +49,7 @@ class GroupRecord:
 
     @property
     def label(self) -> str:
-        """What people call it."""
+        """The group as error messages and listings name it."""
         return f"placement group {self.request.name or self.id.hex()!r}"
 
     @property
@@ -74,7 +74,7 @@ class Dissolve:
 
 @dataclass(frozen=True, slots=True)
 class PublishGroup:
-    """Tell whoever waits for the group about its new state."""
+    """Send the group's new state to the processes that wait for it."""
 
     group: GroupId
 
@@ -96,7 +96,7 @@ class GroupTable:
 
     @property
     def waiting(self) -> bool:
-        """Whether any group waits for a place."""
+        """Whether any group waits to be placed."""
         return bool(self._unplaced)
 
     def find(self, namespace: str, name: str) -> GroupRecord | None:
@@ -107,7 +107,7 @@ class GroupTable:
     # -- events ----------------------------------------------------------------------------------------------------
 
     def create(self, record: GroupRecord) -> list[Instruction]:
-        """Somebody wants a group. Raises NameTakenError when another living one has its name."""
+        """Create a group. Raises NameTakenError when another living group has its name."""
         if record.id in self.groups:
             return []  # told once more, after the death of a head
         key = (record.namespace, record.request.name)
@@ -137,7 +137,7 @@ class GroupTable:
         return [PublishGroup(group)]
 
     def node_lost(self, node: NodeId, cause: str) -> list[Instruction]:
-        """A node is gone: the bundles that lay there are to be placed again. Before the scheduler hears of it."""
+        """Have the bundles of a lost node placed again. Call this before the scheduler is told of the loss."""
         instructions: list[Instruction] = []
         for record in self.groups.values():
             lost = [index for index, bundle in record.bundles.items() if bundle.node == node]
@@ -194,9 +194,9 @@ class GroupTable:
     def resume(
         self, nodes: Container[NodeId], owners: Container[JobId | ProcessId]
     ) -> tuple[list[GroupRecord], list[Instruction]]:
-        """Every node that is left has told what it has: return the groups that hold bundles, and what else to do.
+        """Carry on once every living node has reported: return the groups that hold bundles, and instructions.
 
-        The scheduler must hear of the former first. `owners` are the jobs and processes that live.
+        Tell the scheduler of these groups first. `owners` are the jobs and processes that live.
         """
         instructions: list[Instruction] = []
         for node in {bundle.node for record in self.groups.values() for bundle in record.bundles.values()}:

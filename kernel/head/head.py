@@ -210,7 +210,7 @@ class Head:
             self.end(STARTER_ENDED)
 
     def close(self) -> None:
-        """Let go of the metadata; if the session has ended, tell the observers, and remove its metadata.
+        """Close the metadata store; if the session has ended, notify the observers and remove its metadata.
 
         The nodes have left before, or go on without this head until there is another.
         """
@@ -272,6 +272,6 @@ class Head:
         self.requests.refuse_the_hopeless()
 
     def _observe_nodes(self, wanted: bool) -> None:
-        """Have the nodes begin, or stop, to tell what happens on them."""
+        """Have the nodes begin or stop reporting what happens on them."""
         for node in self.cluster.living_nodes():
             node.send(packed(head_messages.Observe(wanted=wanted)))

@@ -11,10 +11,10 @@ from kernel_spec.services import HeadInfo, HeadService
 
 
 class HeadServiceHost:
-    """Starts the selected services once the session is ready, and stops them at its end.
+    """Start the selected services once the session is ready, and stop them at its end.
 
-    A service that raises is told of by name (`on_fault(text)`); the session goes on without it. `options_of(name)`
-    returns what one is told.
+    A service that raises is reported by name (`on_fault(text)`); the session goes on without it. `options_of(name)`
+    returns the options of a service.
     """
 
     def __init__(

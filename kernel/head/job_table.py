@@ -1,4 +1,4 @@
-"""Jobs: one per driver. What a driver brings along for its workers, and whether it still lives."""
+"""Jobs, one per driver: what a driver provides for its workers, and whether it still runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernel_spec.ids import JobId, ProcessId
 _NOBODY = ProcessId(b"")
 _NO_JOB = JobId(b"")
 KEPT_ENDED = 100
-"""How many programs that have ended are remembered, for `kernel status`."""
+"""The number of ended programs that are remembered, for `kernel status`."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class JobRecord:
 
     @property
     def is_program(self) -> bool:
-        """Whether it is a driver's work, not that of detached actors."""
+        """Whether this is the job of a driver, rather than that of detached actors."""
         return not self.creator
 
 

@@ -1,7 +1,7 @@
-"""What a head writes down, so that another one can carry on after its death; and reading it again.
+"""Write what a head must not forget into the metadata store, and read it again when another head takes over.
 
-Only what nobody else knows is written: actors, placement groups, jobs, environments, and which nodes there were.
-Leases, processes and requests are told by the nodes themselves when they come back.
+Only what no other process knows is written: actors, placement groups, jobs, environments, and the nodes of the
+session. Leases, processes and requests are reported by the nodes themselves when they connect to the new head.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Journal:
         self._log = log or Logger("kernel.head")
         self.durable = store.durable
         self._behind: dict[tuple[str, bytes], bytes | None] = {}
-        """Table and key to what is to be there, or None: nothing."""
+        """Table and key to the value that must still be written; None if it must be removed."""
 
     @property
     def behind(self) -> int:
-        """How many changes are not written down."""
+        """The number of changes that are not written yet."""
         return len(self._behind)
 
     def catch_up(self) -> None:

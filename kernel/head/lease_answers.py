@@ -1,4 +1,4 @@
-"""What the head answers whoever asked for a lease: which worker serves it, or that none ever will."""
+"""Answer requests for leases: with the worker that serves it, or with the reason why no worker ever will."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernel_spec.scheduling import LeaseRequest
 
 
 class ActorLeases(Protocol):
-    """What takes the answers for actors: their leases are the head's own."""
+    """Receive the answers for actors, whose leases the head itself holds."""
 
     def lease_served(self, lease: LeaseId, worker: ProcessId) -> None:
         """An actor's lease has its worker."""

@@ -39,7 +39,7 @@ class LeaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class _Service:
-    """What a worker does, or did until it was given back as broken: whose lease it serves, and on which node."""
+    """The lease that a worker serves, or served until it was given back as broken; its holder, and the node."""
 
     lease: LeaseId
     holder: ProcessRecord | None
@@ -47,12 +47,13 @@ class _Service:
 
 
 class LeaseManager:
-    """Between the processes that want workers, the scheduler, and the nodes that have them.
+    """Pass requests for workers to the scheduler, and its grants to the nodes. Keep the record of each lease.
 
     `find_worker(lease, record)` is called when a lease is granted, `drop_worker(lease, record, broken)` when it is
-    over, `kill_worker(worker, reason)` when it is taken away, `end_session(reason)` when the scheduler has raised or
-    said what can't be done: it is asked nothing more. `on_placed(group, bundles)` is called when bundles of a placement
-    group are placed, `tell_worker(worker, message)` when a worker is to hear of the CPU that it has lent.
+    over, `kill_worker(worker, reason)` when it is taken away. `end_session(reason)` is called when the scheduler has
+    raised, or given an instruction that can't be carried out; the scheduler is not called again. `on_placed(group,
+    bundles)` is called when bundles of a placement group are placed, `tell_worker(worker, message)` when a worker must
+    be told about the CPU that it has lent.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class LeaseManager:
         """Placement group to the leases in it, also those that wait."""
         self._dissolving: set[GroupId] = set()
         self._serving: dict[ProcessId, _Service] = {}
-        """Kept until the end of the worker is known: the holder of its lease waits to hear of that."""
+        """Kept until the end of the worker is known: the holder of its lease waits for that news."""
         self._clock = clock
         self._find_worker = find_worker
         self._drop_worker = drop_worker
@@ -86,7 +87,7 @@ class LeaseManager:
         self._handling = False
 
     def handle(self, event: contract.Event) -> None:
-        """Let the scheduler decide, and carry it out. What comes of that is handled after it, in order."""
+        """Let the scheduler decide, and carry out its instructions. Events that these cause are handled afterwards."""
         self._events.append(event)
         if self._handling:
             return
@@ -165,7 +166,7 @@ class LeaseManager:
         self._held_back = []
 
     def go_on(self) -> None:
-        """Every node has told what it has: drop what belongs to nobody any more, and serve those who wait."""
+        """Serve the requests that were held back: every node has reported what it has."""
         waiting, self._held_back = self._held_back or [], None
         for request in waiting:
             if request.id in self.leases:
@@ -185,7 +186,7 @@ class LeaseManager:
                 self._held_inside[request.id] = contract.LeaseHeld(request, grant, blocked)
 
     def enter_groups(self) -> None:
-        """The scheduler knows the placement groups: tell it what is held in them."""
+        """Tell the scheduler which leases are held in placement groups, now that it knows the groups."""
         waiting, self._held_inside = self._held_inside, {}
         for id, held in waiting.items():
             if id in self.leases:
@@ -225,7 +226,7 @@ class LeaseManager:
         return record
 
     def worker_died(self, worker: ProcessId, cause: str, fault: int = op.DIED) -> None:
-        """A worker ended, and its lease with it: tell who holds that."""
+        """A worker ended, and its lease with it: tell the holder."""
         service = self._serving.pop(worker, None)
         if service is None:
             return
@@ -282,7 +283,7 @@ class LeaseManager:
             self._drop_worker(id, record, True)
 
     def block(self, id: LeaseId, blocked: bool, asks: bool = False) -> None:
-        """A lease's worker waits inside get, or runs on; if it `asks`, when it hears that its CPU is free."""
+        """Note that a lease's worker waits inside `get`, or goes on; if it `asks`, tell it when its CPU is free."""
         if id in self._held_inside:
             self._held_inside[id] = replace(self._held_inside[id], blocked=blocked)
             self._share_cpus([lent_cpus.GoOn(id)] if asks else ())
@@ -340,7 +341,7 @@ class LeaseManager:
 
     @property
     def waiting(self) -> bool:
-        """Whether any request waits."""
+        """Whether any request waits for a grant."""
         return any(record.grant is None for record in self.leases.values())
 
     def explain(self, id: LeaseId | GroupId) -> str:
@@ -363,7 +364,7 @@ class LeaseManager:
 
 
 def grant_message(id: LeaseId, record: LeaseRecord, address: str) -> Message:
-    """Return what the holder of a lease is told when it has its worker."""
+    """Return the message that tells the holder of a lease about its worker."""
     assert record.grant is not None and record.worker is not None
     allocation = record.grant.allocation
     return (op.LEASE_GRANTED, id, record.worker, address, allocation.amounts, allocation.devices)

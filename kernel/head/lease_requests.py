@@ -76,7 +76,7 @@ class LeaseRequests:
             self._answers.refuse(request, holder, error)
 
     def refuse_the_hopeless(self) -> None:
-        """A node is gone: say so to those who wait for that one and no other."""
+        """Refuse the waiting requests that can never be served: those for a node that is gone, and for no other."""
         for record in [record for record in self._leases.leases.values() if record.grant is None]:
             error = self._refusal(record.request)
             if error is not None:
@@ -89,7 +89,7 @@ class LeaseRequests:
 def read_strategy(more: bytes) -> dict[str, Any]:
     """Return what a process said of strategy and hints (pickled) as the fields of a `LeaseRequest`.
 
-    Raises ValueError for a bundle of a placement group that is none.
+    Raises ValueError for an invalid number of a bundle.
     """
     strategy, hints = pickle.loads(more)
     strategy = strategy or DEFAULT_STRATEGY

@@ -21,7 +21,7 @@ from kernel_spec import observers
 from kernel_spec.ids import LeaseId, ProcessId
 
 GRACE_SECONDS = 2.0
-"""How long the resources of a broken lease stay taken, unless its worker is known to be gone sooner."""
+"""Seconds for which the resources of a broken lease stay taken, unless its worker is known to have ended sooner."""
 
 
 class LeaseService:
@@ -56,7 +56,7 @@ class LeaseService:
         dispatcher.on(head_messages.WorkerDied, self._worker_died)
 
     def _on_return(self, caller: ProcessRecord, message: Message) -> None:
-        """Take a lease back. What an unusable worker held (a device's memory, too) is free when its process is gone."""
+        """Take a lease back. What a broken worker holds (a device's memory, too) is free once its process has ended."""
         _, id, broken, worker = message
         if not broken:
             self._leases.release(id, broken=False)

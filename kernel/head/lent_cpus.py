@@ -1,9 +1,9 @@
 """The CPUs that workers lend while they wait, and when each may go on. A pure state machine, fed by the lease manager.
 
-A scheduler counts the CPU of a worker again as soon as that has what it waited for, though another may be using it.
-So that the two do not run side by side, a worker whose CPU is in use is told so while it waits; from then on it asks
-before it goes on, until that was granted once. Most never need to. It waits for tasks only, which end: not for actors
-and bundles, which keep what they have.
+A scheduler counts the CPU of a worker as used again as soon as the worker has what it waited for, although another
+worker may be using that CPU. So that the two do not run side by side, a worker whose CPU is in use is told so while it
+waits; from then on it asks before it goes on, until that was granted once. Most workers never need to ask. A worker
+waits for CPUs of tasks only, because tasks end; actors and bundles keep what they have.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class GoOn:
 
 @dataclass(frozen=True, slots=True)
 class ReclaimCpu:
-    """Somebody waits for the CPU of this lease: it is to be given back when what was sent to its worker is done."""
+    """A worker waits for the CPU of this lease: have it returned when the tasks sent to its worker have ended."""
 
     id: LeaseId
 
@@ -46,8 +46,8 @@ Instruction = CpuTaken | GoOn | ReclaimCpu
 class _CpuPool:
     """The CPUs of a node or of a bundle, in units, and the leases of tasks there.
 
-    `capacity` is without what actors and bundles have. `lent` are leases whose workers wait and were told nothing yet,
-    `largest` what no one of them exceeds; `waiting` those whose workers have asked, in that order.
+    `capacity` leaves out what actors and bundles have. `lent` are leases whose workers wait and were told nothing yet,
+    `largest` is an upper bound of what one of them has lent; `waiting` those whose workers have asked, in that order.
     """
 
     capacity: int = 0
@@ -58,7 +58,7 @@ class _CpuPool:
     waiting: dict[LeaseId, int] = field(default_factory=dict)
     asked_back: set[LeaseId] = field(default_factory=set)
     told: set[LeaseId] = field(default_factory=set)
-    """Leases whose workers know that they are to ask, until one was told to go on."""
+    """Leases whose workers know that they must ask before they go on."""
 
     def lend(self, id: LeaseId, units: int) -> None:
         """The worker of a lease waits: others may use its CPU."""
@@ -119,7 +119,7 @@ class _Lease:
 
 
 class LentCpus:
-    """Knows of each granted lease whether its worker uses its CPU. Told of all that a scheduler hears and answers."""
+    """Track for each granted lease whether its worker uses its CPU. Feed it all events and answers of the scheduler."""
 
     def __init__(self) -> None:
         self._totals: dict[NodeId, int] = {}
@@ -158,7 +158,7 @@ class LentCpus:
         return place.decide()
 
     def ask(self, id: LeaseId) -> None:
-        """When the worker of a lease has what it waited for, which is heard next, it waits until it may go on."""
+        """The worker of a lease, which has what it waited for (that event comes next), asks whether it may go on."""
         if id in self._leases:
             self._leases[id].asks = True
 

@@ -1,8 +1,7 @@
-"""Agents whose link to the head broke: have they ended instead?
+"""Find out whether an agent whose link to the head broke has ended.
 
-Of a process that is killed while it has something to read, the system resets the sockets, just as a network does that
-fails. The agent, which dialled, would dial again if it lives; where its machine says that nobody listens at its gateway
-any more, it does not.
+When a process is killed that has unread data, the system resets its sockets, exactly as a failing network does. An
+agent that lives dials the head again. An agent whose machine reports that nothing listens at its gateway has ended.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from kernel.transport.socket_authentication import ConnectFailure
 from kernel.transport.tcp_connection import TcpConnection
 
 FIRST_SECONDS, LATER_SECONDS = 0.02, 0.25
-"""How soon after a cut a gateway is dialled, and how often then: the sockets of a process are not closed at once."""
+"""Seconds from a cut to the first dial of the gateway, and between later ones: sockets are not closed at once."""
 ANSWER_SECONDS = 5.0
 
 
 class LinkProbe:
-    """Hastens the end of `connection`, once it is cut and nobody listens at `gateway` ("HOST:PORT")."""
+    """End `connection` sooner, once it is cut and nothing listens at `gateway` ("HOST:PORT") any more."""
 
     def __init__(self, connection: TcpConnection, gateway: str, reactor: Reactor) -> None:
         self._connection = connection

@@ -1,4 +1,7 @@
-"""Where agents of nodes come in, and tools from elsewhere: joining, pulses, what happens when one falls silent."""
+"""Which nodes belong to the session: agents join, answer pulses, and are declared dead when they stay silent.
+
+Tools on machines without a node connect here, too.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +27,10 @@ from kernel_spec.ids import NodeId
 from kernel_spec.version import __version__
 
 _LEAST_PULSES = 5
-"""So many are sent in the time after which a node is dead, if that is short: one answer may be late, or the head."""
+"""The least number of pulses within the time after which a node is dead, so that one late answer does no harm."""
 LOOK_SECONDS = 0.1
 ENDED_SECONDS = 0.25
-"""How long the link of an agent that has closed its socket is waited for: it dials at once again if it lives."""
+"""Grace period in seconds for an agent to reconnect after its socket closed."""
 _JOIN, _PULSE = number_of(head_messages.JoinCluster), number_of(head_messages.Pulse)
 _DESCRIBE, _LEAVE = number_of(head_messages.DescribeNode), number_of(head_messages.LeaveCluster)
 _INTRODUCTIONS = (_JOIN, number_of(op.Introduction))
@@ -35,9 +38,10 @@ _INTRODUCTIONS = (_JOIN, number_of(op.Introduction))
 
 @dataclass(slots=True, eq=False)
 class NodeLink:
-    """One agent's connection. `node` is set once it has described itself; `heard` is when it last answered a pulse.
+    """One agent's connection. `node` is set once the agent has described its node.
 
-    That it says something is not enough: it may not hear us. `done` counts its messages that were handled.
+    `heard` is when it last answered a pulse: a message that is no answer does not count, because the agent may receive
+    nothing. `done` counts the agent's messages that were handled.
     """
 
     id: NodeId
@@ -53,9 +57,9 @@ class NodeLink:
 
 
 class NodeMembership:
-    """Makes nodes of connections. `shared` are the settings that every node is told.
+    """Make nodes of connections. `shared` are the settings that are sent to every node.
 
-    Feed it what a listener or gateway accepts for the head (`on_messages`, `on_close`).
+    Feed it the connections that a listener or gateway accepts for the head (`on_messages`, `on_close`).
     """
 
     def __init__(self, head: Head, shared: Mapping[str, Any], death_seconds: float = DEATH_SECONDS) -> None:
@@ -70,7 +74,7 @@ class NodeMembership:
         head.reactor.call_later(LOOK_SECONDS, self._look)
 
     def on_messages(self, connection: Connection, messages: list[Message]) -> None:
-        """Take what an agent says."""
+        """Handle messages of an agent or a tool."""
         for message in messages:
             if connection.closed:
                 return
@@ -98,7 +102,7 @@ class NodeMembership:
             link.node.heard = link.heard
 
     def on_close(self, connection: Connection, reason: str) -> None:
-        """A connection ended: its node is gone."""
+        """Handle the end of a connection: its node is lost."""
         if isinstance(connection.info, ToolClient):
             connection.info.closed = True
             self._tools.discard(connection)
@@ -112,7 +116,7 @@ class NodeMembership:
         return bool(self._links)
 
     def close(self) -> None:
-        """Send what waits, and let everybody go."""
+        """Send what is queued, and close all connections."""
         for connection in [*(link.connection for link in self._links), *self._tools]:
             connection.write_out(1.0)
             connection.on_close = lambda connection, reason: None
@@ -189,9 +193,9 @@ class NodeMembership:
             link.connection.close(cause)
 
     def _look(self) -> None:
-        """Give up who is silent, no later than it was promised, and send pulses now and then.
+        """Declare silent nodes dead, no later than promised, and send pulses now and then.
 
-        How long this process itself stood still is nobody's silence.
+        The time for which this process itself stood still does not count as silence.
         """
         self._head.reactor.call_later(LOOK_SECONDS, self._look)
         now = self._head.reactor.clock()
@@ -212,7 +216,7 @@ class NodeMembership:
         return patience(self._death_seconds, link.is_client)
 
     def flush(self) -> None:
-        """Write what waits for the nodes."""
+        """Write the messages that are queued for nodes and tools."""
         for connection in [*(link.connection for link in self._links), *self._tools]:
             if connection.outbox:
                 connection.flush()

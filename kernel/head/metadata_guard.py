@@ -1,4 +1,4 @@
-"""Holds a metadata store to its contract: what it raises besides our errors, or returns wrongly, is told by name."""
+"""Hold a metadata store to its contract: report foreign errors and wrong results with the name of the plugin."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def guarded(store: MetadataStore, label: str) -> MetadataStore:
 
 
 class MetadataGuard:
-    """See `kernel_spec.metadata.MetadataStore`. What the plugin raises by mistake is a MetadataError with its lines."""
+    """See `kernel_spec.metadata.MetadataStore`. An error that the plugin raises by mistake becomes a MetadataError."""
 
     def __init__(self, store: MetadataStore, label: str) -> None:
         self.name = store.name

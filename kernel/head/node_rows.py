@@ -1,4 +1,4 @@
-"""What the head shows of its nodes: one row each, of those that are there and of those that are gone."""
+"""The listing of nodes: one row for each that is there, and for the latest that are gone."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kernel_spec.ids import NodeId
 from kernel_spec.resources import Amounts, quantities
 
 SHOWN_DEAD = 100
-"""How many of the nodes that are gone are shown, the latest."""
+"""The number of latest lost nodes that are shown."""
 
 
 def node_rows(cluster: ClusterTable, available: Mapping[NodeId, Amounts], now: float) -> list[dict[str, Any]]:
-    """Return a row per node, in the order in which they joined; those of an earlier head first.
+    """Return a row per node, in the order in which they joined; nodes of an earlier head come first.
 
     `available` is what is free on each, `now` the time on the clock of `NodeRecord.heard`.
     """

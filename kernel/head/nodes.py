@@ -16,9 +16,9 @@ from kernel_spec.ids import JobId, NodeId, ProcessId
 class NodeRecord:
     """One node. `send` queues a message to its agent; `total` is in plain quantities.
 
-    A `client` is no more than the agent of a remote driver: nothing runs there, and it is not counted.
-    `known` holds the jobs and environments that its agent has been told about. `heard` is when it last said anything
-    (on the reactor's clock), None for one in the head's own process.
+    A `client` is only the agent of a remote driver: it runs no tasks, and is not counted. `known` holds the jobs and
+    environments that its agent knows. `heard` is when its last message arrived, on the reactor's clock; None for the
+    node in the head's own process.
     """
 
     id: NodeId
@@ -41,7 +41,7 @@ class NodeRecord:
 
     @property
     def state(self) -> str:
-        """What people are told: ALIVE, DRAINING (nothing new is granted there), DRAINED (it has left since) or DEAD."""
+        """The state in listings: ALIVE, DRAINING (nothing new is granted there), DRAINED (it has left) or DEAD."""
         if self.alive:
             return "DRAINING" if self.draining else "ALIVE"
         return "DRAINED" if self.drained else "DEAD"

@@ -28,17 +28,17 @@ class Observation:
         self.on_fault: Callable[[Observer, Exception], None] = _log
         """Called with an observer that has raised, and what."""
         self.past: Callable[[], Iterable[LifecycleEvent]] = lambda: ()
-        """What happened before that one who begins to listen is told first: failures that nobody asked for."""
+        """Returns the events that a new observer receives first: failures whose results were never asked for."""
 
     @property
     def active(self) -> bool:
-        """Whether the nodes have to tell what happens on them."""
+        """Whether the nodes must report what happens on them."""
         return len(self._observers) > len(self._passive)
 
     def attend(self, observer: Observer, passive: bool) -> None:
-        """Begin to tell `observer`. A `passive` one hears of nodes, workers and actors alone, at no cost to the nodes.
+        """Add `observer`. A `passive` one receives events of nodes, workers and actors only, at no cost to the nodes.
 
-        Raises ValueError when it is told already.
+        Raises ValueError when it was added before.
         """
         if observer in self._observers:
             raise ValueError(f"{observer!r} is an observer already")
@@ -51,7 +51,7 @@ class Observation:
         self._tell_of_change(before)
 
     def leave(self, observer: Observer) -> None:
-        """Tell `observer` no more; one that is not told is fine."""
+        """Remove `observer`, if it was added."""
         before = self.active
         self._observers = [one for one in self._observers if one is not observer]
         self._passive = [one for one in self._passive if one is not observer]
@@ -67,7 +67,7 @@ class Observation:
             self._events.append(LifecycleEvent(kind, state, id.hex(), time, detail))
 
     def note_all(self, events: Iterable[tuple[str, str, bytes, float, Mapping[str, Any]]]) -> None:
-        """Add what a node tells of: the arguments of `note` for each event."""
+        """Add the events that a node reports: the arguments of `note` for each."""
         for event in events:
             self.note(*event)
 

@@ -17,7 +17,7 @@ from kernel.transport.background import Background
 from kernel.transport.reactor import Reactor
 
 CLOSE_SECONDS = 5.0
-"""How long the end waits for a piece of an archive that is being read or written."""
+"""Seconds for which the end waits for a piece of an archive that is being read or written."""
 
 
 class PackageService:

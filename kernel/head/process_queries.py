@@ -1,4 +1,4 @@
-"""What the head answers by asking every process: what things wait for, references, calls, stacks."""
+"""Questions that are answered by asking every process: what objects wait for, references, calls, stacks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kernel.transport.connection import Message
 from kernel_spec.ids import NodeId, ObjectId, ProcessId, task_of
 
 PAST_CALLS_BYTES = 3 << 20
-"""How much the timeline remembers of the calls of workers that have ended, pickled: some 25,000 calls."""
+"""Bytes of pickled calls of ended workers that the timeline keeps: some 25,000 calls."""
 
 
 class ProcessQueries:

@@ -1,4 +1,4 @@
-"""Processes on the head: who joins and leaves, and what ends with a program."""
+"""Processes on the head: they join and leave, and much ends with a driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Carrying on after the death of a head: what it wrote down is read, what the nodes know is waited for."""
+"""Carry on after the death of a head: read what it wrote down, and wait for the nodes to report what they know."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kernel.protocol.named_messages import packed
 from kernel_spec.ids import LeaseId, NodeId
 
 RESTORE_SECONDS = 10.0
-"""How long a head that was started again waits for the nodes there were."""
+"""Seconds for which a restarted head waits for the nodes of the session."""
 
 
 class Recovery:
-    """From when a head was started again until it knows all that is left. The head grants nothing meanwhile."""
+    """The time from a head's restart until it knows all that is left of the session. It grants nothing meanwhile."""
 
     def __init__(self, head: Head) -> None:
         self._head = head
@@ -85,7 +85,7 @@ class Recovery:
                 node.send(packed(head_messages.ProcessesGone(processes=[], place=address)))
 
     def _drop_leases_nobody_has(self) -> None:
-        """Release what was given back to, or never heard of from, an earlier head."""
+        """Release leases that were returned to an earlier head, or of which their holders were never told."""
         for caller, leases in self._head.lease_manager.held_by().items():
             self._head.cluster.ask(caller, "leases_not_held", self._release_all, leases)
 

@@ -1,4 +1,4 @@
-"""What the head does for programs outside the cluster, each of which comes with an agent of its own (a *client*)."""
+"""Programs outside the cluster on the head; each has an agent of its own (a *client*)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kernel.protocol.named_messages import packed
 from kernel_spec.ids import NodeId
 
 KEPT_GONE = 1000
-"""So many clients that are gone are remembered: one that was given up must hear so when its network is back."""
+"""The number of lost clients that are remembered: one that was given up must be told so when its network is back."""
 
 
 class RemoteDrivers:
-    """Remembers which clients are gone, and tells the node beside the head which gateways they may be relayed to."""
+    """Remember lost clients, and tell the node beside the head which gateways clients may be relayed to."""
 
     def __init__(self, cluster: ClusterTable, journal: Journal) -> None:
         self._cluster = cluster

@@ -1,6 +1,6 @@
-"""Holds a scheduler to its contract: what it says is checked by an account of its own, before anything is done. Pure.
+"""Hold a scheduler to its contract: check its instructions against a separate ledger before they are carried out. Pure.
 
-A grant of what is not there would be lost without a word: whoever asked would wait for ever.
+A grant of resources that do not exist would be lost silently, and its requester would wait for ever.
 """
 
 from __future__ import annotations

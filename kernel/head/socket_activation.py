@@ -23,7 +23,7 @@ _NEW = ".new"
 _QUEUE = 128
 _AT_ONCE = 2 * _QUEUE
 START_SECONDS = 10.0
-"""How long the end of a session waits for a server that is just starting."""
+"""Seconds for which the end of a session waits for a server that is just starting."""
 
 
 class SocketActivation:
@@ -50,7 +50,7 @@ class SocketActivation:
     def close(self, turn: Callable[[float], object]) -> None:
         """End the server, if there is one, and remove the socket.
 
-        `turn(seconds)` does for so long what is to be done in the head's loop: calls and their answers pass through it.
+        `turn(seconds)` runs the head's loop for that long: calls and their answers pass through it.
         """
         self._closed = True
         self._stop_listening()
@@ -65,7 +65,7 @@ class SocketActivation:
                 os.unlink(path)
 
     def _knocked(self, events: int) -> None:
-        """Somebody is there, and waits in the queue until the server has started."""
+        """Start the server: a client has connected, and waits in the queue of the socket meanwhile."""
         self._head.reactor.unregister(self._socket.fileno())
         self._starting = threading.Thread(target=self._start, name="kernel control plane starts", daemon=True)
         self._starting.start()

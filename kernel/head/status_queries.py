@@ -1,4 +1,4 @@
-"""What `kernel status` shows, and the output that a program has its workers send before it ends."""
+"""Answer `kernel status`, and have workers send their last output before a program ends."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from kernel_spec.ids import NodeId
 from kernel_spec.resources import quantities
 
 SHOWN_WAITING = 20
-"""How many of the requests that wait `kernel status` shows."""
+"""The number of waiting requests that `kernel status` shows."""
 _SOON = 0.2
-"""How long workers may take to tell of failures when a program ends: one that is busy in C code is not waited for."""
+"""Seconds for workers to report failures when a program ends: a worker that is busy in C code is not waited for."""
 
 
 class StatusQueries:

@@ -1,4 +1,4 @@
-"""Tools that ask the head through its port, from a machine without a node: `kernel status --address HOST:PORT`."""
+"""Tools that connect to the head's port from a machine without a node: `kernel status --address HOST:PORT`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROLE = "tool"
 
 
 class ToolClient(ProcessRecord):
-    """To the head's methods a process like any other; its node is the first there is, for it has none of its own."""
+    """A tool, as the head's methods see it: a process on the first node, because it has no node of its own."""
 
     __slots__ = ("_cluster", "_connection", "_dispatcher")
 
@@ -60,7 +60,7 @@ class ToolClient(ProcessRecord):
 def tool_client_of(
     dispatcher: Dispatcher, cluster: ClusterTable, connection: Connection, message: Message
 ) -> ToolClient | str:
-    """Return who introduces itself with `message`, or why it can't come in."""
+    """Return the tool that introduces itself with `message`, or the reason why it is refused."""
     said = unpacked(op.Introduction, message)
     if said.role != ROLE:
         return f"a process that calls itself a {said.role} came to the head; it has to join a node"

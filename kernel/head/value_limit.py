@@ -1,4 +1,4 @@
-"""How large a value of the session's key-value store may be: all of it passes through the loops of agent and head."""
+"""Limit the size of values in the session's key-value store: they pass through the loops of agent and head."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the head orders of nodes about workers: find one for a lease, drop it, end it, tell it something."""
+"""Orders of the head to nodes about workers: find one for a lease, drop it, end it, send it a message."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from kernel_spec.resources import MEMORY, OBJECT_STORE_MEMORY, Allocation, from_
 
 
 class WorkerOrders:
-    """Sends orders to the nodes' agents. Runs in the head's loop.
+    """Send orders to the nodes' agents. Runs in the head's loop.
 
-    `lasting` says whether another head may take over: then nodes keep what a lease is, to tell that one.
+    `lasting` says whether another head may take over: then nodes keep the description of each lease, to report it.
     """
 
     def __init__(self, dispatcher: Dispatcher, cluster: ClusterTable, jobs: JobService, lasting: bool) -> None:
@@ -29,7 +29,7 @@ class WorkerOrders:
         dispatcher.methods["kill_worker"] = lambda caller, worker, reason: self.kill(worker, reason)
 
     def find(self, lease: LeaseId, record: LeaseRecord) -> None:
-        """Have the node of a grant find a worker for it, and tell it what that is to be like."""
+        """Have the node of a grant find a worker for it, as the lease describes."""
         assert record.grant is not None
         jobs, request = self._jobs, record.request
         node = self._nodes[record.grant.node]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 PULSE_SECONDS = 0.5
 DEATH_SECONDS = 5.0
-"""A node with which no pulse went to and fro for so long is declared dead. The option is `node_death_seconds`."""
+"""Seconds without an answered pulse after which a node is declared dead. The option is `node_death_seconds`."""
 CLIENT_PATIENCE = 3
 """A remote driver may be silent for so many times as long: its network is not the cluster's, and nothing runs there."""
 
