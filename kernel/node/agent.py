@@ -285,7 +285,7 @@ class Agent:
         self.head.start()
         while self.ending is None:
             self.turn(60.0)
-        self._shut_down()
+        self.shut_down()
 
     def _give_memory_back(self) -> None:
         give_memory_back()
@@ -344,7 +344,7 @@ class Agent:
     def _refused(self, reason: str) -> None:
         self.log.warning("connection refused", reason=reason)
 
-    def _shut_down(self) -> None:
+    def shut_down(self) -> None:
         """End all that was started, in an order that loses nothing: the session is over."""
         reason = self.ending or ""
         self.log.debug("the session ends", reason=reason)

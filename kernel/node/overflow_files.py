@@ -12,7 +12,7 @@ from collections.abc import Callable
 from kernel.logs import Logger
 from kernel.node.memory_policy import readable
 from kernel.node.overflow_table import FileFailed, FileMade, MakeFile
-from kernel.node.spill_threads import SpillJob, SpillThreads
+from kernel.system.daemon_pool import DaemonJob, DaemonPool
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import ObjectStoreError, ObjectStoreFullError
 
@@ -32,8 +32,8 @@ class OverflowFiles:
         self.directory = directory
         self._reactor = reactor
         self._feed = feed
-        self._threads = SpillThreads(1, reactor.clock)  # one, so that what is removed makes room for what comes
-        self._making: dict[str, tuple[MakeFile, SpillJob | None]] = {}
+        self._threads = DaemonPool(1, "spill", reactor.clock)  # one, so that what is removed makes room for what comes
+        self._making: dict[str, tuple[MakeFile, DaemonJob | None]] = {}
         self._finished: list[FileMade | FileFailed] = []
         self._log = Logger("kernel.node")
 
@@ -103,7 +103,7 @@ class OverflowFiles:
 
     # -- the rest --------------------------------------------------------------------------------------------------
 
-    def _look(self, step: MakeFile, job: SpillJob, seconds: float) -> None:
+    def _look(self, step: MakeFile, job: DaemonJob, seconds: float) -> None:
         """Give up a file that takes too long."""
         self.finish()
         if step.path in self._making and self._threads.abandon(job):

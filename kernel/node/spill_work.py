@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Callable, Sequence
 
 from kernel.logs import Logger
-from kernel.node.spill_threads import MOST_HANGING, SpillJob, SpillThreads
 from kernel.plugin_faults import told
+from kernel.system.daemon_pool import MOST_HANGING, DaemonJob, DaemonPool
 from kernel.transport.reactor import Reactor
 from kernel_spec import store as contract
 from kernel_spec.dataclass import dataclass
@@ -34,7 +34,7 @@ class _Work:
 
     step: Step
     asked: float
-    job: SpillJob | None = None
+    job: DaemonJob | None = None
     late: bool = False
 
 
@@ -58,14 +58,14 @@ class SpillWork:
         self._label = f"the spill target {target.name!r}"
         self._reactor = reactor
         self._feed = feed
-        self._threads = SpillThreads(THREADS, reactor.clock)
+        self._threads = DaemonPool(THREADS, "spill", reactor.clock)
         self._works: dict[ObjectId, _Work] = {}
         """By object, of which the store has one step at a time carried out; the oldest first."""
         self._finished: list[tuple[_Work, Done]] = []
         self._checksums: dict[str, int] = {}
         """The CRC-32 of each copy, by uri."""
         self._unwanted: list[str] = []
-        self._deleting: SpillJob | None = None
+        self._deleting: DaemonJob | None = None
         self._looking = False
         self._log = Logger("kernel.node")
 

@@ -428,7 +428,7 @@ def test_exit_handlers_run_when_the_driver_ends(root: str, monkeypatch: pytest.M
         tidy = Tidy.remote(os.environ["KERNEL_TMPDIR"] + "/tidy")
         print(kernel.get(tidy.ok.remote()))
     """
-    with constants({"kernel.node.shutdown._UNOBSERVED_SECONDS": SECONDS}):  # usually half a second
+    with constants({"kernel.node.agent.UNOBSERVED_SECONDS": SECONDS}):  # usually half a second
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         assert run_driver(root, body, address=None) == ["True"]
     assert Path(root, "tidy").read_text() == "tidy"

@@ -42,7 +42,7 @@ RECORDER = """
 """
 
 
-LAST_WORDS = {"kernel.node.shutdown.GRACE_SECONDS": SECONDS, "kernel.node.worker_service.GRACE_SECONDS": SECONDS}
+LAST_WORDS = {"kernel.node.agent.GRACE_SECONDS": SECONDS, "kernel.node.worker_control.GRACE_SECONDS": SECONDS}
 """How long agents wait for what workers have to tell at their end: on a busy machine that takes more than a moment."""
 
 

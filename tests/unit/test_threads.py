@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.node.spill_threads import SpillThreads
-from kernel.node.transfer.transfer_threads import TransferThreads
+from kernel.system.daemon_pool import DaemonPool
 from kernel.system.log_writer import LogWriter
 from kernel.system.rotating_file import RotatingFile
 from kernel.threads import begin_thread, why_no_process
@@ -68,7 +67,7 @@ def test_a_log_is_written_by_who_writes(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("no_room")
 def test_spilling_and_transfers_are_done_at_once(reactor: Reactor) -> None:
     done: list[object] = []
-    spilling, transfers = SpillThreads(2, reactor.clock), TransferThreads(reactor, 2, "test")
+    spilling, transfers = DaemonPool(2, "spill", reactor.clock), Background(reactor, "test", 2)
     works: list[Callable[[], object]] = [
         lambda: spilling.begin(lambda: done.append("spilled")),
         lambda: spilling.begin(lambda: done.append("spilled again")),

@@ -13,8 +13,8 @@ from kernel.node.transfer.connections import Connections
 from kernel.node.transfer.fetching import Fetch, say_end
 from kernel.node.transfer.limits import TransferLimits
 from kernel.node.transfer.store_link import StoreLink
-from kernel.node.transfer.transfer_threads import TransferThreads
 from kernel.node.transfer.uploads import Uploads
+from kernel.transport.background import Background
 from kernel_spec import store as contract
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import ObjectLostError
@@ -34,7 +34,7 @@ class Means:
     store: StoreLink
     uploads: Uploads
     connections: Connections
-    threads: TransferThreads
+    threads: Background
 
 
 class Pull:

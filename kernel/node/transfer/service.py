@@ -20,8 +20,8 @@ from kernel.node.transfer.limits import TransferLimits
 from kernel.node.transfer.pull import ENDING, QUEUED, Means, Pull
 from kernel.node.transfer.pull_queue import PullQueue
 from kernel.node.transfer.store_link import StoreLink
-from kernel.node.transfer.transfer_threads import TransferThreads
 from kernel.node.transfer.uploads import Uploads
+from kernel.transport.background import Background
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import ObjectStoreError, OwnerDiedError
 from kernel_spec.ids import ObjectId, ProcessId
@@ -76,7 +76,7 @@ class TransferService:
         link = StoreLink(store, client)
         self.uploads = Uploads(reactor, link, limits, self.pulls.__contains__, self._sent)
         self._connections = Connections(connect, limits.stall_seconds, reactor.clock)
-        self._threads = TransferThreads(reactor, limits.threads, "download")
+        self._threads = Background(reactor, "download", limits.threads)
         self._means = Means(address, limits, reactor.clock, link, self.uploads, self._connections, self._threads)
         self._ticking = False
         self._sweeping = False

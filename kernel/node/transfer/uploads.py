@@ -19,8 +19,8 @@ from kernel.node.transfer.limits import TransferLimits
 from kernel.node.transfer.ranges import Ranges
 from kernel.node.transfer.sockets import prepare, send_all, shut, would_block
 from kernel.node.transfer.store_link import StoreLink
-from kernel.node.transfer.transfer_threads import TransferThreads
 from kernel.node.transfer.upload_table import UploadTable
+from kernel.transport.background import Background
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import ObjectLostError, ObjectStoreFullError, ProtocolError
 from kernel_spec.ids import ObjectId
@@ -61,7 +61,7 @@ class Uploads:
         self._limits = limits
         self._is_pulled = is_pulled
         self._after_send = sent
-        self._threads = TransferThreads(reactor, limits.threads, "upload")
+        self._threads = Background(reactor, "upload", limits.threads)
         self._log = Logger("kernel.node.transfer")
         self._peers: dict[int, _Peer] = {}
         self._numbers = itertools.count(1)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kernel.node.spill_threads import MOST_HANGING, SpillThreads
 from kernel.node.spill_work import CALL_SECONDS, LOOK_SECONDS, SLOWEST_BYTES_PER_SECOND, SpillWork
+from kernel.system.daemon_pool import MOST_HANGING
 from kernel.testing.faults import wait_until
 from kernel.transport.reactor import Reactor
 from kernel_spec import store as contract
@@ -291,22 +291,3 @@ def test_the_end_does_not_wait_for_what_hangs(monkeypatch: pytest.MonkeyPatch) -
         lambda: not [t for t in threading.enumerate() if t.name.startswith("spill")], SECONDS, "the end of threads"
     )
     bench.reactor.close()
-
-
-def test_threads_are_as_few_as_are_needed() -> None:
-    threads = SpillThreads(2, lambda: 0.0)
-    ended: list[int] = []
-
-    def names() -> int:
-        return sum(thread.name == "spill" for thread in threading.enumerate())
-
-    assert names() == 0
-    threads.begin(lambda: ended.append(1))
-    wait_until(lambda: ended == [1], SECONDS, "the first job")
-    assert names() == 1
-    for number in range(2, 50):
-        threads.begin(lambda number=number: ended.append(number))  # type: ignore[misc]
-    wait_until(lambda: sorted(ended) == list(range(1, 50)), SECONDS, "all jobs")
-    assert names() <= 2
-    threads.close(1.0)
-    wait_until(lambda: names() == 0, SECONDS, "the end of the threads")

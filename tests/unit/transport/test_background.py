@@ -73,3 +73,49 @@ def test_without_work_there_is_no_thread(reactor: Reactor) -> None:
     background = Background(reactor, "test")
     background.close(SECONDS)
     assert threading.active_count() == before
+
+
+def test_what_is_urgent_is_done_first_and_outcomes_come_to_the_loop(reactor: Reactor) -> None:
+    background = Background(reactor, "test")
+    begun, go, done = threading.Event(), threading.Event(), []
+    here = threading.current_thread()
+
+    def note(outcome: str) -> None:
+        assert threading.current_thread() is here
+        done.append(outcome)
+
+    background.do(lambda: str(begun.set() or go.wait(SECONDS)), note)  # type: ignore[func-returns-value]
+    assert begun.wait(SECONDS)
+    for name in ("a", "b"):
+        background.do(lambda name=name: name, note)  # type: ignore[misc]
+    background.do(lambda: "urgent", note, urgent=True)
+    go.set()
+    turn_until(reactor, lambda: len(done) == 4)
+    assert done == ["True", "urgent", "a", "b"]
+    background.close()
+
+
+def test_threads_are_few_and_started_when_needed(reactor: Reactor) -> None:
+    background = Background(reactor, "few", 3)
+    done: list[object] = []
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("few")]
+    barrier = threading.Barrier(3)
+    for _ in range(9):
+        background.do(lambda: barrier.wait(SECONDS), done.append)
+    turn_until(reactor, lambda: len(done) == 9)
+    assert len([thread for thread in threading.enumerate() if thread.name.startswith("few")]) == 3
+    background.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("few")]
+
+
+def test_nothing_comes_back_after_the_end(reactor: Reactor) -> None:
+    background = Background(reactor, "test")
+    begun, go, done = threading.Event(), threading.Event(), []
+    background.do(lambda: (begun.set(), go.wait(SECONDS)), done.append)
+    background.do(lambda: done.append("never"))
+    assert begun.wait(SECONDS)
+    threading.Timer(0.05, go.set).start()
+    background.close()
+    background.do(lambda: done.append("never"))
+    reactor.poll(0.0)
+    assert done == []

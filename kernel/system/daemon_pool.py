@@ -1,0 +1,138 @@
+"""Threads for calls that may block, or never return: one that hangs is left behind, and another takes its place."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+from collections.abc import Callable
+
+from kernel.threads import begin_thread
+
+MOST_HANGING = 16
+"""How many calls may be left behind at a time; then nobody takes their place, and what is to be done waits."""
+
+
+class DaemonJob:
+    """One call. `begun` is when a thread took it up, None while it waits."""
+
+    __slots__ = ("abandoned", "begun", "ended", "thread", "work")
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self.work = work
+        self.thread: threading.Thread | None = None
+        self.begun: float | None = None
+        self.abandoned = False
+        self.ended = False
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a thread does it, and the pool waits for that."""
+        return self.begun is not None and not self.abandoned and not self.ended
+
+
+class DaemonPool:
+    """Does jobs on up to `count` threads, started when they are needed. Its methods are called from one thread.
+
+    The threads are daemons called `name`: a call that hangs doesn't hold up the end of the process. Where no thread can
+    be started (`ulimit -u`), jobs are done at once by whoever asks: better late than never.
+    """
+
+    def __init__(self, count: int, name: str, clock: Callable[[], float]) -> None:
+        self._count = count
+        self._name = name
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._waiting: list[tuple[bool, int, DaemonJob]] = []
+        self._order = itertools.count()
+        self._open: dict[DaemonJob, None] = {}
+        """What has not ended, the oldest first."""
+        self._threads: set[threading.Thread] = set()
+        """Those that serve: without those that hang."""
+        self._hanging = 0
+        self._closed = False
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether so many calls hang that no other is begun."""
+        return self._hanging >= MOST_HANGING
+
+    def begin(self, work: Callable[[], object], urgent: bool = False) -> DaemonJob:
+        """Have `work` done, which raises nothing, and what is urgent before all else. After `close` nothing is done."""
+        job = DaemonJob(work)
+        with self._changed:
+            if self._closed:
+                job.abandoned = True
+                return job
+            self._open[job] = None
+            heapq.heappush(self._waiting, (not urgent, next(self._order), job))
+            if len(self._threads) < min(self._count, len(self._open) - self._hanging):
+                self._add_thread()
+            alone = not self._threads and not self.is_blocked
+            self._changed.notify()
+        if alone:  # there is room for no thread: it is done here and now
+            self._serve(alone=True)
+        return job
+
+    def abandon(self, job: DaemonJob) -> bool:
+        """Leave a job behind, and begin the next in its place; return False when it has just ended."""
+        with self._changed:
+            if job.ended:
+                return False
+            job.abandoned = True
+            if job.begun is not None:
+                self._hanging += 1
+                if job.thread is not None:
+                    self._threads.discard(job.thread)
+                if not self.is_blocked:
+                    self._add_thread()
+            return True
+
+    def close(self, seconds: float | None = None) -> None:
+        """Begin nothing more, and wait up to `seconds`, or for as long as it takes, for what was begun."""
+        with self._changed:
+            self._closed = True
+            for _, _, job in self._waiting:
+                job.abandoned = True
+            self._waiting.clear()
+            self._changed.notify_all()
+            over = self._changed.wait_for(lambda: not any(job.is_under_way for job in self._open), seconds)
+            idle = list(self._threads) if over else []
+        for thread in idle:
+            thread.join()
+
+    def _add_thread(self) -> None:
+        thread = begin_thread(self._serve, self._name)
+        if thread is not None:
+            self._threads.add(thread)
+
+    def _serve(self, alone: bool = False) -> None:
+        while (job := self._take(alone)) is not None:
+            job.work()
+            with self._changed:
+                job.ended = True
+                del self._open[job]
+                if self._closed:
+                    self._changed.notify_all()
+                if job.abandoned:
+                    self._hanging -= 1
+                    if len(self._threads) >= self._count:
+                        return
+                    self._threads.add(threading.current_thread())
+            del job  # it may hold much memory, and the next may be long in coming
+
+    def _take(self, alone: bool) -> DaemonJob | None:
+        """Return what is to be done next, None when there is nothing more to do; wait for it unless `alone`."""
+        with self._changed:
+            while True:
+                while not self._waiting:
+                    if self._closed or alone:
+                        return None
+                    self._changed.wait()
+                _, _, job = heapq.heappop(self._waiting)
+                if job.abandoned:
+                    self._open.pop(job, None)
+                    continue
+                job.begun = self._clock()
+                job.thread = None if alone else threading.current_thread()
+                return job
