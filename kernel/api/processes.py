@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import subprocess
 
     from kernel.node.sessions import Session
-    from kernel.runtime.core import ProcessRuntime
+    from kernel.runtime.process_runtime import ProcessRuntime
     from kernel_spec.engines import SessionOptions
 
 
