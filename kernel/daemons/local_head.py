@@ -11,7 +11,7 @@ from kernel.head.head import Head
 from kernel.head.membership import NodeMembership
 from kernel.head.nodes import NodeRecord
 from kernel.head.socket_activation import SocketActivation
-from kernel.node.head_host import Turn
+from kernel.node.agent_head import Turn
 from kernel.node.head_link import HeadLink, LocalHeadLink
 from kernel.plugins import PluginManager
 from kernel.protocol.agent_config import AgentConfig

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.logs import Logger
 from kernel.node import sessions
+from kernel.node.agent_head import AgentHead, MakeLocalHead, RemoteHead
 from kernel.node.detection import choose_store_bytes, detect_devices, total_resources
 from kernel.node.directory_watch import DirectoryWatch
 from kernel.node.head_child import HeadChild
 from kernel.node.head_commands import HeadCommands
-from kernel.node.head_host import AgentHead, MakeLocalHead, RemoteHead
 from kernel.node.head_link import RemoteHeadLink
 from kernel.node.log_service import LogService
 from kernel.node.memory_watch import MemoryWatch
