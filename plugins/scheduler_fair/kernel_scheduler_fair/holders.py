@@ -6,24 +6,24 @@ from collections.abc import Iterator
 from dataclasses import field
 
 from kernel_scheduler_fair.accounts import Account
-from kernel_scheduler_fair.terms import Key, Terms
+from kernel_scheduler_fair.request_profiles import ProfileKey, RequestProfile
 from kernel_spec.dataclass import dataclass
 from kernel_spec.holdings import Lease
 from kernel_spec.ids import LeaseId, ProcessId
 from kernel_spec.scheduling import LeaseRequest
 
 
-def kind_key(terms: Terms, request: LeaseRequest) -> Key:
+def kind_key(profile: RequestProfile, request: LeaseRequest) -> ProfileKey:
     """Return what makes one lease as good as another for the process that holds it."""
-    return Key(terms.key, request.requester, request.environment, request.for_actor, request.preemptible)
+    return ProfileKey(profile.key, request.requester, request.environment, request.for_actor, request.preemptible)
 
 
 @dataclass(slots=True, eq=False)
 class Kind:
     """Leases alike of one process, in the order they were granted."""
 
-    key: Key
-    terms: Terms
+    key: ProfileKey
+    profile: RequestProfile
     requester: ProcessId
     for_actor: bool
     preemptible: bool
@@ -32,33 +32,33 @@ class Kind:
     @property
     def account(self) -> Account:
         """Who pays for them."""
-        return self.terms.account
+        return self.profile.account
 
     @property
     def priority(self) -> float:
         """How important they are."""
-        return self.terms.priority
+        return self.profile.priority
 
 
 class Holders:
     """All granted leases, by kind."""
 
     def __init__(self) -> None:
-        self._kinds: dict[Key, Kind] = {}
+        self._kinds: dict[ProfileKey, Kind] = {}
         self._kind_of: dict[LeaseId, Kind] = {}
         self._of_process: dict[tuple[Account, ProcessId], int] = {}
-        self._of_line: dict[Key, int] = {}
+        self._of_queue: dict[ProfileKey, int] = {}
 
     def __iter__(self) -> Iterator[Kind]:
         return iter(self._kinds.values())
 
-    def add(self, lease: Lease, terms: Terms) -> None:
+    def add(self, lease: Lease, profile: RequestProfile) -> None:
         """Note a lease that was granted on these terms."""
         request = lease.request
-        key = kind_key(terms, request)
+        key = kind_key(profile, request)
         kind = self._kinds.get(key)
         if kind is None:
-            kind = self._kinds[key] = Kind(key, terms, request.requester, request.for_actor, request.preemptible)
+            kind = self._kinds[key] = Kind(key, profile, request.requester, request.for_actor, request.preemptible)
         kind.leases[request.id] = lease
         self._kind_of[request.id] = kind
         self._count(kind, 1)
@@ -79,14 +79,14 @@ class Holders:
         """Return how many leases a process holds on an account, actors' not counted."""
         return self._of_process.get((account, process), 0)
 
-    def held_in_line(self, terms: Terms) -> int:
+    def held_in_queue(self, profile: RequestProfile) -> int:
         """Return how many leases were granted on these terms and are still held."""
-        return self._of_line.get(terms.key, 0)
+        return self._of_queue.get(profile.key, 0)
 
     def _count(self, kind: Kind, by: int) -> None:
-        line = self._of_line[kind.terms.key] = self._of_line.get(kind.terms.key, 0) + by
-        if not line:
-            del self._of_line[kind.terms.key]
+        queue = self._of_queue[kind.profile.key] = self._of_queue.get(kind.profile.key, 0) + by
+        if not queue:
+            del self._of_queue[kind.profile.key]
         if kind.for_actor:
             return
         process = kind.account, kind.requester

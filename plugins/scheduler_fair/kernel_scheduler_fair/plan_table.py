@@ -1,11 +1,11 @@
-"""The plans that stand, by the lines that they are for, and by the nodes and leases that they count on."""
+"""The plans that stand, by the queues that they are for, and by the nodes and leases that they count on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from kernel_scheduler_fair.lines import Line
+from kernel_scheduler_fair.queues import AccountQueue
 from kernel_spec.dataclass import dataclass
 from kernel_spec.holdings import Lease
 from kernel_spec.ids import LeaseId, NodeId
@@ -17,12 +17,12 @@ Claims = dict[NodeId, list[Amounts]]
 
 @dataclass(slots=True, eq=False)
 class Plan:
-    """`leases` are to end for one request of `line`, which then takes `claims`; made at `since` (seconds).
+    """`leases` are to end for one request of `queue`, which then takes `claims`; made at `since` (seconds).
 
-    `starving`: it is for a line that has nothing, and comes before all others of its priority.
+    `starving`: it is for a queue that has nothing, and comes before all others of its priority.
     """
 
-    line: Line
+    queue: AccountQueue
     claims: Claims
     leases: dict[LeaseId, Lease]
     since: float
@@ -33,17 +33,17 @@ class PlanTable:
     """All plans. A lease is in at most one of them; `asked` are the leases that were asked back."""
 
     def __init__(self) -> None:
-        self.of_line: dict[Line, list[Plan]] = {}
+        self.of_queue: dict[AccountQueue, list[Plan]] = {}
         self.on_node: dict[NodeId, list[Plan]] = {}
         self.of_lease: dict[LeaseId, Plan] = {}
         self.asked: set[LeaseId] = set()
 
     def __iter__(self) -> Iterator[Plan]:
-        return (plan for plans in self.of_line.values() for plan in plans)
+        return (plan for plans in self.of_queue.values() for plan in plans)
 
     def add(self, plan: Plan) -> None:
         """Keep a plan."""
-        self.of_line.setdefault(plan.line, []).append(plan)
+        self.of_queue.setdefault(plan.queue, []).append(plan)
         for node in plan.claims:
             self.on_node.setdefault(node, []).append(plan)
         for id in plan.leases:
@@ -51,7 +51,7 @@ class PlanTable:
 
     def remove(self, plan: Plan) -> None:
         """Forget a plan."""
-        _drop(self.of_line, plan.line, plan)
+        _drop(self.of_queue, plan.queue, plan)
         for node in plan.claims:
             _drop(self.on_node, node, plan)
         for id in plan.leases:

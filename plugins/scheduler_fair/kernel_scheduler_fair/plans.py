@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kernel_scheduler_fair.accounts import Accounts
-from kernel_scheduler_fair.books import Books
+from kernel_scheduler_fair.fair_ledger import FairLedger
 from kernel_scheduler_fair.holders import Holders
-from kernel_scheduler_fair.lines import Line
 from kernel_scheduler_fair.order import Order
 from kernel_scheduler_fair.plan_table import Plan, PlanTable
-from kernel_scheduler_fair.victims import Search
+from kernel_scheduler_fair.queues import AccountQueue
+from kernel_scheduler_fair.room_search import RoomSearch
 from kernel_spec.holdings import NodePlace
 from kernel_spec.ids import LeaseId, NodeId
 from kernel_spec.scheduling import Instruction, Preempt, Reclaim
@@ -25,7 +25,7 @@ PLAN_SECONDS = 30.0
 AGAIN_SECONDS = 0.5
 """After what time it is tried again to make a plan where there was nobody to ask."""
 MOST_PLANS = 1024
-"""How many requests of a line are planned for at a time."""
+"""How many requests of a queue are planned for at a time."""
 MOST_TRIES = 64
 """How many plans are tried at one tick."""
 
@@ -33,14 +33,14 @@ MOST_TRIES = 64
 class Plans:
     """All plans. A lease is asked back at most once, and is in at most one plan."""
 
-    def __init__(self, books: Books, accounts: Accounts, holders: Holders, order: Order) -> None:
+    def __init__(self, ledger: FairLedger, accounts: Accounts, holders: Holders, order: Order) -> None:
         self.table = PlanTable()
-        self._books = books
+        self._ledger = ledger
         self._accounts = accounts
         self._holders = holders
         self._order = order
         self._preempted: set[LeaseId] = set()
-        self._hopeless_until: dict[Line, float] = {}
+        self._hopeless_until: dict[AccountQueue, float] = {}
 
     def lease_ended(self, id: LeaseId) -> None:
         """Note that a lease is over."""
@@ -50,15 +50,17 @@ class Plans:
         if plan is not None:
             del plan.leases[id]
 
-    def keeps_out(self, line: Line, node: NodeId, now: float) -> bool:
-        """Return whether a node is kept for others than `line`: for some that want the same and come first."""
+    def keeps_out(self, queue: AccountQueue, node: NodeId, now: float) -> bool:
+        """Return whether a node is kept for others than `queue`: for some that want the same and come first."""
         plans = self.table.on_node.get(node, ())
-        if not plans or any(plan.line is line for plan in plans):
+        if not plans or any(plan.queue is queue for plan in plans):
             return False
-        rank = self._order.rank(line, now)
+        rank = self._order.rank(queue, now)
         return any(
-            not plan.line.wanted.keys().isdisjoint(line.wanted)
-            and (self._order.rank(plan.line, now) < rank or (plan.starving and -rank[0] <= plan.line.terms.priority))
+            not plan.queue.wanted.keys().isdisjoint(queue.wanted)
+            and (
+                self._order.rank(plan.queue, now) < rank or (plan.starving and -rank[0] <= plan.queue.profile.priority)
+            )
             for plan in plans
         )
 
@@ -66,33 +68,33 @@ class Plans:
         """Give up the plans that are done, hopeless or too old, and return the nodes where others may now go."""
         return self._end(
             plan
-            for line, plans in self.table.of_line.items()
+            for queue, plans in self.table.of_queue.items()
             for number, plan in enumerate(plans)
-            if number >= len(line.waiting) or self._is_over(plan, now)
+            if number >= len(queue.waiting) or self._is_over(plan, now)
         )
 
-    def end_of(self, line: Line) -> list[NodePlace]:
-        """Give up the plans for a line in which nobody waits any more, and return the nodes where others may now go."""
-        return self._end(self.table.of_line.get(line, ()))
+    def end_of(self, queue: AccountQueue) -> list[NodePlace]:
+        """Give up the plans for a queue in which nobody waits any more; return the nodes where others may now go."""
+        return self._end(self.table.of_queue.get(queue, ()))
 
-    def make(self, ranked: Sequence[Line], now: float) -> list[Instruction]:
-        """Plan for lines that have waited, in their order, and return whom to ask back."""
-        search = Search(self.table, self._books, self._accounts, self._holders, self._order, now)
+    def make(self, ranked: Sequence[AccountQueue], now: float) -> list[Instruction]:
+        """Plan for queues that have waited, in their order, and return whom to ask back."""
+        search = RoomSearch(self.table, self._ledger, self._accounts, self._holders, self._order, now)
         instructions: list[Instruction] = []
-        self._hopeless_until = {line: until for line, until in self._hopeless_until.items() if until > now}
+        self._hopeless_until = {queue: until for queue, until in self._hopeless_until.items() if until > now}
         tries = 0
-        for line in ranked:
-            if now - line.front.since < self._accounts.policy.reclaim_seconds or line in self._hopeless_until:
+        for queue in ranked:
+            if now - queue.front.since < self._accounts.policy.reclaim_seconds or queue in self._hopeless_until:
                 continue
-            most = min(len(line.waiting), MOST_PLANS)
-            while tries < MOST_TRIES and len(self.table.of_line.get(line, ())) < most:
+            most = min(len(queue.waiting), MOST_PLANS)
+            while tries < MOST_TRIES and len(self.table.of_queue.get(queue, ())) < most:
                 tries += 1
-                starving = self._order.starves(line, now) and line not in self.table.of_line
-                found = search.room_for(line, starving)
+                starving = self._order.starves(queue, now) and queue not in self.table.of_queue
+                found = search.room_for(queue, starving)
                 if found is None:
-                    self._hopeless_until[line] = now + AGAIN_SECONDS
+                    self._hopeless_until[queue] = now + AGAIN_SECONDS
                     break
-                instructions += self._add(Plan(line, *found, now, starving))
+                instructions += self._add(Plan(queue, *found, now, starving))
         return instructions
 
     def preempt(self, now: float) -> list[Instruction]:
@@ -103,23 +105,23 @@ class Plans:
                 continue
             for id, lease in plan.leases.items():
                 kind = self._holders.kind_of(lease)
-                if kind.preemptible and kind.priority < plan.line.terms.priority and id not in self._preempted:
+                if kind.preemptible and kind.priority < plan.queue.profile.priority and id not in self._preempted:
                     self._preempted.add(id)
-                    reason = f"priority {plan.line.terms.priority:g} waits, and this has {kind.priority:g}"
+                    reason = f"priority {plan.queue.profile.priority:g} waits, and this has {kind.priority:g}"
                     instructions.append(Preempt(id, reason))
         return instructions
 
     def validate(self) -> None:
         """Raise AssertionError when plans and indexes differ."""
         self.table.validate()
-        assert self.table.of_lease.keys() <= self._books.leases.keys(), "a plan counts on a lease that is over"
-        assert self.table.asked <= self._books.leases.keys(), "a lease that is over was asked back"
+        assert self.table.of_lease.keys() <= self._ledger.leases.keys(), "a plan counts on a lease that is over"
+        assert self.table.asked <= self._ledger.leases.keys(), "a lease that is over was asked back"
 
     def _is_over(self, plan: Plan, now: float) -> bool:
         return (
             not plan.leases
             or now - plan.since >= PLAN_SECONDS
-            or any(node not in self._books.nodes or self._books.nodes[node].draining for node in plan.claims)
+            or any(node not in self._ledger.nodes or self._ledger.nodes[node].draining for node in plan.claims)
         )
 
     def _add(self, plan: Plan) -> list[Instruction]:
@@ -136,4 +138,4 @@ class Plans:
         for plan in list(plans):
             nodes |= dict.fromkeys(plan.claims)
             self.table.remove(plan)
-        return [self._books.nodes[node] for node in nodes if node in self._books.nodes]
+        return [self._ledger.nodes[node] for node in nodes if node in self._ledger.nodes]

@@ -1,11 +1,11 @@
-"""Where the front of a line goes: the best place that has room, and those that could make room."""
+"""Where the front of a queue goes: the best place that has room, and those that could make room."""
 
 from __future__ import annotations
 
 from itertools import islice
 
-from kernel_scheduler_fifo.lines import Line, Waiting
 from kernel_scheduler_fifo.nodes import Nodes
+from kernel_scheduler_fifo.queues import QueuedRequest, ShapeQueue
 from kernel_scheduler_fifo.reservations import Reservations
 from kernel_spec.choosing import allows
 from kernel_spec.finding import places_ever, places_with_room
@@ -18,38 +18,38 @@ PLACES_COMPARED = 64
 
 
 class Finder:
-    """Finds places for the fronts of lines of leases, without looking at all nodes."""
+    """Finds places for the fronts of queues of leases, without looking at all nodes."""
 
     def __init__(self, nodes: Nodes, reservations: Reservations) -> None:
         self._nodes = nodes
         self._reservations = reservations
 
-    def find(self, line: Line, entry: Waiting) -> tuple[Place, Allocation] | None:
-        """Take what the front of a line wants in the best place that has it."""
+    def find(self, queue: ShapeQueue, entry: QueuedRequest) -> tuple[Place, Allocation] | None:
+        """Take what the front of a queue wants in the best place that has it."""
         request = entry.request
         assert isinstance(request, LeaseRequest)
-        for place in places_with_room(self._nodes, request, line.placement):
-            allocation = self._reservations.take(place, line.wanted, entry.number)
+        for place in places_with_room(self._nodes, request, queue.placement):
+            allocation = self._reservations.take(place, queue.wanted, entry.number)
             if allocation is not None:
                 return place, allocation
         return None
 
-    def allowed(self, line: Line, place: Place) -> bool:
-        """Return whether leases of a line may go to an open place that is `near` it."""
+    def allowed(self, queue: ShapeQueue, place: Place) -> bool:
+        """Return whether leases of a queue may go to an open place that is `near` it."""
         if isinstance(place, BundlePlace):
-            request = line.front.request
+            request = queue.front.request
             return isinstance(request, LeaseRequest) and request.bundle in (-1, place.bundle.index)
         assert isinstance(place, NodePlace)
-        return allows(self._nodes, line.placement, line.wanted, place)
+        return allows(self._nodes, queue.placement, queue.wanted, place)
 
-    def to_keep(self, line: Line) -> Place | None:
-        """Return the place to keep for the front of a line: the one that lacks least, kept for nobody else."""
-        request = line.front.request
+    def to_keep(self, queue: ShapeQueue) -> Place | None:
+        """Return the place to keep for the front of a queue: the one that lacks least, kept for nobody else."""
+        request = queue.front.request
         assert isinstance(request, LeaseRequest)
         places = (
             place
-            for place in places_ever(self._nodes, request, line.placement)
-            if self._reservations.at(place) is None and place.could_free(line.wanted)
+            for place in places_ever(self._nodes, request, queue.placement)
+            if self._reservations.at(place) is None and place.could_free(queue.wanted)
         )
         some = list(islice(places, PLACES_COMPARED))
-        return min(some, key=lambda place: sum(place.pool.missing(line.wanted).values()), default=None)
+        return min(some, key=lambda place: sum(place.pool.missing(queue.wanted).values()), default=None)

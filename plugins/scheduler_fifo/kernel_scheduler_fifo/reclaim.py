@@ -14,7 +14,7 @@ from itertools import islice
 
 from kernel_scheduler_fifo.finding import Finder
 from kernel_scheduler_fifo.holders import Holders, Kind, kind_of
-from kernel_scheduler_fifo.lines import Line, Lines
+from kernel_scheduler_fifo.queues import ShapeQueue, ShapeQueues
 from kernel_scheduler_fifo.reservations import Reservations
 from kernel_spec.choosing import affine_node
 from kernel_spec.holdings import BundlePlace, Lease, Place
@@ -25,7 +25,7 @@ from kernel_spec.scheduling import LeaseRequest
 PATIENCE_SECONDS = 0.1
 """How long a request waits before anybody is asked: most leases end on their own sooner."""
 LOOK_AHEAD = 64
-"""How many requests of each line are considered at a time."""
+"""How many requests of each queue are considered at a time."""
 PLACES_COMPARED = 16
 """Among how many places at most the one is chosen where the fewest have to be asked."""
 MOST_CHOICES = 256
@@ -35,18 +35,18 @@ MOST_HOLDERS = 2000
 
 
 def choose_leases_to_reclaim(
-    ledger: Ledger, lines: Lines, finder: Finder, reservations: Reservations, holders: Holders, now: float
+    ledger: Ledger, queues: ShapeQueues, finder: Finder, reservations: Reservations, holders: Holders, now: float
 ) -> list[Lease]:
     """Return the leases to ask back now, none of which was asked in this episode before."""
-    patient = [line for line in lines if now - line.front.since >= PATIENCE_SECONDS]
+    patient = [queue for queue in queues if now - queue.front.since >= PATIENCE_SECONDS]
     if not patient:
         return []
     plan = _Plan(ledger, finder, reservations, holders)
-    for line in sorted(patient, key=lambda line: line.front.number):
-        if line.gang:
-            plan.serve_gang(line)
+    for queue in sorted(patient, key=lambda queue: queue.front.number):
+        if queue.of_groups:
+            plan.serve_group(queue)
         else:
-            plan.serve(line, now)
+            plan.serve(queue, now)
     return plan.asked
 
 
@@ -66,37 +66,37 @@ class _Plan:
         for lease in holders.asked.values():
             self._pool(lease.place)
 
-    def serve(self, line: Line, now: float) -> None:
-        """Plan for the requests of one line of leases, in its order.
+    def serve(self, queue: ShapeQueue, now: float) -> None:
+        """Plan for the requests of one queue of leases, in its order.
 
-        What is freed goes to the front of the line, whoever it was asked back for. So when a request deserves
+        What is freed goes to the front of the queue, whoever it was asked back for. So when a request deserves
         something and those before it do not, they are served on its behalf.
         """
         before = 0
         hopeless: set[Kind] = set()
-        free = [place for place in self._pools if self._may_use(line, place)]
-        for entry in islice(line.waiting.values(), LOOK_AHEAD):
+        free = [place for place in self._pools if self._may_use(queue, place)]
+        for entry in islice(queue.waiting.values(), LOOK_AHEAD):
             if now - entry.since < PATIENCE_SECONDS:
                 return
             request = entry.request
             assert isinstance(request, LeaseRequest)
             kind = kind_of(request)
-            if not before and self._take(line, free):
+            if not before and self._take(queue, free):
                 self._served[kind] += 1
                 continue
             before += 1
             if kind in hopeless:
                 continue
-            while before and (self._take(line, free) or self._free_one(line, request, kind, free)):
+            while before and (self._take(queue, free) or self._free_one(queue, request, kind, free)):
                 before -= 1
             if before:
                 hopeless.add(kind)
             else:
                 self._served[kind] += 1
 
-    def serve_gang(self, line: Line) -> None:
-        """Ask back what the front of a line of groups lacks in the places that are kept for it."""
-        kept = self._reservations.of(line.front.request.id)
+    def serve_group(self, queue: ShapeQueue) -> None:
+        """Ask back what the front of a queue of groups lacks in the places that are kept for it."""
+        kept = self._reservations.of(queue.front.request.id)
         if kept is None:
             return
         for place, wants in kept.wants.items():
@@ -114,33 +114,33 @@ class _Plan:
                 _give_back(pool, place.leases[id])
         return pool
 
-    def _may_use(self, line: Line, place: Place) -> bool:
-        near = place.group == line.group if isinstance(place, BundlePlace) else line.group is None
+    def _may_use(self, queue: ShapeQueue, place: Place) -> bool:
+        near = place.group == queue.group if isinstance(place, BundlePlace) else queue.group is None
         kept = self._reservations.at(place)
         return (
             near
             and self._ledger.is_open(place)
-            and (kept is None or kept.line is line)
-            and self._finder.allowed(line, place)
+            and (kept is None or kept.queue is queue)
+            and self._finder.allowed(queue, place)
         )
 
-    def _take(self, line: Line, free: list[Place]) -> bool:
-        """Take what one request of a line wants from what others will have given back; drop places without room."""
+    def _take(self, queue: ShapeQueue, free: list[Place]) -> bool:
+        """Take what one request of a queue wants from what others will have given back; drop places without room."""
         while free:
-            if self._pools[free[-1]].acquire(line.wanted) is not None:
+            if self._pools[free[-1]].acquire(queue.wanted) is not None:
                 return True
             free.pop()
         return False
 
-    def _free_one(self, line: Line, request: LeaseRequest, kind: Kind, free: list[Place]) -> bool:
-        """Ask as few leases as make room for one request of `line`, all in one place; return whether that is done."""
+    def _free_one(self, queue: ShapeQueue, request: LeaseRequest, kind: Kind, free: list[Place]) -> bool:
+        """Ask as few leases as make room for one request of `queue`, all in one place; return whether that is done."""
         best: list[Lease] | None = None
         own = self._count(kind)
-        for place in islice(self._promising(line, request, kind, own), PLACES_COMPARED):
+        for place in islice(self._promising(queue, request, kind, own), PLACES_COMPARED):
             if not self._choices_left:
                 break
             self._choices_left -= 1
-            chosen = self._choose(place, [line.wanted], None if request.for_actor else own, kind)
+            chosen = self._choose(place, [queue.wanted], None if request.for_actor else own, kind)
             if chosen and (best is None or len(chosen) < len(best)):
                 best = chosen
             if best and len(best) == 1:
@@ -150,15 +150,15 @@ class _Plan:
         for lease in best:
             self._ask(lease)
         free.append(best[0].place)
-        return self._take(line, free)
+        return self._take(queue, free)
 
-    def _promising(self, line: Line, request: LeaseRequest, kind: Kind, own: int) -> Iterator[Place]:
+    def _promising(self, queue: ShapeQueue, request: LeaseRequest, kind: Kind, own: int) -> Iterator[Place]:
         """Yield places where somebody who may be asked holds something that is wanted, the largest holders' first."""
         seen: set[Place] = set()
-        for place in self._bound(line):
-            if place.pool.fits_ever(line.wanted) and self._may_use(line, place):
+        for place in self._bound(queue):
+            if place.pool.fits_ever(queue.wanted) and self._may_use(queue, place):
                 yield place
-        if line.group is not None or (line.placement.node is not None and not line.placement.soft):
+        if queue.group is not None or (queue.placement.node is not None and not queue.placement.soft):
             return
         by_kind = self._holders.by_kind
         for other in sorted(by_kind, key=self._count, reverse=True):
@@ -166,7 +166,7 @@ class _Plan:
                 return
             leases = by_kind[other]
             first = next(iter(leases.values()))
-            if other == kind or first.request.wanted.keys().isdisjoint(line.wanted):
+            if other == kind or first.request.wanted.keys().isdisjoint(queue.wanted):
                 continue
             for lease in list(islice(leases.values(), self._holders_left)):
                 self._holders_left -= 1
@@ -174,17 +174,17 @@ class _Plan:
                 if place in seen:
                     continue
                 seen.add(place)
-                if place.pool.fits_ever(line.wanted) and self._may_use(line, place):
+                if place.pool.fits_ever(queue.wanted) and self._may_use(queue, place):
                     yield place
                 else:  # so that those behind it are looked at next time
                     leases[lease.request.id] = leases.pop(lease.request.id)
 
-    def _bound(self, line: Line) -> Iterable[Place]:
-        if line.group is not None:
-            group = self._ledger.groups.get(line.group)
+    def _bound(self, queue: ShapeQueue) -> Iterable[Place]:
+        if queue.group is not None:
+            group = self._ledger.groups.get(queue.group)
             return group.bundles.values() if group is not None else ()
-        if line.placement.node is not None:
-            target = affine_node(self._ledger, line.placement, line.wanted)
+        if queue.placement.node is not None:
+            target = affine_node(self._ledger, queue.placement, queue.wanted)
             return (target,) if target is not None else ()
         return ()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kernel_scheduler_fifo.lines import Line, WaitingId
+from kernel_scheduler_fifo.queues import ShapeQueue, WaitingId
 from kernel_spec.dataclass import dataclass
 from kernel_spec.holdings import Place
 from kernel_spec.packing import total_of
@@ -18,12 +18,12 @@ MOST_DOUBLINGS = 7
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reservation:
-    """What is freed in some places is kept for the front of `line`, the request `id`, until `until` (seconds).
+    """What is freed in some places is kept for the front of `queue`, the request `id`, until `until` (seconds).
 
     `wants` says which amounts, place by place: one for a lease, one for each bundle of a group.
     """
 
-    line: Line
+    queue: ShapeQueue
     id: WaitingId
     number: int
     until: float
@@ -59,11 +59,11 @@ class Reservations:
         """Return what is kept for a request."""
         return self._for.get(id)
 
-    def keep(self, line: Line, wants: Mapping[Place, Sequence[Amounts]], now: float) -> None:
-        """Keep places, none of which is kept for anybody yet, for the front of a line."""
-        seconds = RESERVATION_SECONDS * 2 ** min(line.attempts, MOST_DOUBLINGS)
-        front = line.front
-        kept = self._for[front.request.id] = Reservation(line, front.request.id, front.number, now + seconds, wants)
+    def keep(self, queue: ShapeQueue, wants: Mapping[Place, Sequence[Amounts]], now: float) -> None:
+        """Keep places, none of which is kept for anybody yet, for the front of a queue."""
+        seconds = RESERVATION_SECONDS * 2 ** min(queue.attempts, MOST_DOUBLINGS)
+        front = queue.front
+        kept = self._for[front.request.id] = Reservation(queue, front.request.id, front.number, now + seconds, wants)
         self._at.update(dict.fromkeys(wants, kept))
 
     def end(self, kept: Reservation) -> list[Place]:

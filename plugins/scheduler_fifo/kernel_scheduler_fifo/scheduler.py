@@ -10,9 +10,9 @@ from typing import Any
 from kernel_scheduler_fifo.checks import check
 from kernel_scheduler_fifo.explanation import explain_waiting
 from kernel_scheduler_fifo.finding import Finder
-from kernel_scheduler_fifo.gangs import Gangs
-from kernel_scheduler_fifo.lines import OVERTAKEN_SECONDS, Line, Lines, Waiting
+from kernel_scheduler_fifo.group_placing import GroupPlacing
 from kernel_scheduler_fifo.nodes import Nodes
+from kernel_scheduler_fifo.queues import OVERTAKEN_SECONDS, QueuedRequest, ShapeQueue, ShapeQueues
 from kernel_scheduler_fifo.reclaim import PATIENCE_SECONDS, choose_leases_to_reclaim
 from kernel_scheduler_fifo.reservations import Reservation, Reservations
 from kernel_spec.holdings import Place
@@ -42,7 +42,7 @@ HISTORY_EVENTS = 200
 """How many of the last events a failed `validate` prints."""
 HOPELESS_SECONDS = 0.5
 """How long to wait before a place to keep is sought again when there was none."""
-GANGS_A_TICK = 32
+GROUPS_A_TICK = 32
 """How many waiting groups are tried at a tick; those for which something was freed are tried at once anyway."""
 
 
@@ -50,7 +50,7 @@ class FifoScheduler:
     """First in, first out within a shape; a shape that does not fit lets others pass, but not for ever.
 
     A shape is what a request wants and where. The invariant that makes every step cheap: between two events the
-    front of no line fits anywhere. So after an event only the fronts are tried, and only where something was freed;
+    front of no queue fits anywhere. So after an event only the fronts are tried, and only where something was freed;
     how many wait behind them does not matter, and neither does how many nodes there are.
     """
 
@@ -58,15 +58,15 @@ class FifoScheduler:
 
     def __init__(self) -> None:
         self.nodes = Nodes()
-        self.lines = Lines()
+        self.queues = ShapeQueues()
         self.reservations = Reservations()
         self.history: deque[tuple[float, Event, list[Instruction]]] = deque(maxlen=HISTORY_EVENTS)
         self._finder = Finder(self.nodes, self.reservations)
-        self._gangs = Gangs(self.nodes, self.reservations)
+        self._group_placing = GroupPlacing(self.nodes, self.reservations)
         self._numbers: dict[GroupId, int] = {}
-        # What has not been looked at since it changed: lines, and places where others may go now. What a held lease or
+        # What has not been looked at since it changed: queues, and places where others may go now. What a held lease or
         # group changes is left for the next event, because nothing may be answered before all of them are known.
-        self._untried: dict[Line, None] = {}
+        self._untried: dict[ShapeQueue, None] = {}
         self._news: dict[Place, None] = {}
         self._handlers: dict[type, Callable[[Any, float], list[Instruction]]] = {
             NodeAdded: self._node_changed,
@@ -93,24 +93,24 @@ class FifoScheduler:
             instructions = self._serve(self.nodes.apply(event), now)
         if instructions or type(event) is not Tick:
             self.history.append((now, event, instructions))
-        if self.nodes.holders.asked and not len(self.lines):
+        if self.nodes.holders.asked and not len(self.queues):
             self.nodes.holders.begin_episode()
         return instructions
 
     def explain(self, id: LeaseId | GroupId, now: float) -> Reason:
         """Say why the request `id` waits: what is missing, how much of it, where, and who holds it."""
-        return explain_waiting(id, now, self.lines, self.nodes, self.reservations)
+        return explain_waiting(id, now, self.queues, self.nodes, self.reservations)
 
     def snapshot(self) -> SchedulerSnapshot:
         """Return a copy of what is held."""
-        entries = [entry for line in self.lines if not line.gang for entry in line.waiting.values()]
+        entries = [entry for queue in self.queues if not queue.of_groups for entry in queue.waiting.values()]
         entries.sort(key=lambda entry: entry.number)
         return self.nodes.snapshot(entry.request for entry in entries if isinstance(entry.request, LeaseRequest))
 
     def validate(self) -> None:
         """Raise AssertionError, with the last events, when an invariant is broken."""
         try:
-            check(self.nodes, self.lines, self._finder, self.reservations)
+            check(self.nodes, self.queues, self._finder, self.reservations)
         except AssertionError as broken:
             story = "\n".join(f"  {now:.3f} {event} -> {done}" for now, event, done in self.history)
             raise AssertionError(f"{broken}\nThe last {len(self.history)} events:\n{story}") from broken
@@ -119,14 +119,14 @@ class FifoScheduler:
 
     def _node_changed(self, event: NodeAdded | ResourceChanged, now: float) -> list[Instruction]:
         # A node that shrank can lose a soft affinity, and who wished for it may then go anywhere.
-        return self._serve(self.nodes.apply(event), now, self.lines.soft(event.node))
+        return self._serve(self.nodes.apply(event), now, self.queues.soft(event.node))
 
     def _node_draining(self, event: NodeDraining, now: float) -> list[Instruction]:
         node = self.nodes.nodes.get(event.node)
         if node is not None:
             self._keep_no_longer(node, *node.bundles.values())
         self.nodes.apply(event)
-        return self._serve((), now, self.lines.soft(event.node))
+        return self._serve((), now, self.queues.soft(event.node))
 
     def _node_removed(self, event: NodeRemoved, now: float) -> list[Instruction]:
         node = self.nodes.nodes.get(event.node)
@@ -137,7 +137,7 @@ class FifoScheduler:
         self.nodes.apply(event)
         for group in sorted(lost, key=self._numbers.__getitem__):
             self._wait_again(group, now)
-        return self._serve((), now, self.lines.soft(event.node))
+        return self._serve((), now, self.queues.soft(event.node))
 
     def _keep_no_longer(self, *places: Place) -> None:
         for place in places:
@@ -149,26 +149,26 @@ class FifoScheduler:
 
     def _lease_requested(self, event: LeaseRequested, now: float) -> list[Instruction]:
         request = event.request
-        if request.id in self.lines or request.id in self.nodes.leases:
+        if request.id in self.queues or request.id in self.nodes.leases:
             return []
-        line = self.lines.join(request, now)
-        return self._serve((), now, [line] if len(line.waiting) == 1 else ())
+        queue = self.queues.join(request, now)
+        return self._serve((), now, [queue] if len(queue.waiting) == 1 else ())
 
     def _lease_cancelled(self, event: LeaseCancelled, now: float) -> list[Instruction]:
-        if event.id not in self.lines:
+        if event.id not in self.queues:
             return []
         self._withdraw(event.id)
         return self._serve((), now)
 
     def _lease_held(self, event: LeaseHeld, now: float) -> list[Instruction]:
-        if event.request.id in self.lines:
+        if event.request.id in self.queues:
             self._withdraw(event.request.id)
         self.nodes.apply(event)
         return []
 
     def _withdraw(self, id: LeaseId | GroupId) -> None:
-        """Take a waiting request out of its line, and keep nothing for it any longer."""
-        self.lines.leave(id)
+        """Take a waiting request out of its queue, and keep nothing for it any longer."""
+        self.queues.leave(id)
         kept = self.reservations.of(id)
         if kept is not None:
             self._news.update(dict.fromkeys(self.reservations.end(kept)))
@@ -180,16 +180,16 @@ class FifoScheduler:
         if id in self.nodes.groups:
             return []
         self.nodes.apply(event)
-        self._numbers[id] = self.lines.arrive()
-        line = self.lines.join_gang(self.nodes.groups[id], self._numbers[id], now, again=False)
-        return self._serve((), now, [line] if len(line.waiting) == 1 else ())
+        self._numbers[id] = self.queues.arrive()
+        queue = self.queues.join_group(self.nodes.groups[id], self._numbers[id], now, again=False)
+        return self._serve((), now, [queue] if len(queue.waiting) == 1 else ())
 
     def _group_held(self, event: GroupHeld, now: float) -> list[Instruction]:
         id = event.request.id
         if id in self.nodes.groups:
             return []
         self.nodes.apply(event)
-        self._numbers[id] = self.lines.arrive()
+        self._numbers[id] = self.queues.arrive()
         if self.nodes.groups[id].waiting():
             self._wait_again(id, now)
         return []
@@ -199,44 +199,46 @@ class FifoScheduler:
         if group is None:
             return []
         del self._numbers[event.id]
-        self._gangs.forget(event.id)
+        self._group_placing.forget(event.id)
         self._keep_no_longer(*group.bundles.values())
-        inside = [id for line in self.lines.inside.get(event.id, {}).values() for id in line.waiting]
-        for id in (*inside, *([event.id] if event.id in self.lines else [])):
+        inside = [id for queue in self.queues.inside.get(event.id, {}).values() for id in queue.waiting]
+        for id in (*inside, *([event.id] if event.id in self.queues else [])):
             self._withdraw(id)
         return self._serve(self.nodes.apply(event), now)
 
     def _wait_again(self, id: GroupId, now: float) -> None:
-        """Put what a group has lost in line, as of when the group came."""
-        if id in self.lines:
+        """Put what a group has lost in a queue, as of when the group came."""
+        if id in self.queues:
             self._withdraw(id)
-        self._gangs.forget(id)
-        line = self.lines.join_gang(self.nodes.groups[id], self._numbers[id], now, again=True)
-        self._untried[line] = None
+        self._group_placing.forget(id)
+        queue = self.queues.join_group(self.nodes.groups[id], self._numbers[id], now, again=True)
+        self._untried[queue] = None
 
     # -- time ------------------------------------------------------------------------------------------------------
 
     def _tick(self, event: Tick, now: float) -> list[Instruction]:
-        if not len(self.lines):
+        if not len(self.queues):
             return []
         for kept in self.reservations:
             if now >= kept.until:
-                kept.line.attempts += 1
+                kept.queue.attempts += 1
                 self._give_up(kept, now)
-        gangs = [line for line in self.lines.gangs.values() if self._gangs.may_fit(line)]
-        oldest = heapq.nsmallest(GANGS_A_TICK, gangs, key=lambda line: line.front.number)
+        waiting = [queue for queue in self.queues.group_queues.values() if self._group_placing.may_fit(queue)]
+        oldest = heapq.nsmallest(GROUPS_A_TICK, waiting, key=lambda queue: queue.front.number)
         instructions = self._serve((), now, oldest)
-        for line in sorted((line for line in self.lines if self._deserves(line, now)), key=lambda x: x.front.number):
-            self._keep(line, now)
+        for queue in sorted(
+            (queue for queue in self.queues if self._deserves(queue, now)), key=lambda x: x.front.number
+        ):
+            self._keep(queue, now)
         holders = self.nodes.holders
-        for lease in choose_leases_to_reclaim(self.nodes, self.lines, self._finder, self.reservations, holders, now):
+        for lease in choose_leases_to_reclaim(self.nodes, self.queues, self._finder, self.reservations, holders, now):
             instructions.append(Reclaim(lease.request.id))
         return instructions
 
     # -- serving those who wait ------------------------------------------------------------------------------------
 
-    def _serve(self, freed: Iterable[Place], now: float, anew: Iterable[Line] = ()) -> list[Instruction]:
-        """Grant what fits in the places where something was freed, and try the lines `anew`; oldest front first."""
+    def _serve(self, freed: Iterable[Place], now: float, anew: Iterable[ShapeQueue] = ()) -> list[Instruction]:
+        """Grant what fits in the places where something was freed, and try the queues `anew`; oldest front first."""
         done: list[Instruction] = []
         self._news.update(dict.fromkeys(freed))
         self._untried.update(dict.fromkeys(anew))
@@ -249,17 +251,17 @@ class FifoScheduler:
             only = next(iter(self._news)) if len(self._news) == 1 and not self._untried else None
             fronts = self._fronts()
             while fronts:
-                _, line = heapq.heappop(fronts)
-                instruction = self._serve_front(line, only, now)
+                _, queue = heapq.heappop(fronts)
+                instruction = self._serve_front(queue, only, now)
                 if instruction is not None:
                     done.append(instruction)
-                    if line.waiting:
-                        heapq.heappush(fronts, (line.front.number, line))
+                    if queue.waiting:
+                        heapq.heappush(fronts, (queue.front.number, queue))
         return done
 
-    def _fronts(self) -> list[tuple[int, Line]]:
-        """Return a heap of the lines whose fronts may fit now. Numbers are unique: lines are never compared."""
-        found = {line: None for line in self._untried if line.waiting}
+    def _fronts(self) -> list[tuple[int, ShapeQueue]]:
+        """Return a heap of the queues whose fronts may fit now. Numbers are unique: queues are never compared."""
+        found = {queue: None for queue in self._untried if queue.waiting}
         places = list(self._news)
         self._untried.clear()
         self._news.clear()
@@ -267,51 +269,53 @@ class FifoScheduler:
             if not self.nodes.is_open(place):
                 continue
             free = place.pool.available
-            for line in self.lines.near(place):
-                if line.gang:
-                    if self._gangs.may_fit(line, place):
-                        found[line] = None
+            for queue in self.queues.near(place):
+                if queue.of_groups:
+                    if self._group_placing.may_fit(queue, place):
+                        found[queue] = None
                     continue
-                for name, units in line.wanted.items():
+                for name, units in queue.wanted.items():
                     if units > free.get(name, 0) and units:
                         break
                 else:
-                    if self._finder.allowed(line, place):
-                        found[line] = None
-        fronts = [(line.front.number, line) for line in found]
+                    if self._finder.allowed(queue, place):
+                        found[queue] = None
+        fronts = [(queue.front.number, queue) for queue in found]
         heapq.heapify(fronts)
         return fronts
 
-    def _serve_front(self, line: Line, only: Place | None, now: float) -> Instruction | None:
-        """Give the front of a line what it waits for if it fits."""
-        entry = line.front
-        served = self._place_gang(entry) if line.gang else self._grant(line, entry, only)
+    def _serve_front(self, queue: ShapeQueue, only: Place | None, now: float) -> Instruction | None:
+        """Give the front of a queue what it waits for if it fits."""
+        entry = queue.front
+        served = self._place_group(entry) if queue.of_groups else self._grant(queue, entry, only)
         if served is None:
             return None
         instruction, where = served
-        self._note_passed(where, entry.number, line.wanted, now)
+        self._note_passed(where, entry.number, queue.wanted, now)
         if self.reservations:  # what is held now for long may make something hopeless that is kept there
             self._news.update((place, None) for place in where if self.reservations.at(place) is not None)
         return instruction
 
-    def _grant(self, line: Line, entry: Waiting, only: Place | None) -> tuple[Instruction, Sequence[Place]] | None:
+    def _grant(
+        self, queue: ShapeQueue, entry: QueuedRequest, only: Place | None
+    ) -> tuple[Instruction, Sequence[Place]] | None:
         request = entry.request
         assert isinstance(request, LeaseRequest)
         if only is None:
-            found = self._finder.find(line, entry)
+            found = self._finder.find(queue, entry)
             if found is None:
                 return None
             place, allocation = found
         else:
-            taken = self.reservations.take(only, line.wanted, entry.number)
+            taken = self.reservations.take(only, queue.wanted, entry.number)
             if taken is None:
                 return None
             place, allocation = only, taken
         self._withdraw(request.id)
         return self.nodes.grant(request, place, allocation), (place,)
 
-    def _place_gang(self, entry: Waiting) -> tuple[Instruction, Sequence[Place]] | None:
-        placed = self._gangs.place(entry)
+    def _place_group(self, entry: QueuedRequest) -> tuple[Instruction, Sequence[Place]] | None:
+        placed = self._group_placing.place(entry)
         if placed is None:
             return None
         self._withdraw(entry.request.id)
@@ -321,33 +325,33 @@ class FifoScheduler:
 
     def _note_passed(self, places: Iterable[Place], number: int, wanted: Amounts, now: float) -> None:
         """Tell those who came before the arrival `number` that it was served first."""
-        passed = {line: None for place in places for line in self.lines.near(place) if line.front.number < number}
-        for line in passed:
-            if line.note_overtaken(wanted, now) and self._deserves(line, now):
-                self._keep(line, now)
+        passed = {queue: None for place in places for queue in self.queues.near(place) if queue.front.number < number}
+        for queue in passed:
+            if queue.note_overtaken(wanted, now) and self._deserves(queue, now):
+                self._keep(queue, now)
 
     # -- keeping resources for the oldest --------------------------------------------------------------------------
 
-    def _deserves(self, line: Line, now: float) -> bool:
-        """Return whether something should be kept for the front of a line. A group can't wait to be passed first."""
-        if now < line.rests_until or self.reservations.of(line.front.request.id) is not None:
+    def _deserves(self, queue: ShapeQueue, now: float) -> bool:
+        """Return whether something should be kept for the front of a queue. A group can't wait to be passed first."""
+        if now < queue.rests_until or self.reservations.of(queue.front.request.id) is not None:
             return False
-        return line.starves(now) or (line.gang and now - line.front.since >= PATIENCE_SECONDS)
+        return queue.starves(now) or (queue.of_groups and now - queue.front.since >= PATIENCE_SECONDS)
 
-    def _keep(self, line: Line, now: float) -> None:
-        """Keep what is freed in one place, or in one for each bundle, for the front of a line."""
-        if line.gang:
-            wants = self._gangs.to_keep(line)
+    def _keep(self, queue: ShapeQueue, now: float) -> None:
+        """Keep what is freed in one place, or in one for each bundle, for the front of a queue."""
+        if queue.of_groups:
+            wants = self._group_placing.to_keep(queue)
         else:
-            place = self._finder.to_keep(line)
-            wants = {place: [line.wanted]} if place is not None else None
+            place = self._finder.to_keep(queue)
+            wants = {place: [queue.wanted]} if place is not None else None
         if wants:
-            self.reservations.keep(line, wants, now)
+            self.reservations.keep(queue, wants, now)
         else:
-            line.rests_until = now + HOPELESS_SECONDS
+            queue.rests_until = now + HOPELESS_SECONDS
 
     def _give_up(self, kept: Reservation, now: float) -> None:
         """End a reservation that is hopeless or too old: others get a turn."""
-        kept.line.overtaken = 0
-        kept.line.rests_until = now + OVERTAKEN_SECONDS if kept.line.gang else 0.0
+        kept.queue.overtaken = 0
+        kept.queue.rests_until = now + OVERTAKEN_SECONDS if kept.queue.of_groups else 0.0
         self._news.update(dict.fromkeys(self.reservations.end(kept)))

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from kernel_scheduler_fifo import FifoScheduler
-from kernel_scheduler_fifo.lines import OVERTAKEN_TIMES
+from kernel_scheduler_fifo.queues import OVERTAKEN_TIMES
 from kernel_scheduler_fifo.reservations import RESERVATION_SECONDS
 
 from kernel.conformance.scheduler_harness import SchedulerHarness

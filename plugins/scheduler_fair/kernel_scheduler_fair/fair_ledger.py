@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 
 from kernel_scheduler_fair.accounts import Account, Accounts
 from kernel_scheduler_fair.holders import Holders
-from kernel_scheduler_fair.terms import Terms, lease_terms
+from kernel_scheduler_fair.request_profiles import RequestProfile, lease_profile
 from kernel_spec.holdings import Group, Lease, NodePlace, Place
 from kernel_spec.ids import LeaseId
 from kernel_spec.node_index import IndexedLedger
@@ -15,7 +15,7 @@ from kernel_spec.resources import CPU, Allocation, Amounts
 from kernel_spec.scheduling import Grant, LeaseRequest
 
 
-class Books(IndexedLedger):
+class FairLedger(IndexedLedger):
     """All nodes, leases and groups, and what each account is charged for them."""
 
     def __init__(self, accounts: Accounts, holders: Holders) -> None:
@@ -26,7 +26,7 @@ class Books(IndexedLedger):
         """Accounts that may hold less than before; whoever has taken note clears it."""
         self._accounts = accounts
         self._holders = holders
-        self._terms: Terms | None = None
+        self._profile: RequestProfile | None = None
 
     def on_node(self, node: NodePlace) -> None:
         """Keep the totals of all nodes up to date."""
@@ -36,20 +36,20 @@ class Books(IndexedLedger):
     def on_lease(self, lease: Lease, granted: bool) -> None:
         """Charge an account for a lease, or end that."""
         if granted:
-            self._holders.add(lease, self._terms or lease_terms(self._accounts, lease.request))
+            self._holders.add(lease, self._profile or lease_profile(self._accounts, lease.request))
             self.charge_lease(lease)
             return
         self._holders.remove(lease)
         self._discharge(lease.request.id)
         self.on_end(lease.request.id)
 
-    def grant_on(self, terms: Terms, request: LeaseRequest, place: Place, allocation: Allocation) -> Grant:
+    def grant_on(self, profile: RequestProfile, request: LeaseRequest, place: Place, allocation: Allocation) -> Grant:
         """Write down a grant as `grant` does, on terms that are known already."""
-        self._terms = terms
+        self._profile = profile
         try:
             return self.grant(request, place, allocation)
         finally:
-            self._terms = None
+            self._profile = None
 
     def charge_lease(self, lease: Lease) -> None:
         """Charge for what a lease holds and has not lent. Inside a group, whose bundles are charged for, nothing."""

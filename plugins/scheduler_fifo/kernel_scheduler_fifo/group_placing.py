@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from kernel_scheduler_fifo.lines import Line, Waiting
 from kernel_scheduler_fifo.nodes import Nodes
+from kernel_scheduler_fifo.queues import QueuedRequest, ShapeQueue
 from kernel_scheduler_fifo.reservations import Reservations
 from kernel_spec.choosing import right_nodes
 from kernel_spec.finding import NODES_COMPARED, choices_for_group, distinct, kinds_of_bundles
@@ -17,7 +17,7 @@ from kernel_spec.resources import Amounts, ResourcePool
 from kernel_spec.scheduling import PlaceGroup
 
 
-class Gangs:
+class GroupPlacing:
     """Fits groups into the nodes that an index finds for their bundles, without looking at all nodes."""
 
     def __init__(self, nodes: Nodes, reservations: Reservations) -> None:
@@ -25,23 +25,23 @@ class Gangs:
         self._reservations = reservations
         self._misfits: dict[GroupId, Amounts] = {}
 
-    def group(self, entry: Waiting) -> Group:
+    def group(self, entry: QueuedRequest) -> Group:
         """Return the group that waits."""
         return self._nodes.groups[GroupId(entry.request.id)]
 
-    def may_fit(self, line: Line, place: Place | None = None) -> bool:
-        """Return whether it is worth trying to place the front of a line, now that `place` has more (None: anyhow)."""
+    def may_fit(self, queue: ShapeQueue, place: Place | None = None) -> bool:
+        """Return whether it is worth trying to place the front of a queue, now that `place` has more (None: anyhow)."""
         sums = self._nodes.free.sums()
-        if any(sums.get(name, 0) < units for name, units in line.wanted.items()):
+        if any(sums.get(name, 0) < units for name, units in queue.wanted.items()):
             return False
         if place is None:
             return True
-        group = self.group(line.front)
+        group = self.group(queue.front)
         missing = self._misfits.get(group.request.id)
         wants = [missing] if missing is not None else distinct(group.waiting())
         return any(not place.pool.missing(wanted) for wanted in wants)
 
-    def place(self, entry: Waiting) -> PlaceGroup | None:
+    def place(self, entry: QueuedRequest) -> PlaceGroup | None:
         """Place all bundles that a group waits for, or none."""
         group = self.group(entry)
         waiting = group.waiting()
@@ -61,9 +61,9 @@ class Gangs:
         """A group is over."""
         self._misfits.pop(id, None)
 
-    def to_keep(self, line: Line) -> Mapping[Place, Sequence[Amounts]] | None:
-        """Return what to keep where for the front of a line, so that all of it fits once leases have ended."""
-        group = self.group(line.front)
+    def to_keep(self, queue: ShapeQueue) -> Mapping[Place, Sequence[Amounts]] | None:
+        """Return what to keep where for the front of a queue, so that all of it fits once leases have ended."""
+        group = self.group(queue.front)
         waiting = group.waiting()
         most = max(NODES_COMPARED, 2 * len(waiting))
         found: dict[NodePlace, None] = {}

@@ -12,7 +12,7 @@ from kernel_spec.resources import Amounts
 from kernel_spec.scheduling import GroupRequest, LeaseRequest
 
 
-class Key:
+class ProfileKey:
     """A hashable that remembers its hash: keys of many parts are looked up all the time."""
 
     __slots__ = ("_hash", "parts")
@@ -25,18 +25,18 @@ class Key:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Key) and self.parts == other.parts
+        return isinstance(other, ProfileKey) and self.parts == other.parts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Terms:
-    """What all requests in a line have in common. `key` is the same for equal terms.
+class RequestProfile:
+    """What all requests in a queue have in common. `key` is the same for equal terms.
 
     `costs` is what the account is charged for one of them: nothing inside a group, whose bundles are paid for.
     `placement` is None for a group.
     """
 
-    key: Key
+    key: ProfileKey
     account: Account
     priority: float
     wanted: Amounts
@@ -44,16 +44,16 @@ class Terms:
     placement: Placement | None
 
 
-def lease_terms(accounts: Accounts, request: LeaseRequest) -> Terms:
+def lease_profile(accounts: Accounts, request: LeaseRequest) -> RequestProfile:
     """Return the terms of a request for a lease."""
     account, priority = accounts.of(request.job, request.hints), priority_of(request.hints)
     placement, wanted = placement_of(request.strategy), request.wanted
-    key = Key(account.name, priority, frozenset(wanted.items()), placement, request.group, request.bundle)
-    return Terms(key, account, priority, wanted, {} if request.group is not None else wanted, placement)
+    key = ProfileKey(account.name, priority, frozenset(wanted.items()), placement, request.group, request.bundle)
+    return RequestProfile(key, account, priority, wanted, {} if request.group is not None else wanted, placement)
 
 
-def group_terms(accounts: Accounts, request: GroupRequest) -> Terms:
+def group_profile(accounts: Accounts, request: GroupRequest) -> RequestProfile:
     """Return the terms of a request for a group: no two groups have the same."""
     account, priority = accounts.of(request.job, request.hints), priority_of(request.hints)
     wanted = total_of(request.bundles)
-    return Terms(Key("group", request.id), account, priority, wanted, wanted, None)
+    return RequestProfile(ProfileKey("group", request.id), account, priority, wanted, wanted, None)

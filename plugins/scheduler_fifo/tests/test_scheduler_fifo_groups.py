@@ -91,7 +91,7 @@ def test_others_get_a_turn_after_a_while_and_then_it_is_kept_for_longer(world: S
     assert world.bundles[group]
 
 
-def test_a_gang_wider_than_one_glance_is_placed(world: SchedulerHarness) -> None:
+def test_a_group_wider_than_one_glance_is_placed(world: SchedulerHarness) -> None:
     for _ in range(100):
         world.add_node({"CPU": 1})
     running = world.request_many(100, {"CPU": 1}, for_actor=False)
@@ -105,7 +105,7 @@ def test_a_gang_wider_than_one_glance_is_placed(world: SchedulerHarness) -> None
         assert len(world.nodes_of(following)) == 80
 
 
-def test_a_gang_is_packed_beside_what_is_left_of_it(world: SchedulerHarness) -> None:
+def test_a_group_is_packed_beside_what_is_left_of_it(world: SchedulerHarness) -> None:
     first, second = world.add_node({"CPU": 2}), world.add_node({"CPU": 3})
     world.add_node({"CPU": 9}, labels={"zone": "far"})
     world.group([{"CPU": 9}])
@@ -121,7 +121,7 @@ def test_a_gang_is_packed_beside_what_is_left_of_it(world: SchedulerHarness) -> 
     assert world.explain(group).text.startswith("1 of its 2 bundles (SPREAD): for now no node has room")
 
 
-def test_what_a_gang_lost_comes_before_those_who_came_later(world: SchedulerHarness) -> None:
+def test_what_a_group_lost_comes_before_those_who_came_later(world: SchedulerHarness) -> None:
     world.add_node({"CPU": 1})
     lost = world.add_node({"CPU": 2})
     old = world.group([{"CPU": 2}])
@@ -197,25 +197,25 @@ def test_holders_in_a_bundle_are_asked_back_for_others_in_it(world: SchedulerHar
 
 
 @pytest.mark.parametrize("strategy", GROUP_STRATEGIES)
-def test_gangs_that_want_all_of_it_take_turns(world: SchedulerHarness, strategy: str) -> None:
-    """Three gangs, each as large as all nodes together, and small work that never ends: everybody gets a turn."""
+def test_groups_that_want_all_of_it_take_turns(world: SchedulerHarness, strategy: str) -> None:
+    """Three groups, each as large as all nodes together, and small work that never ends: everybody gets a turn."""
     for _ in range(3 if strategy != STRICT_PACK else 1):
         world.add_node({"CPU": 2})
     bundles = [{"CPU": 2}] * len(world.nodes)
-    gangs = [world.group(bundles, strategy) for _ in range(3)]
-    turns = dict.fromkeys(gangs, 0)
+    groups = [world.group(bundles, strategy) for _ in range(3)]
+    turns = dict.fromkeys(groups, 0)
     for _ in range(400):
         if len(world.waiting) < 6:
             world.request({"CPU": 1})
         for lease in list(world.granted)[:2]:
             world.release(lease)
-        for place, gang in enumerate(gangs):
-            if world.bundles[gang]:
-                turns[gang] += 1
-                world.remove_group(gang)
-                gangs[place] = world.group(bundles, strategy, id=gang)
+        for place, group in enumerate(groups):
+            if world.bundles[group]:
+                turns[group] += 1
+                world.remove_group(group)
+                groups[place] = world.group(bundles, strategy, id=group)
         world.tick(0.1)
-    assert min(turns.values()) >= 5, f"turns of the gangs: {list(turns.values())}"
+    assert min(turns.values()) >= 5, f"turns of the groups: {list(turns.values())}"
 
 
 @pytest.mark.parametrize("seed", range(1000, 1010))
