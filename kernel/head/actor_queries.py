@@ -7,8 +7,8 @@ from typing import Any
 from kernel.head import actor_records as control
 from kernel.head.actors import ActorTable
 from kernel.head.cluster_table import ClusterTable
-from kernel.head.dispatcher import Dispatcher
 from kernel.head.lease_manager import LeaseManager
+from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.protocol.pickled import Pickled
 from kernel_spec.ids import ActorId, ProcessId
 from kernel_spec.resources import quantities
@@ -17,7 +17,9 @@ from kernel_spec.resources import quantities
 class ActorQueries:
     """Answers about the actors in `table`; what one waits for, `leases` knows. Runs in the head's loop."""
 
-    def __init__(self, dispatcher: Dispatcher, cluster: ClusterTable, table: ActorTable, leases: LeaseManager) -> None:
+    def __init__(
+        self, dispatcher: MessageDispatcher, cluster: ClusterTable, table: ActorTable, leases: LeaseManager
+    ) -> None:
         self._callers = cluster.callers
         self._leases = leases
         self.table = table

@@ -10,11 +10,11 @@ from kernel.head import actor_records as control
 from kernel.head.actor_subscriptions import ActorSubscriptions
 from kernel.head.actors import ActorTable
 from kernel.head.cluster_table import ClusterTable
-from kernel.head.dispatcher import Dispatcher
 from kernel.head.job_service import JobService
 from kernel.head.journal import Journal
 from kernel.head.lease_manager import LeaseManager
 from kernel.head.lease_requests import LeaseRequests, read_strategy
+from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.head.nodes import ProcessRecord
 from kernel.head.worker_orders import WorkerOrders
 from kernel.protocol import head_messages
@@ -34,7 +34,7 @@ class ActorService:
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        dispatcher: MessageDispatcher,
         cluster: ClusterTable,
         table: ActorTable,
         jobs: JobService,

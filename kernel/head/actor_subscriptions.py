@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernel.head import actor_records as control
 from kernel.head.actors import ActorTable
 from kernel.head.cluster_table import ClusterTable
-from kernel.head.dispatcher import Dispatcher
+from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.head.nodes import ProcessRecord
 from kernel.head.observation import Observation
 from kernel.protocol import process_messages as op
@@ -19,7 +19,7 @@ class ActorSubscriptions:
     """Tells callers, and observers, of the actors in `table`. Runs in the head's loop."""
 
     def __init__(
-        self, dispatcher: Dispatcher, cluster: ClusterTable, table: ActorTable, observation: Observation
+        self, dispatcher: MessageDispatcher, cluster: ClusterTable, table: ActorTable, observation: Observation
     ) -> None:
         self._cluster = cluster
         self._table = table

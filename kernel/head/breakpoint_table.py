@@ -9,8 +9,8 @@ from typing import Any
 
 from kernel.head.cluster_table import ClusterTable
 from kernel.head.deferred import Deferred
-from kernel.head.dispatcher import Dispatcher
 from kernel.head.driver_output import DriverOutput
+from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.head.nodes import ProcessRecord
 from kernel.protocol.debug_conversation import ATTACH, ATTACHED, DETACH, OVER, WAITING, DebugReply
 from kernel.protocol.pickled import Pickled
@@ -22,7 +22,7 @@ from kernel_spec.ids import ProcessId
 class BreakpointTable:
     """Hears of breakpoints from workers, and passes on what debuggers and they say. Runs in the head's loop."""
 
-    def __init__(self, dispatcher: Dispatcher, cluster: ClusterTable, output: DriverOutput) -> None:
+    def __init__(self, dispatcher: MessageDispatcher, cluster: ClusterTable, output: DriverOutput) -> None:
         self._cluster = cluster
         self._output = output
         self._rows: dict[str, dict[str, Any]] = {}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kernel.head.cluster_table import ClusterTable
-from kernel.head.dispatcher import Dispatcher
 from kernel.head.drains import AskBack, Copy, DrainTable, Instruction, LookAtStore
 from kernel.head.lease_manager import LeaseManager
+from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.head.nodes import NodeRecord, ProcessRecord
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
@@ -23,7 +23,9 @@ LOOK_SECONDS = 0.1
 class DrainService:
     """Carries out `kernel.drain_node`."""
 
-    def __init__(self, dispatcher: Dispatcher, cluster: ClusterTable, leases: LeaseManager, reactor: Reactor) -> None:
+    def __init__(
+        self, dispatcher: MessageDispatcher, cluster: ClusterTable, leases: LeaseManager, reactor: Reactor
+    ) -> None:
         self._cluster = cluster
         self._leases = leases
         self._reactor = reactor

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from kernel.head.cluster_table import ClusterTable
-from kernel.head.dispatcher import Dispatcher
+from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.head.nodes import NodeRecord, ProcessRecord
 from kernel.logs import Logger
 from kernel.protocol import head_messages
@@ -21,7 +21,7 @@ FAULTS_KEPT = 20
 class DriverOutput:
     """Passes lines on to the nodes of the drivers that they concern. Runs in the head's loop."""
 
-    def __init__(self, dispatcher: Dispatcher, cluster: ClusterTable, log: Logger) -> None:
+    def __init__(self, dispatcher: MessageDispatcher, cluster: ClusterTable, log: Logger) -> None:
         self._cluster = cluster
         self._log = log
         self._faults: deque[str] = deque(maxlen=FAULTS_KEPT)

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from kernel.head.dispatcher import Dispatcher
 from kernel.head.driver_output import DriverOutput
+from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.head.nodes import ProcessRecord
 from kernel.head.observation import Observation
 from kernel.protocol.detached_jobs import DETACHED
@@ -22,7 +22,7 @@ KEPT = 1000
 class FailureTable:
     """Hears of failures from the processes that made the calls. Runs in the head's loop."""
 
-    def __init__(self, dispatcher: Dispatcher, observation: Observation, output: DriverOutput) -> None:
+    def __init__(self, dispatcher: MessageDispatcher, observation: Observation, output: DriverOutput) -> None:
         self._observation = observation
         self._output = output
         self._rows: deque[dict[str, Any]] = deque(maxlen=KEPT)

@@ -10,11 +10,11 @@ from kernel.head import groups as control
 from kernel.head.actor_service import ActorService
 from kernel.head.cluster_table import ClusterTable
 from kernel.head.deferred import Deferred
-from kernel.head.dispatcher import Dispatcher
 from kernel.head.job_service import JobService
 from kernel.head.journal import Journal
 from kernel.head.lease_answers import LeaseAnswers
 from kernel.head.lease_manager import LeaseManager
+from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.head.nodes import NodeRecord, ProcessRecord
 from kernel.head.observation import Observation
 from kernel.protocol.pickled import Pickled
@@ -33,7 +33,7 @@ class GroupService:
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        dispatcher: MessageDispatcher,
         cluster: ClusterTable,
         table: control.GroupTable,
         jobs: JobService,

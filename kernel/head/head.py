@@ -19,7 +19,6 @@ from kernel.head.actors import ActorTable
 from kernel.head.breakpoint_table import BreakpointTable
 from kernel.head.cluster_table import ClusterTable
 from kernel.head.config import HeadConfig
-from kernel.head.dispatcher import Dispatcher
 from kernel.head.drain_service import DrainService
 from kernel.head.driver_output import DriverOutput
 from kernel.head.failure_table import FailureTable
@@ -34,6 +33,7 @@ from kernel.head.lease_answers import LeaseAnswers
 from kernel.head.lease_manager import LeaseManager
 from kernel.head.lease_requests import LeaseRequests
 from kernel.head.lease_service import LeaseService
+from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.head.metadata_guard import guarded
 from kernel.head.nodes import NodeRecord
 from kernel.head.observation import Observation
@@ -83,7 +83,7 @@ class Head:
         self.ending: str | None = None
         self._on_end = on_end
         self.cluster = ClusterTable(NodeId(config.node), int.from_bytes(os.urandom(4), "little"))
-        self.dispatcher = Dispatcher(self.cluster, self.log)
+        self.dispatcher = MessageDispatcher(self.cluster, self.log)
         self.output = DriverOutput(self.dispatcher, self.cluster, self.log)
         self.observation = self._observe(manager)
         manager.choose("node_provider")  # what asks for machines makes it; a name that there is not is refused here

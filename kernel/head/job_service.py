@@ -9,10 +9,10 @@ from typing import Any
 
 from kernel.head.actors import ActorTable
 from kernel.head.cluster_table import ClusterTable
-from kernel.head.dispatcher import Dispatcher
 from kernel.head.environments import Environments
 from kernel.head.job_table import JobRecord, JobTable
 from kernel.head.journal import Journal
+from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.head.nodes import ProcessRecord
 from kernel.protocol import head_messages
 from kernel.protocol.named_messages import packed
@@ -26,7 +26,9 @@ class JobService:
     A job of detached actors is kept for as long as one of its `actors` lives.
     """
 
-    def __init__(self, dispatcher: Dispatcher, cluster: ClusterTable, journal: Journal, actors: ActorTable) -> None:
+    def __init__(
+        self, dispatcher: MessageDispatcher, cluster: ClusterTable, journal: Journal, actors: ActorTable
+    ) -> None:
         self._cluster = cluster
         self._journal = journal
         self._actors = actors

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernel.head.dispatcher import Dispatcher
+from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.head.nodes import ProcessRecord
 from kernel.head.value_limit import check_size
 from kernel_spec.metadata import MetadataStore
@@ -11,7 +11,7 @@ from kernel_spec.metadata import MetadataStore
 class KeyValueService:
     """Keeps values in the session's metadata store. Runs in the head's loop."""
 
-    def __init__(self, dispatcher: Dispatcher, store: MetadataStore) -> None:
+    def __init__(self, dispatcher: MessageDispatcher, store: MetadataStore) -> None:
         self._store = store
         dispatcher.methods |= {
             "kv_put": self._put,

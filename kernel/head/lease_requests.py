@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernel.head.cluster_table import ClusterTable
-from kernel.head.dispatcher import Dispatcher
 from kernel.head.feasibility import why_infeasible
 from kernel.head.groups import GroupTable
 from kernel.head.job_service import JobService
 from kernel.head.lease_answers import LeaseAnswers
 from kernel.head.lease_manager import LeaseManager
+from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.head.nodes import ProcessRecord
 from kernel.protocol import process_messages as op
 from kernel.transport.connection import Message
@@ -30,7 +30,7 @@ class LeaseRequests:
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        dispatcher: MessageDispatcher,
         cluster: ClusterTable,
         groups: GroupTable,
         jobs: JobService,

@@ -6,9 +6,9 @@ import pickle
 
 from kernel.head.actor_service import ActorService
 from kernel.head.cluster_table import ClusterTable
-from kernel.head.dispatcher import Dispatcher
 from kernel.head.lease_answers import LeaseAnswers
 from kernel.head.lease_manager import LeaseManager
+from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.head.nodes import NodeRecord, ProcessRecord
 from kernel.head.observation import Observation
 from kernel.protocol import head_messages
@@ -29,7 +29,7 @@ class LeaseService:
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        dispatcher: MessageDispatcher,
         cluster: ClusterTable,
         leases: LeaseManager,
         answers: LeaseAnswers,

@@ -7,7 +7,7 @@ from typing import Any
 
 from kernel.head.archives import Archives
 from kernel.head.deferred import Deferred
-from kernel.head.dispatcher import Dispatcher
+from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.head.nodes import NodeRecord, ProcessRecord
 from kernel.logs import Logger
 from kernel.protocol import head_messages
@@ -23,7 +23,7 @@ CLOSE_SECONDS = 5.0
 class PackageService:
     """Keeps archives below `directory`. Runs in the head's loop, and works with files in a thread of its own."""
 
-    def __init__(self, dispatcher: Dispatcher, directory: str, reactor: Reactor, log: Logger) -> None:
+    def __init__(self, dispatcher: MessageDispatcher, directory: str, reactor: Reactor, log: Logger) -> None:
         self._archives = Archives(directory)
         self._background = Background(reactor, "archives")
         self._log = log

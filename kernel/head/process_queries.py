@@ -10,9 +10,9 @@ from kernel.head.actor_queries import ActorQueries
 from kernel.head.breakpoint_table import BreakpointTable
 from kernel.head.cluster_table import ClusterTable
 from kernel.head.deferred import Deferred
-from kernel.head.dispatcher import Dispatcher
 from kernel.head.gathering import PATIENCE_SECONDS, Gathering
 from kernel.head.group_service import GroupService
+from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.head.nodes import ProcessRecord
 from kernel.head.observation import Observation
 from kernel.head.usage import memory_of, sum_of_stores
@@ -35,7 +35,7 @@ class ProcessQueries:
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        dispatcher: MessageDispatcher,
         cluster: ClusterTable,
         gathering: Gathering,
         actors: ActorQueries,

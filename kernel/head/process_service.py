@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kernel.head.cluster_table import ClusterTable
-from kernel.head.dispatcher import Dispatcher
 from kernel.head.driver_output import DriverOutput
 from kernel.head.group_service import GroupService
 from kernel.head.job_service import JobService
+from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.head.nodes import NodeRecord, ProcessRecord
 from kernel.head.observation import Observation
 from kernel.protocol import head_messages
@@ -26,7 +26,7 @@ class ProcessService:
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        dispatcher: MessageDispatcher,
         cluster: ClusterTable,
         jobs: JobService,
         groups: GroupService,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kernel.head.cluster_table import ClusterTable
-from kernel.head.dispatcher import Dispatcher
 from kernel.head.lease_manager import LeaseManager
+from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.head.nodes import ProcessRecord
 from kernel.head.usage import sum_of_amounts
 from kernel.protocol import head_messages
@@ -17,7 +17,7 @@ from kernel_spec.scheduling import ResourceChanged
 class ResourceService:
     """Answers about resources as the scheduler sees them. Runs in the head's loop."""
 
-    def __init__(self, dispatcher: Dispatcher, cluster: ClusterTable, leases: LeaseManager) -> None:
+    def __init__(self, dispatcher: MessageDispatcher, cluster: ClusterTable, leases: LeaseManager) -> None:
         self._cluster = cluster
         self._leases = leases
         dispatcher.methods |= {

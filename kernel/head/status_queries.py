@@ -7,9 +7,9 @@ from typing import Any
 
 from kernel.head.cluster_table import ClusterTable
 from kernel.head.deferred import Deferred
-from kernel.head.dispatcher import Dispatcher
 from kernel.head.gathering import PATIENCE_SECONDS, Gathering
 from kernel.head.lease_manager import LeaseManager
+from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.head.node_rows import node_rows
 from kernel.head.nodes import ProcessRecord
 from kernel.head.usage import memory_of, sum_of_amounts, sum_of_stores
@@ -32,7 +32,7 @@ class StatusQueries:
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        dispatcher: MessageDispatcher,
         cluster: ClusterTable,
         leases: LeaseManager,
         gathering: Gathering,

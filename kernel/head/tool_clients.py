@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernel.head.cluster_table import ClusterTable
-from kernel.head.dispatcher import Dispatcher
+from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.head.nodes import NodeRecord, ProcessRecord
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import unpacked
@@ -25,7 +25,7 @@ class ToolClient(ProcessRecord):
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        dispatcher: MessageDispatcher,
         cluster: ClusterTable,
         connection: Connection,
         id: bytes,
@@ -58,7 +58,7 @@ class ToolClient(ProcessRecord):
 
 
 def tool_client_of(
-    dispatcher: Dispatcher, cluster: ClusterTable, connection: Connection, message: Message
+    dispatcher: MessageDispatcher, cluster: ClusterTable, connection: Connection, message: Message
 ) -> ToolClient | str:
     """Return the tool that introduces itself with `message`, or the reason why it is refused."""
     said = unpacked(op.Introduction, message)

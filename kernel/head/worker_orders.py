@@ -5,9 +5,9 @@ from __future__ import annotations
 import pickle
 
 from kernel.head.cluster_table import ClusterTable
-from kernel.head.dispatcher import Dispatcher
 from kernel.head.job_service import JobService
 from kernel.head.lease_manager import LeaseRecord
+from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.protocol import head_messages
 from kernel.protocol.named_messages import packed
 from kernel.transport.connection import Message
@@ -21,7 +21,7 @@ class WorkerOrders:
     `lasting` says whether another head may take over: then nodes keep the description of each lease, to report it.
     """
 
-    def __init__(self, dispatcher: Dispatcher, cluster: ClusterTable, jobs: JobService, lasting: bool) -> None:
+    def __init__(self, dispatcher: MessageDispatcher, cluster: ClusterTable, jobs: JobService, lasting: bool) -> None:
         self._nodes = cluster.nodes
         self._callers = cluster.callers
         self._jobs = jobs

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from kernel.head.cluster_table import ClusterTable
-from kernel.head.dispatcher import Dispatcher
 from kernel.head.gathering import Gathering
+from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.head.nodes import ProcessRecord
 from kernel.head.process_queries import ProcessQueries
 from kernel.logs import Logger
@@ -31,7 +31,7 @@ class Stage:
             self.cluster.callers[caller.id] = caller
         reactor: Any = SimpleNamespace(call_later=lambda seconds, function: self.timers.append(function))
         actors: Any = SimpleNamespace(table=SimpleNamespace(actor_of={b"b": b"actor"}.get))
-        dispatcher = Dispatcher(self.cluster, Logger("test"))
+        dispatcher = MessageDispatcher(self.cluster, Logger("test"))
         parts: tuple[Any, ...] = (None, None, None)  # what groups, breakpoints and observers know is not asked
         ProcessQueries(dispatcher, self.cluster, Gathering(self.cluster, reactor), actors, *parts)
         self.methods = dispatcher.methods

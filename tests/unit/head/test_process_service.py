@@ -12,9 +12,9 @@ from kernel.defaults.metadata import LocalMetadataStore
 from kernel.head import job_table
 from kernel.head.cluster_table import ClusterTable
 from kernel.head.deferred import Deferred
-from kernel.head.dispatcher import Dispatcher
 from kernel.head.head import STARTER_ENDED
 from kernel.head.job_table import JobRecord
+from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.head.process_service import ProcessService
 from kernel.logs import Logger
 from kernel.protocol import head_messages
@@ -112,7 +112,7 @@ def test_a_process_that_is_gone_is_told_of_in_order_and_once() -> None:
     leavers = [lambda caller: gone.append(("first", caller.id)), lambda caller: gone.append(("second", caller.id))]
     parts: Any = (None, None, None, SimpleNamespace(happened=lambda *said: None))
     node: Any = SimpleNamespace(id=FIRST)
-    dispatcher = Dispatcher(cluster, Logger("test"))
+    dispatcher = MessageDispatcher(cluster, Logger("test"))
     processes = ProcessService(dispatcher, cluster, *parts, leavers, lambda: gone.append("starter"))
     dispatcher.handle(node, packed(head_messages.ProcessJoined(WORKER, "worker", 1, "/w", JOB, "", {})))
     for _ in range(2):

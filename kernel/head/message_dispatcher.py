@@ -20,7 +20,7 @@ from kernel_spec.ids import ProcessId
 _ON_LEASES = (op.REQUEST_LEASE, op.CANCEL_LEASE, op.RETURN_LEASE)
 
 
-class Dispatcher:
+class MessageDispatcher:
     """Hands each message to the part that has entered itself for it. Runs in the head's loop.
 
     The parts fill `words` (also by `on`) for what agents say, `handlers` and `methods` for messages and calls of
