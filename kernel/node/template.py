@@ -100,7 +100,8 @@ class Template:
         try:
             pid = os.fork()
         except OSError as error:
-            self._tell(ForkFailed(worker["id"], f"the process could not be forked: {why_no_process(error)}"))
+            reason = f"the process could not be forked: {why_no_process(error)}"
+            self._tell(packed(ForkFailed(worker["id"], reason)))
             pid = -1
         if pid == 0:
             self._become_worker(worker, descriptors)
@@ -109,7 +110,7 @@ class Template:
         if pid > 0:
             self._workers.add(pid)
             self._dead_workers.pop(pid, None)
-            self._tell(WorkerForked(worker["id"], pid))
+            self._tell(packed(WorkerForked(worker["id"], pid)))
 
     def _become_worker(self, worker: dict[str, Any], descriptors: list[int]) -> None:
         code = 1
@@ -148,14 +149,14 @@ class Template:
             if pid in self._workers:
                 self._workers.discard(pid)
                 self._dead_workers[pid] = None
-                self._tell(WorkerExited(pid, status))
+                self._tell(packed(WorkerExited(pid, status)))
         while len(self._dead_workers) > _DEAD_WORKERS_KEPT:
             del self._dead_workers[next(iter(self._dead_workers))]
         end_orphans(self._dead_workers, self._workers)
 
-    def _tell(self, said: WorkerForked | ForkFailed | WorkerExited) -> None:
+    def _tell(self, message: tuple[Any, ...]) -> None:
         try:
-            self._link.send(marshal.dumps(packed(said)))
+            self._link.send(marshal.dumps(message))
         except OSError:
             return  # the agent is gone; the loop learns of it
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import marshal
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from kernel.node import template_messages
+from kernel.protocol import head_messages, process_messages, relay_messages
 from kernel.protocol.named_messages import is_kind, number_of, numbered, packed, unpacked, way_of
 from kernel_spec.errors import ProtocolError
+
+ROOT = Path(__file__).resolve().parents[3]
+MODULES = (head_messages, process_messages, relay_messages, template_messages)
 
 
 @numbered(7, "agent -> head")
@@ -33,6 +40,25 @@ def test_a_named_message_can_be_marshalled_as_it_is() -> None:
 def test_a_kind_has_a_number_and_a_way() -> None:
     assert (number_of(Greeted), way_of(Greeted)) == (7, "agent -> head")
     assert is_kind(Greeted) and not is_kind(Greeted("Ada")) and not is_kind(int)
+
+
+def test_a_named_message_is_packed_wherever_it_is_made() -> None:
+    """Type checkers take it for any tuple: sent as it is, its first field would be taken for its number."""
+    kinds = {name for module in MODULES for name, value in vars(module).items() if is_kind(value)}
+    made, packings = set(), set()
+    for file in sorted((ROOT / "kernel").rglob("*.py")):
+        for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and name_of(call) in kinds:
+                made.add(f"{file}:{call.lineno}:{call.col_offset}")
+            if isinstance(call, ast.Call) and name_of(call) == "packed":
+                (given,) = call.args
+                packings.add(f"{file}:{given.lineno}:{given.col_offset}")
+    assert made == packings and len(made) > 50
+
+
+def name_of(call: ast.Call) -> str:
+    """Return the last name of what is called."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def test_a_message_without_its_fields_is_refused() -> None:
