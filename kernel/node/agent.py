@@ -1,7 +1,7 @@
 """The agent: one loop that ties the parts of a node together. It decides nothing itself.
 
-What its processes ask of the session it passes on to the head, which may be in the same process. How one is made there
-the program that makes the agent says: a node knows the head by its messages alone.
+It passes requests of its processes on to the head, which may be in the same process. The program that makes the agent
+says how a head is made there: a node knows the head by its messages only.
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ if TYPE_CHECKING:
 
 TICK_SECONDS = 0.1
 MEMORY_SECONDS = 60.0
-"""How often memory is given back that large messages have left: it would stay with an agent that lives for weeks."""
+"""Seconds between returns of freed memory to the system: after large messages an agent would keep it for weeks."""
 IDLE_WORKER_SECONDS = 15.0
 STARTER_ENDED = "the program that started it ended"
 UNOBSERVED_SECONDS = 0.5
-"""How long workers may take to end when nobody wants to hear what they did last."""
+"""Seconds for workers to end when no observer wants their last events."""
 TIDY_SECONDS = 1.0
-"""How long the end waits for files that are being removed: what is left goes with the session's directory."""
+"""Seconds for which the end waits for files that are being removed: the rest goes with the session's directory."""
 ENDED_KEPT = 100_000
-"""How many processes that have ended are remembered."""
+"""The number of ended processes that are remembered."""
 _FOR_THE_HEAD = (
     op.REQUEST_LEASE, op.CANCEL_LEASE, op.RETURN_LEASE,
     *map(number_of, (op.CreateActor, op.ActorArguments, op.ForgetActor, op.SubscribeActor, op.ActorReady)),
@@ -81,7 +81,7 @@ _FOR_THE_HEAD = (
 
 
 class Agent:
-    """One node: its parts, and what they hear from its processes."""
+    """One node: its parts, and the messages of its processes for them."""
 
     def __init__(
         self,
@@ -232,7 +232,7 @@ class Agent:
         self.output.announce(text)
 
     def _describe_session(self, spill_directory: str) -> None:
-        """Write down, for who is left if this process is killed and for command lines, what there is of the node."""
+        """Write the node's description to disk, for command lines and for cleaning up after a crash."""
         config = self.config
         head = place_of(config.head) if is_tcp(config.head) else ""
         stays = not config.ephemeral
@@ -292,7 +292,7 @@ class Agent:
         self.reactor.call_later(MEMORY_SECONDS, self._give_memory_back)
 
     def turn(self, seconds: float) -> None:
-        """Do what is to be done, and wait up to `seconds` for it. What raises is logged, and the session goes on."""
+        """Run one turn of the loop, which may wait up to `seconds`. Errors are logged, and the session goes on."""
         try:
             self.reactor.poll(seconds)
             for finish in self._finishing:

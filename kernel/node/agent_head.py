@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kernel.transport.gateway import Gateway
 
 END_SECONDS = 5.0
-"""How long a head in another process may take to end the session."""
+"""Seconds for a head in another process to end the session."""
 
 Turn = Callable[[float], None]
 """Serves for up to so many seconds."""
@@ -28,8 +28,8 @@ Turn = Callable[[float], None]
 class AgentHead(Protocol):
     """What an agent needs of its head.
 
-    `observed` says whether anybody listens there at first, `durable` whether another head can carry on after its
-    death. `finishing` is what is done for it at the end of each turn of the agent's loop.
+    `observed` says whether the head has observers at first, `durable` whether another head can carry on after its
+    death. `finishing` are functions that are called for it at the end of each turn of the agent's loop.
     """
 
     head_link: HeadLink
@@ -51,7 +51,7 @@ class AgentHead(Protocol):
         """End the session, or what of it this agent may end."""
 
     def stop_services(self, turn: Turn) -> None:
-        """Serve nobody but nodes any more."""
+        """Serve only nodes from now on."""
 
     def close(self, reason: str) -> None:
         """The agent has ended all else."""

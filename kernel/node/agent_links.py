@@ -1,4 +1,4 @@
-"""What agents say to each other without the head: news for a process of another node, and which objects may go."""
+"""Connections between agents, without the head: messages for processes of other nodes, and orders about objects."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from kernel_spec.ids import ObjectId, ProcessId
 Handlers = dict[int, Callable[..., None]]
 AGAIN_SECONDS = 1.0
 PATIENCE_SECONDS = 60.0
-"""How long a place that can't be reached is tried; before that, the head will have said if its node is gone."""
+"""Seconds for which an unreachable place is tried. By then the head has said so if its node is gone."""
 
 
 class AgentLinks:
     """Connections to other agents, made when they are first needed.
 
-    When one ends, what may not have arrived is said again, until the node is known to be gone: it does no harm twice.
+    When one ends, messages that may not have arrived are sent again until the node is known to be gone. They do no harm
+    when they arrive twice.
     A *place* is where a node is reached: its gateway ("HOST:PORT"), perhaps behind a relay. `forward(process,
     message)`, `delete(objects)` and `keep(object)` do here what another agent asks for. `relay` leads to all others, if
     there is one. Feed `on_messages` and `on_close` to the gateway.
@@ -46,9 +47,9 @@ class AgentLinks:
         self._connections: dict[str, Connection] = {}
         self._dirty: set[Connection] = set()
         self._again: dict[str, list[Message]] = {}
-        """What is to be said again, by place."""
+        """Place to the messages that must be sent again."""
         self._lost_at: dict[str, float] = {}
-        """Since when nobody is reached there."""
+        """Place to the time since which it can't be reached."""
         self._closed = False
 
     def forward(self, place: str, process: ProcessId, message: Message) -> None:

@@ -1,6 +1,6 @@
-"""What was built on a node for runtime environments: what is to be built, what is there, what must go. Pure.
+"""Parts of runtime environments that are built on a node: which to build, which are there, which to remove. Pure.
 
-A *part* is one field of an environment with one value. It is built once, for all who ask, and remembered.
+A *part* is one field of an environment with one value. It is built once for all that need it, and remembered.
 """
 
 from __future__ import annotations

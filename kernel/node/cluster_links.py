@@ -1,6 +1,6 @@
-"""What a node has because others can reach it: a gateway, an exchange of objects, on the head's node a relay.
+"""The parts of a node that exist because other nodes can reach it: a gateway, an exchange of objects, a relay.
 
-A session of one machine, where nobody listens, never imports this.
+Only the head's node has a relay. A session of one machine, which does not listen, never imports this.
 """
 
 from __future__ import annotations

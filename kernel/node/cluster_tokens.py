@@ -1,4 +1,4 @@
-"""The token of a cluster, as it is given to somebody who comes from outside: in a file, or in the environment."""
+"""Find the token of a cluster that a program from outside is given: in a file, or in the environment."""
 
 from __future__ import annotations
 

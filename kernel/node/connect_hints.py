@@ -1,4 +1,4 @@
-"""What to do when a head can't be reached, or does not want us: the end of the error that says so."""
+"""Advice for a head that can't be reached, or refuses this node: the end of the error message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a dead process wrote to its standard error at the end, cut down to what tells why it died."""
+"""The last lines that a dead process wrote to its standard error, cut down to those that say why it died."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 LINES = 8
-"""How many lines are shown, and how many before a fatal error of the interpreter."""
+"""The number of lines that are shown, also before a fatal error of the interpreter."""
 _FRAMES = 12
 _ERROR_BYTES = 1 << 16
 _FATAL = "Fatal Python error"

@@ -1,4 +1,4 @@
-"""What this machine has: CPUs, memory, devices, by asking the machine and the accelerator plugins."""
+"""Detect the resources of this machine: CPUs and memory, and devices by the accelerator plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The directory of a running session, which somebody may remove: no process could join the session any more."""
+"""Watch for the removal of a running session's directory, after which no process could join the session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOOK_SECONDS = 1.0
 
 
 class DirectoryWatch:
-    """Looks for the files of a session now and then, and when a worker died early; beside the loop, as disks may hang.
+    """Check the files of a session now and then, and when a worker died early; beside the loop, because disks may hang.
 
     When they are gone it calls `end(missing)` with what is missing, in words. Unless the session is ephemeral it makes
     the directory again, so that `kernel status` can tell why the session has ended.

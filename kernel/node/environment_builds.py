@@ -31,7 +31,7 @@ Then = Callable[[WorkerStart | RuntimeEnvError], None]
 
 
 class EnvironmentBuilds:
-    """Builds each part once, whoever asks, below `directory` (the session's). Its methods are called from the loop.
+    """Build each part once, below `directory` (the session's). Its methods are called from the loop.
 
     `in_use` returns the parts in which workers run or start.
     """
@@ -89,7 +89,7 @@ class EnvironmentBuilds:
         self._reactor.call_later(TRIM_SECONDS, self._trim_later)
 
     def _trim(self) -> None:
-        """Remove what nobody uses and there is no room for."""
+        """Remove unused parts for which there is no room."""
         for field, limit in self._limits.items():
             for part in self._cache.evict(field, limit, self._in_use()):
                 self._remove(part)

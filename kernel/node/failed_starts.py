@@ -1,21 +1,21 @@
-"""When to start no other process in the place of those that did not come up."""
+"""Decide when to stop replacing processes that fail to start."""
 
 from __future__ import annotations
 
 from kernel_spec.dataclass import dataclass
 
 FAILED_STARTS = 3
-"""So many in a row may end by themselves before they are up; then no other one is started."""
+"""The number in a row that may end by themselves before they are up; then none is started any more."""
 KILLED_STARTS_SECONDS = 60.0
-"""For so long those that somebody kills before they are up are replaced, however many they are."""
+"""Seconds for which processes that are killed before they are up are replaced, however many there are."""
 
 
 @dataclass(slots=True)
 class FailedStarts:
     """The processes of one `kind` that did not come up, since the last one that did.
 
-    `broken` is how many ended by themselves. Of those that were killed it counts how long ago the first was: who kills
-    says nothing about whether the next one would come up.
+    `broken` is how many ended by themselves. For those that were killed, the time since the first one counts: a kill
+    does not tell whether the next one would come up.
     """
 
     kind: str
@@ -38,7 +38,7 @@ class FailedStarts:
         return self.broken >= FAILED_STARTS or self.killed_seconds >= KILLED_STARTS_SECONDS
 
     def __str__(self) -> str:
-        """Say what failed, for the error of those who wait for one."""
+        """Say what failed, for the error of those that wait for such a process."""
         if self.broken >= FAILED_STARTS:
             return f"{FAILED_STARTS} {self.kind}s in a row did not come up"
         return f"every {self.kind} of the last {self.killed_seconds:.0f} s was killed before it was up"

@@ -1,4 +1,4 @@
-"""What the head tells a node to do, and asks it: which part of the agent does it."""
+"""Commands and questions of the head to a node, and which part of the agent handles each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class HeadCommands:
         self.words[number_of(kind)] = lambda *fields: handler(kind(*fields))
 
     def handle(self, message: Message) -> None:
-        """Do what the head says. What a part raises is logged."""
+        """Handle a message of the head. An error in a part is logged."""
         try:
             self.words[message[0]](*message[1:])
         except Exception:

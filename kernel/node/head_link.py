@@ -28,11 +28,11 @@ from kernel_spec.version import __version__
 JOIN_SECONDS = 10.0
 LEAVE_SECONDS = 1.0
 ANOTHER_HEAD_SECONDS = 3.0
-"""How long a node that wants to join waits for a head where there is a gateway, but no head behind it."""
+"""Seconds for which a joining node waits for a head where there is a gateway without a head behind it."""
 DOUBT_SHARE = 0.3
 """After how much of the time that makes a silent node a dead one the head is dialled again."""
 REDIAL_SECONDS = (0.05, 1.0)
-"""How soon the link is tried again at first, and at most; each time takes half as long again."""
+"""Seconds before the link is tried again: at first, and at most. Each pause is half as long again."""
 
 _PULSE, _WELCOME = number_of(head_messages.Pulse), number_of(head_messages.Welcome)
 _REFUSED = number_of(head_messages.JoinRefused)
@@ -77,11 +77,11 @@ class LocalHeadLink:
 class RemoteHeadLink:
     """A connection to a head in another process, perhaps on another machine.
 
-    `join` waits until the head has let this node in; `begin` hands what arrives to `to_node(message)` from then on, and
-    calls `on_lost(reason)` when the link is gone for good. A head that keeps what it knows (`settings["durable"]`) may
-    be started again: then the link is made anew for up to `settings["head_away_seconds"]`. The new head is told
-    everything again, as `snapshot(unheard)` has it: messages are kept until the head has done them, so that it is known
-    what the old one may not have heard.
+    `join` waits until the head has accepted this node. After `begin`, `to_node(message)` is called with messages, and
+    `on_lost(reason)` when the link is lost for good. A head that keeps what it knows (`settings["durable"]`) may be
+    started again: then the link is made anew for up to `settings["head_away_seconds"]`. The new head is told everything
+    again, as `snapshot(unheard)` has it: messages are kept until the head has handled them, so that it is known which
+    ones the old head may not have received.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class RemoteHeadLink:
         self._node = node
         self._leaving = False
         self.gives_up = True
-        """Whether a head that stays away is given up; not where somebody starts it again, and says if he can't."""
+        """Whether a head that stays away is given up; not where this process starts it again, and reports a failure."""
         self.settings: dict[str, Any] = {}
         self._description: Mapping[str, Any] = {}
         self._refusal = ""
@@ -125,13 +125,13 @@ class RemoteHeadLink:
 
     @property
     def was_refused(self) -> bool:
-        """Whether the head does not want this node (any more)."""
+        """Whether the head has refused this node."""
         return bool(self._refusal)
 
     def join(self, seconds: float = JOIN_SECONDS, program: bool = False) -> None:
-        """Wait for the `settings` that the head gives every node. Raises SessionEndedError if it does not let us in.
+        """Wait for the `settings` that the head gives every node. Raises SessionEndedError if it refuses this node.
 
-        The error is for those who started a node, or for a `program` that is a remote driver.
+        The error speaks to the user who started a node or, with `program`, a remote driver.
         """
         deadline = self._reactor.clock() + seconds
         awaited = self._reactor.clock() + ANOTHER_HEAD_SECONDS
@@ -196,7 +196,7 @@ class RemoteHeadLink:
         return connection
 
     def _introduce(self) -> None:
-        """Say who we are; to a head that was started again, also all that it has to know."""
+        """Introduce this node; to a restarted head, also report all that it must know."""
         self._joined = True
         self._heard = self._reactor.clock()
         self._pause = REDIAL_SECONDS[0]

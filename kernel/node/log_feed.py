@@ -9,7 +9,7 @@ from kernel.protocol.named_messages import number_of, packed
 from kernel.transport.connection import Connection
 
 WAITING_MESSAGES = 64
-"""How many messages may wait for a driver before lines are left out."""
+"""The number of messages that may wait for a driver before lines are left out."""
 LINES_A_MESSAGE = 500
 """Lines of one worker go into one message while it waits, up to so many."""
 

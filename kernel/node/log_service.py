@@ -1,4 +1,4 @@
-"""Output of workers: read from their pipes, kept in one bounded file, shown to the driver they work for."""
+"""Read the output of workers from their pipes, keep it in one bounded file, and show it to their drivers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ FILE_BYTES = 16 << 20
 FILES = 4
 """The newest file and its predecessors: what a session may write in all is FILE_BYTES x FILES."""
 NOBODY = "-" * 8
-"""Instead of a worker, in lines that are the log's own."""
+"""Stands for the worker in lines of the log itself."""
 _LINE_LIMIT = 16 << 10
 _TELL_SECONDS = 0.1
-"""How often those who read along are told of a line that is written over."""
+"""Seconds between two updates of a line that is written over and over."""
 _TAIL_LINES = 60
 _TAILS_KEPT = 64
-"""The last lines of how many workers that have ended are kept, for who asks late how one died."""
+"""The number of ended workers whose last lines are kept, for late questions on how one died."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class OutputPipe:
     tail: Tail
     rest: bytes = b""
     is_told: bool = False
-    """Whether those who read along are about to be told of `rest`, which is written over again and again."""
+    """Whether an update of `rest`, which is written over and over, is about to be shown."""
 
 
 class LogService:

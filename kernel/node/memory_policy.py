@@ -1,4 +1,4 @@
-"""Which worker ends when memory runs out, when, and why. A pure state machine: samples in, instructions out.
+"""Decide which worker ends when memory runs out, when and why. A pure state machine: samples in, instructions out.
 
 Memory has run out when one of its limits (the machine's, a container's, the node's own) is used beyond `threshold`.
 Then idle workers go, and of the others the one that costs least to repeat: a task that can be run again, then one that
@@ -26,15 +26,15 @@ ACTOR = "actor"
 ENDING = "ending"
 
 GRACE_SECONDS = 1.0
-"""How long a worker may exceed its quota."""
+"""Seconds for which a worker may exceed its quota."""
 SETTLE_SECONDS = 0.5
-"""How long memory may take to fall after a process that was ended is gone."""
+"""Seconds for memory use to fall after a process has ended."""
 PATIENCE_SECONDS = 5.0
-"""How long a process that was ended may take to be gone; and how long an idle worker that stays is left alone."""
+"""Seconds for a killed process to end, and for which an idle worker that refused to retire is left alone."""
 LEAST_WAIT_SECONDS = 0.2
 MOST_WAIT_SECONDS = 1.0
 BYTES_PER_SECOND = 4 << 30
-"""How quickly memory is expected to fill at worst: the further the limit is, the rarer it is looked at."""
+"""The fastest rate at which memory is expected to fill: the further the limit, the rarer the samples."""
 
 _WORTHWHILE = 4
 """A kind of worker is passed over if all of it holds less than this part of the largest worker."""
@@ -45,7 +45,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One limit of memory and what is used of it, in bytes. `name` is what people call it."""
+    """One limit of memory and what is used of it, in bytes. `name` is for people."""
 
     name: str
     used: int
@@ -53,17 +53,17 @@ class Limit:
 
     @property
     def share(self) -> float:
-        """How much of it is used, 1 being all."""
+        """The used share of it, from 0 to 1."""
         return self.used / self.total
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerUse:
-    """What a worker holds, and what its end would cost.
+    """The memory of a worker, and what its end would cost.
 
-    `size` are bytes that it does not share, with those of the processes it started. `kind` is idle, task, actor or
-    ending. `again`: what it does can be repeated. `owner` is the process it works for, `since` when it began to
-    (seconds of any clock), `reserved` its memory quota in bytes or 0.
+    `size` is the unshared memory in bytes of it and of the processes that it started. `kind` is idle, task, actor or
+    ending. `again` says whether its work can be repeated. `owner` is the process that it works for, `since` when it
+    began to (seconds of any clock), `reserved` its memory quota in bytes or 0.
     """
 
     id: ProcessId
@@ -78,12 +78,12 @@ class WorkerUse:
 
     @property
     def excess(self) -> int:
-        """How much it holds beyond what it reserved."""
+        """Bytes beyond its quota."""
         return max(0, self.size - self.reserved)
 
     @property
     def cost(self) -> int:
-        """How much is lost with it: the smaller, the sooner it goes."""
+        """A rank of the loss that its end would be: workers of the lowest cost end first."""
         if self.kind == IDLE:
             return 4  # one that was asked to go and stays: others need what it owns
         return (0 if self.kind == TASK else 2) + (not self.again)
@@ -91,7 +91,7 @@ class WorkerUse:
 
 @dataclass(frozen=True, slots=True)
 class RetireWorker:
-    """Ask this idle worker to go, unless somebody needs what it owns."""
+    """Ask this idle worker to end, unless another process needs objects that it owns."""
 
     worker: ProcessId
 
@@ -100,7 +100,7 @@ class RetireWorker:
 class EndForMemory:
     """End this worker now.
 
-    `fault` says what follows for its work (see `process_messages`), `cause` what people are told.
+    `fault` says what follows for its work (see `process_messages`), `cause` is the reason for people.
     """
 
     worker: ProcessId
@@ -287,12 +287,12 @@ def readable(size: float) -> str:
 
 
 def check_threshold(value: float) -> None:
-    """Raise OptionError for a share of memory that is none."""
+    """Raise OptionError unless 0 <= value <= 1."""
     if not 0 <= value <= 1:
         raise OptionError(f"memory_threshold is a share of memory from 0 (never end a worker) to 1, not {value}")
 
 
 def check_quotas(value: str) -> None:
-    """Raise OptionError for a word that says for nobody that `memory` is a limit."""
+    """Raise OptionError for an unknown word on whose `memory` option is a limit."""
     if value not in QUOTAS:
         raise OptionError(f"memory_quotas must be {', '.join(map(repr, QUOTAS[:-1]))} or {QUOTAS[-1]!r}, not {value!r}")

@@ -1,4 +1,4 @@
-"""How much memory there is and who holds it, read from `/proc` and control groups. Cheap; empty where there is none."""
+"""Read from `/proc` and control groups how much memory is used, and by which processes. Cheap; empty elsewhere."""
 
 from __future__ import annotations
 

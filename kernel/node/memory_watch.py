@@ -1,4 +1,4 @@
-"""The memory of a node: looked at a few times a second, in the agent's loop. Ends whom the policy chooses."""
+"""Sample the memory of a node a few times a second, in the agent's loop, and end workers that the policy chooses."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from kernel.system.processes import kill
 from kernel.transport.reactor import Reactor
 
 KEPT_ENDS = 20
-"""How many workers that were ended for memory `kernel status` remembers."""
+"""The number of workers ended for memory that `kernel status` shows."""
 _NEWS_SECONDS = 5.0
-"""How long a kill by the machine may wait for the news that one of our workers is dead."""
+"""Seconds for which a kill by the system is remembered until the death of a worker is known, which it explains."""
 _KINDS = {pool.IDLE: policy.IDLE, pool.LEASED: policy.TASK, pool.ACTOR: policy.ACTOR, pool.ENDING: policy.ENDING}
 _OWN = "this node's memory_limit"
 
@@ -70,7 +70,7 @@ class MemoryWatch:
             self._reactor.call_later(self._policy.wait(self._limits), self.start)
 
     def status(self) -> dict[str, Any]:
-        """Return what `kernel status` shows: limits, and who was ended lately."""
+        """Return what `kernel status` shows: limits, and the workers that were ended lately."""
         limits = [*self._readings.limits(), *self._own_limit(self._sizes(bool(self._limit)))]
         return {
             "limits": [(limit.name, limit.used, limit.total) for limit in limits],

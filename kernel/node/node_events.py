@@ -1,4 +1,4 @@
-"""What happens on a node, told to the head while anybody listens there."""
+"""Report the events of a node to the head, while there are observers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernel.transport.connection import Message
 from kernel_spec.ids import ProcessId
 
 COLLECT_SECONDS = 1.0
-"""How often workers are asked what they have run."""
+"""Seconds between two collections of finished calls from workers."""
 
 
 class NodeEvents:
@@ -33,7 +33,7 @@ class NodeEvents:
         self.wanted = False
 
     def want(self, wanted: bool) -> None:
-        """Begin, or stop, to tell the head what happens here. What happened before is nobody's concern."""
+        """Begin or stop reporting events to the head. Earlier events are not reported."""
         if wanted and not self.wanted:
             self._since = time.time()
         self.wanted = wanted

@@ -1,4 +1,4 @@
-"""What a head is told of a node: when it joins, when the head asks, and all again when another head takes over."""
+"""The state of a node that the head is told: at joining, when it asks, and again when another head takes over."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class NodeState:
         self._leaves_at = math.inf if seconds is None else self._clock() + seconds
 
     def _set_resource(self, name: str, quantity: float) -> None:
-        """A custom resource was set at run time: another head must hear so."""
+        """Set a custom resource, which another head must be told of, too."""
         self.total[name] = quantity
         if not quantity:
             del self.total[name]
@@ -90,7 +90,7 @@ class NodeState:
         }
 
     def introduction(self, peer: Peer) -> Message:
-        """Return what tells a head of a process."""
+        """Return the message that introduces a process to a head."""
         worker = self._workers.pool.workers.get(peer.id)
         job, environment = worker.key if worker is not None else (peer.details.get("job", b""), "")
         return packed(

@@ -1,4 +1,4 @@
-"""Objects that lie on other nodes: fetched when they are wanted here, deleted where nobody needs them any more."""
+"""Fetch objects from other nodes when they are wanted here, and delete them there when they are not needed any more."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ObjectExchange:
         self._send = send
         self._here = here
         self._readers: dict[ProcessId, dict[int, Ticket]] = {}
-        """What processes here wait for, by their requests."""
+        """Process to its requests that wait for objects."""
         self.handlers: dict[int, Callable[[Connection, Message], None]] = {
             op.STORE_FETCH: self._on_fetch,
             op.STORE_DELETE_AT: lambda connection, message: agent_links.delete(message[1], message[2]),
@@ -85,9 +85,9 @@ class ObjectExchange:
         place: str,
         then: Callable[[int], None],
     ) -> None:
-        """Copy objects (id, size, owner, its address) from the node at `place`, which goes, and tell their owners.
+        """Copy objects (id, size, owner, its address) from the leaving node at `place`, and tell their owners.
 
-        `then(how many came)` is called at the end. What does not come stays where it is.
+        `then(number of copies)` is called at the end. An object that can't be copied stays where it is.
         """
         outcomes: list[bool] = []
 

@@ -1,4 +1,4 @@
-"""What processes of a node asked of the head and still wait for: a head that is started again must hear it too."""
+"""Requests of a node's processes that the head has not answered yet: a restarted head must receive them again."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ class OpenRequests:
                 yield process, message
 
     def to_tell(self, unheard: Iterable[Message]) -> Iterator[Message]:
-        """Yield what another head must hear, in order: of `unheard`, what is of use still, and all that is open.
+        """Yield the messages for another head, in order: those of `unheard` that still matter, and all open requests.
 
-        `unheard` is what the head before may have heard or not. What it has answered is not told again: it would be
-        done a second time, perhaps after others have changed it.
+        `unheard` are messages that the last head may or may not have received. Requests that it has answered are not
+        sent again: they would be carried out twice, perhaps after other processes have changed things.
         """
         of_processes = {id(message) for messages in self._open.values() for message in messages.values()}
         unheard = [message for message in unheard if message[0] not in _OUTDATED]

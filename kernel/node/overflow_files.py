@@ -23,9 +23,10 @@ CLOSE_SECONDS = 5.0
 
 
 class OverflowFiles:
-    """Files in `directory`, which is made when the first is. Its methods are called from the agent's loop.
+    """Files in `directory`, which is made with the first file. Its methods are called from the agent's loop.
 
-    `feed(event)` hears what came of each. One that takes too long has failed, and is removed if it comes to be later.
+    `feed(event)` is called with the result of each order. A file that takes too long has failed; it is removed if it is
+    made after all.
     """
 
     def __init__(self, directory: str, reactor: Reactor, feed: Callable[[FileMade | FileFailed], None]) -> None:

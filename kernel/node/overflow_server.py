@@ -1,4 +1,4 @@
-"""A store that is never too small: what the store plugin has no room for is kept in files. Pure, as the plugin is.
+"""A store that is never too small: objects for which the store plugin has no room are kept in files. Pure.
 
 Every event passes through here. Usually it is the plugin's alone; a request that the plugin fails with
 `ObjectStoreFullError` is granted all the same, with a file (see `kernel.node.overflow_table`). So plugins need not know
@@ -36,10 +36,10 @@ _LOOKED_AT = frozenset((contract.Create, contract.Pin, contract.SpillDone, contr
 
 @dataclass(slots=True)
 class _Request:
-    """What somebody asked of the plugin.
+    """A request of a client to the plugin.
 
     `waited`: it was not answered at once; `tried`: no file could be made for it; `superseded`: a newer creation of the
-    object has been asked for, so that nobody needs this one.
+    object has been requested, so that this one is not needed.
     """
 
     event: Asked
@@ -56,9 +56,9 @@ class OverflowServer:
         self.store = store
         self.table = OverflowTable(directory)
         self.no_way_out = False
-        """Whether what there is no room for could lately be neither spilled nor put into a file."""
+        """Whether objects without room could lately be neither spilled nor put into files."""
         self._requests: dict[tuple[ProcessId, int], _Request] = {}
-        """What the plugin has not answered yet."""
+        """Requests that the plugin has not answered yet."""
         self._spilled: dict[str, ObjectId] = {}
         """By the uri of the copy."""
         self._held_back: dict[ObjectId, list[contract.WriteSpill | contract.ReadSpill]] = {}
@@ -144,7 +144,7 @@ class OverflowServer:
             assert key == (request.event.client, request.event.request), "a request is listed under a wrong name"
 
     def close(self) -> None:
-        """Close the plugin's; who removes the files is who makes them."""
+        """Close the plugin's store. The maker of the files removes them."""
         self.store.close()
 
     # -- requests --------------------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ class OverflowServer:
             self._overflow(request, failed, out)
 
     def _overflow(self, request: _Request, failed: contract.Failed, out: Out) -> None:
-        """Find a file for what the plugin has no room for: one that is to be written, or a copy of a spilled one."""
+        """Have a file made for an object without room: a new one that is to be written, or a copy of a spilled one."""
         event = request.event
         if isinstance(event, contract.Create):
             self._take(self.store.handle(contract.Delete([event.object])), out)  # what it still has is older

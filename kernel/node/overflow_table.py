@@ -1,4 +1,4 @@
-"""The objects of a node that lie in files, because its store had no room for them. Pure: no file is touched here.
+"""The objects of a node that lie in files, because its store had no room for them. Pure: it touches no file.
 
 A file is made before it is written to, so that a full disk shows at once. It may be removed before its last view is
 gone without harm to that, because a mapping keeps its bytes; it stays as long as anybody pins it, so that the counts
@@ -59,8 +59,8 @@ Out = list[object]
 class OverflowEntry:
     """One object. `create` made it; of a copy of what was spilled it is None, and `uri` says where that is.
 
-    `refusal` is why it is not in the store, and `again` whether the store is to be asked again if there can be no file.
-    `late` is why nobody waits for what is read back: the spill target hangs.
+    `refusal` is why it is not in the store; `again` says whether to ask the store again if no file can be made. `late`
+    is the error of its readers when the spill target hangs.
     """
 
     __slots__ = (
@@ -102,9 +102,9 @@ class OverflowEntry:
 
 
 class OverflowTable:
-    """Objects by id, of which there may be several generations: the current one, and those that only are read yet.
+    """Objects by id, each with its current generation, and older ones that still have readers.
 
-    The files are in `directory`. Methods add what is to be done to `out`.
+    The files are in `directory`. Methods add instructions to `out`.
     """
 
     def __init__(self, directory: str) -> None:
@@ -114,9 +114,9 @@ class OverflowTable:
         self._numbers = itertools.count()
         self.bytes = 0
         self.objects = 0
-        """How many objects have a file, and their bytes."""
+        """The number of objects with a file, and their bytes."""
         self.copies = 0
-        """How many of these are copies of what was spilled."""
+        """The number of these that are copies of spilled objects."""
 
     def __bool__(self) -> bool:
         return bool(self._entries)
@@ -143,7 +143,7 @@ class OverflowTable:
     # -- from nothing to sealed ------------------------------------------------------------------------------------
 
     def create(self, event: contract.Create, out: Out) -> OverflowEntry:
-        """Begin an object that somebody is going to write."""
+        """Begin an object that a client is going to write."""
         entry = self._add(event.object, event.size, event.owner, out)
         entry.create, entry.weak = event, event.weak
         return entry
@@ -171,7 +171,7 @@ class OverflowTable:
             self.forget(entry, out)
 
     def seal(self, entry: OverflowEntry, out: Out, pinned_by: ProcessId | None = None) -> None:
-        """The object is complete: whoever waits for it pins it."""
+        """Note that the object is complete, and pin it for its waiting readers."""
         entry.state = SEALED
         if pinned_by is not None:
             entry.pins[pinned_by] = 1
@@ -186,7 +186,7 @@ class OverflowTable:
         self.forget(entry, out)
 
     def fail_readers(self, entry: OverflowEntry, error: Exception, out: Out) -> None:
-        """Who waits for the object does so in vain."""
+        """Fail the waiting readers of the object."""
         out.extend(contract.Failed(reader.client, reader.request, error) for reader in entry.readers)
         entry.readers = []
 
@@ -244,7 +244,7 @@ class OverflowTable:
             self._settle(entry, out)
 
     def drop_weak(self, out: Out) -> bool:
-        """Forget the weak objects that nobody pins; return whether there were any."""
+        """Forget weak objects without pins; return whether there were any."""
         idle = [entry for entry in self if entry.weak and entry.state == SEALED and not entry.pins]
         for entry in idle:
             self.forget(entry, out)
@@ -302,7 +302,7 @@ class OverflowTable:
         return entry
 
     def _settle(self, entry: OverflowEntry, out: Out) -> None:
-        """Forget a sealed object that nobody pins if it was deleted, or is a copy of what was spilled."""
+        """Forget a sealed object without pins if it was deleted, or is a copy of a spilled one."""
         unwanted = entry.deleted or entry.create is None
         if entry.state == SEALED and not entry.pins and unwanted:
             self.forget(entry, out)

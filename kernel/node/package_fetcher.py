@@ -1,4 +1,4 @@
-"""Getting the packages of an environment from the head, before the first worker of this node that runs in it."""
+"""Fetch the packages of an environment from the head, before the first worker of this node runs in it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from kernel.transport.reactor import Reactor
 from kernel_spec.errors import RuntimeEnvError
 
 PATIENCE_SECONDS = 5.0
-"""How long a piece may take before it is asked for again: the question may have been lost with a link to the head."""
+"""Seconds before a piece is requested again: the request may have been lost with a link to the head."""
 CLOSE_SECONDS = 5.0
 
 Then = Callable[[RuntimeEnvError | None], None]
 
 
 class PackageFetcher:
-    """Fetches each package once, whoever waits for it, piece by piece, into a file. `send` reaches the head.
+    """Fetch each package once, piece by piece, into a file. `send(message)` reaches the head.
 
-    Its methods are called from the loop. What concerns files is done beside that, in a thread.
+    Its methods are called from the loop. Files are read and written beside it, in a thread.
     """
 
     def __init__(self, packages: Packages, reactor: Reactor, send: Callable[[Message], None]) -> None:
@@ -35,7 +35,7 @@ class PackageFetcher:
         """By package, the offset of the piece that is to come; nothing while one is written."""
 
     def fetch(self, digests: Sequence[str], then: Then) -> None:
-        """Call `then` when all packages are here, or with why they can't be; at once where there are none."""
+        """Call `then` when all packages are here, or with the reason why not; at once if there are none to fetch."""
         if not digests:
             then(None)
             return

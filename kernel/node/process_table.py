@@ -1,4 +1,4 @@
-"""The processes of a node: each holds a connection to its agent, over which it asks and is asked."""
+"""The processes of a node, and their connections to the agent, which carry questions both ways."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _INTRODUCTIONS = (number_of(op.Introduction), ATTACH_OPERATION)
 
 
 class ProcessTable:
-    """Feed it what the agent's listener accepts. The parts of the agent fill `handlers` and `methods`.
+    """Feed it the connections that the agent's listener accepts. The parts of the agent fill `handlers` and `methods`.
 
     `on_joined(peer)` is called for each process that introduces itself, and `on_left(connection)` when that closes.
-    Calls of what is no method here go to `relay(connection, message)`; `refused(reason)` hears of strangers.
+    A call of a method that is unknown here goes to `relay(connection, message)`. `refused(reason)` is called for
+    strangers.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class ProcessTable:
         self._on_left(connection)
 
     def close(self, reason: str) -> None:
-        """Write what is queued, and let everybody go."""
+        """Write what is queued, and close all connections."""
         for connection in self.connections.values():
             connection.flush()
         for connection in list(self.connections.values()):

@@ -1,8 +1,8 @@
-"""The lock by which others know that a session's agent lives: the system takes it away when the agent ends, however.
+"""The lock that shows that a session's agent lives. The system releases it when the agent ends, in whatever way.
 
-It is a lock of the session's directory (flock). Who starts the agent takes it before anybody can find the session, and
-the agent inherits it, so that it is held at every moment of the session's life. What either forks lets go of it at
-once, or the lock would outlive the agent. On file systems of a network it means something on its own host only.
+It is a lock of the session's directory (flock). The process that starts the agent takes it before the session can be
+found, and the agent inherits it, so that it is held at every moment of the session's life. Children that either forks
+release it at once, or the lock would outlive the agent. On network file systems it is valid on its own host only.
 `systemd-tmpfiles` removes nothing from a directory that is locked.
 """
 
@@ -46,7 +46,7 @@ def let_go(directory: str) -> None:
 
 
 def is_held(directory: str) -> bool:
-    """Return whether a process of this host holds the lock; what can't be told counts as held."""
+    """Return whether a process of this host holds the lock; if that is unknown, it counts as held."""
     try:
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,14 +1,14 @@
-"""Session directories: making them, finding the running ones, sweeping what dead ones left.
+"""Session directories: make them, find running sessions, remove what dead sessions left.
 
 <temporary>/kernel-<user id>/session_<date>_<time>_<microseconds>_<pid>/
     token        0600, the session's secret
-    session.json who the agent is and where its process id means something, whether it stays, where it spills to
+    session.json the agent's process id and where that is valid, whether the session stays, where it spills to
     agent.sock   the agent
     sockets/     one per process
     logs/  spill/  packages/  archives/
 
-A directory of sessions may be shared with other PID namespaces and other hosts. Whether an agent lives is told by a
-lock (`session_lock`), and only where its process id means something: what lies elsewhere is never removed or signalled.
+A directory of sessions may be shared with other PID namespaces and other hosts. A lock (`session_lock`) tells whether
+an agent lives, but only where its process id is valid: sessions of other hosts are never removed or signalled.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SOCKET_PATH_LIMIT = 107
 _SOCKET_NAME_BYTES = 29  # "/sockets/", a hexadecimal process id, ".in"
 _DESCRIPTION = "session.json"
 _KEPT = ("logs", _DESCRIPTION)
-"""What is left of a session that stays when its agent has ended, until the next sweep."""
+"""The files that are kept, until the next sweep, when the agent of a session that stays has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +90,13 @@ class Session:
         return birth(self.pid) == self.born
 
     def is_over(self) -> bool:
-        """Return whether its agent has certainly ended. Of one elsewhere that can't be told."""
+        """Return whether its agent has certainly ended. For a session elsewhere the answer is no."""
         own = PidNamespace.own()
         here = own.is_known() and self.pid_namespace == own
         return here and self.locked and not session_lock.is_held(self.directory)
 
     def whereabouts(self) -> str:
-        """Return in words where it is if nobody here can tell whether it is over, else nothing."""
+        """Return in words where it is if its state can't be known here, else ""."""
         if self.is_running() or self.is_over():
             return ""
         if self.pid_namespace is None:
@@ -293,9 +293,9 @@ def _number_of(place: str) -> str:
 
 
 def sweep(root: str) -> list[str]:
-    """Remove what sessions left that nobody could clean up, and return their names; all else in `root` stays.
+    """Remove what dead sessions left, and return their names; all else in `root` stays.
 
-    So does what may belong to a session that lives elsewhere (`sessions_elsewhere`).
+    What may belong to a session that lives elsewhere (`sessions_elsewhere`) stays, too.
     """
     swept = []
     for name in sorted(os.listdir(root)):
@@ -312,7 +312,7 @@ def sweep(root: str) -> list[str]:
 def clean_up(directory: str) -> None:
     """Remove what a session left whose agent was killed.
 
-    Of one that stays, its logs and what tells that it is dead are kept until the next sweep.
+    The logs and the description of a session that stays are kept until the next sweep.
     """
     session = _read(directory)
     if session is None or not session.stays:

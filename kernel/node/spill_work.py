@@ -1,4 +1,4 @@
-"""What is written to, read from and deleted at the spill target, off the agent's loop and within a time limit."""
+"""Write to, read from and delete at the spill target, outside the agent's loop and within a time limit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Done = contract.SpillDone | contract.SpillFailed | contract.RestoreDone | contra
 
 @dataclass(eq=False)
 class _Work:
-    """One step under way. `asked` is when; `late` that whoever waits was told so."""
+    """One step under way. `asked` is its beginning; `late` says that its waiters were told that it is late."""
 
     step: Step
     asked: float
@@ -103,7 +103,7 @@ class SpillWork:
             self._delete_unwanted()
 
     def explain(self, object: ObjectId) -> str:
-        """Say what is done for `object`, or else the oldest step under way; an empty string when there is none."""
+        """Describe the step under way for `object`, or else the oldest one; "" when there is none."""
         work = self._works.get(object) or next(iter(self._works.values()), None)
         if work is None:
             return ""

@@ -1,6 +1,6 @@
-"""Holds an object store to its contract: one that raises would leave those who wait for an answer without one.
+"""Hold an object store to its contract: end the node when the store raises, because its clients would wait for ever.
 
-So the node ends then, and the session with it where the node is its own, with the plugin's name and its lines.
+If the node is the session's own, the session ends, too. The reason names the plugin and its lines.
 """
 
 from __future__ import annotations

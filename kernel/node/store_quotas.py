@@ -1,7 +1,7 @@
-"""What single processes may hold in the object store. Pure: no store is asked, `StoredObject` rows come in.
+"""Limit what single processes may hold in the object store. Pure: it is given `StoredObject` rows.
 
-A process that has a quota is charged for every object that it makes, until that object's owner needs it no more. When
-a new one does not fit, weak objects that it made itself make room, the oldest first; nobody else's are touched.
+A process with a quota is charged for every object that it makes, until that object's owner needs it no more. When a new
+object does not fit, weak objects that the same process made are dropped, the oldest first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kernel_spec.store import StoredObject
 
 @dataclass(slots=True)
 class _Account:
-    """What one process may hold, what it holds, and by which objects; the oldest first."""
+    """The quota of one process, the bytes that it holds, and its objects; the oldest first."""
 
     limit: int
     name: str

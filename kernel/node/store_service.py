@@ -22,24 +22,24 @@ from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.spill import SpillTarget
 
 PATIENCE_SECONDS = 5.0
-"""How long a request for space may wait without anything moving before it fails."""
+"""Seconds without any progress after which a request for space fails."""
 
 OVERFLOW_SECONDS = 0.5
-"""How long nothing may move before it is given a file instead. It waits for no longer than PATIENCE_SECONDS in all."""
+"""Seconds without any progress after which a request gets a file instead. It waits PATIENCE_SECONDS at most in all."""
 
 NEWS_SECONDS = 0.1
-"""How long processes may take to say what they need no more, before an object does not fit into a quota."""
+"""Seconds for processes to release objects before a new object is refused for a quota."""
 
 LocalAnswer = Callable[[int, Any, "Exception | None"], None]
 """Takes a request's number, and the answer or an error."""
 
 
 class StoreService:
-    """Serves the processes of this node.
+    """Serve the object store to the processes of this node.
 
-    `send(process, message)` reaches one, `broadcast(message)` all; `departed(process)` says whether one, here or
-    elsewhere, has ended. What the store has no room for goes into files in `overflow`, a directory that is made when
-    it is needed; `warn(text)` tells users so, once.
+    `send(process, message)` reaches one process, `broadcast(message)` all; `departed(process)` says whether a process,
+    here or elsewhere, has ended. Objects for which the store has no room go into files in the directory `overflow`,
+    which is made when it is needed; `warn(text)` tells users so, once.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class StoreService:
         self.server = OverflowServer(server, overflow)
         self.quotas = StoreQuotas()
         self._postponed: set[ObjectId] = set()
-        """Objects that wait for room in the quota of who makes them."""
+        """Objects that wait for room in the quota of their makers."""
         self._reactor = reactor
         self._send = send
         self._broadcast = broadcast
@@ -189,7 +189,7 @@ class StoreService:
         self.create(contract.Create(connection.info.id, request, object, size, owner, weak))
 
     def _create_within_quota(self, create: contract.Create, patient: bool) -> None:
-        """Charge an object to who makes it. When there is no room, ask everybody once for news of what is unneeded."""
+        """Charge an object to its maker. When it does not fit, ask all processes once to release unneeded objects."""
         try:
             dropped = self.quotas.room_for(create.client, create.object, create.size, self.server.objects)
         except ObjectStoreFullError as error:

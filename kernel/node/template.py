@@ -34,13 +34,13 @@ from kernel.system.processes import become_subreaper, collect_garbage, end_desce
 from kernel.threads import why_no_process
 
 ANSWER_BYTES = 4096
-"""How large an answer may be."""
+"""The largest answer in bytes."""
 _DEAD_WORKERS_KEPT = 100
-"""How many dead workers are remembered, in case something they were starting turns up."""
+"""The number of dead workers that are remembered, in case a process that one was starting turns up."""
 _PROGRAM = "kernel.worker.main"
-"""What workers run: it has `prepare(session)`, called once, and `main(worker, session)`."""
+"""The module that workers run: it has `prepare(session)`, called once, and `main(worker, session)`."""
 _LATER = "kernel.worker.async_executor"
-"""What most workers do without: imported when nothing is to be done, so that a session need not wait for it."""
+"""A module that most workers do without: it is imported while the template is idle, so that no session waits for it."""
 _LOAD = number_of(LoadSession)
 _IDLE_SECONDS = 0.5
 """After how long without anything to do."""

@@ -1,4 +1,4 @@
-"""The agent's end of the template: asks it to fork, hears who exited, starts another if it dies."""
+"""The agent's end of the template: ask it to fork, learn which workers exited, start another if it dies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kernel.transport.connection import Message
 from kernel.transport.reactor import Reactor
 
 ASKED_AT_ONCE = 64
-"""How many workers a template may be asked for before it has answered: few enough that asking never blocks."""
+"""The most workers requested of a template without an answer: few enough that asking never blocks."""
 _FORKED, _EXITED = number_of(WorkerForked), number_of(WorkerExited)
 
 
@@ -48,7 +48,7 @@ class TemplateLink:
         self._asked = 0
         self.pid = 0
         self.failures = 0
-        """How many templates in a row have ended by themselves without having forked a worker."""
+        """The number of templates in a row that ended by themselves without having forked a worker."""
         self.status = 0
         """How the last one ended: its exit code, or a signal as a negative number."""
         self._process: TemplateProcess | None = None
@@ -56,9 +56,9 @@ class TemplateLink:
         self.start(first)
 
     def start(self, begun: tuple[socket.socket, TemplateProcess] | None = None) -> None:
-        """Start a template, or take over one that has begun; if the session is known it is told at once.
+        """Start a template, or take over one that has begun; send it the session at once, if that is known.
 
-        Raises OSError when none can be started.
+        Raises OSError when it can't be started.
         """
         self._link, self._process = begun or run_template(self._preload)
         self.pid = self._process.pid

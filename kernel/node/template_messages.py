@@ -1,6 +1,6 @@
-"""What the agent of a node and its template of workers say to each other.
+"""Messages between the agent of a node and its template.
 
-What the agent says may be of any size, because the text itself goes in anonymous memory, as a descriptor.
+Messages of the agent may be of any size, because the text itself is passed in anonymous memory, as a descriptor.
 """
 
 from __future__ import annotations

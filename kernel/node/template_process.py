@@ -1,4 +1,4 @@
-"""Beginning a template process: the first as a fork of the agent, each later one as a program of its own.
+"""Start a template process: the first as a fork of the agent, each later one as a program of its own.
 
 The agent forks when it has loaded and opened next to nothing, so that a fork is as good as a new program, and there a
 good deal sooner. Later it has files, timers and perhaps threads that no worker must inherit.

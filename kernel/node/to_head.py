@@ -1,4 +1,4 @@
-"""The way from the parts of a node to its head, also while there is none yet."""
+"""Send messages from the parts of a node to its head, also while there is no link yet."""
 
 from __future__ import annotations
 

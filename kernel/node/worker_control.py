@@ -1,4 +1,4 @@
-"""What workers are told to do: become an actor, retire, end. One that does not end is killed."""
+"""Orders to workers: become an actor, retire, end. A worker that does not end is killed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernel.transport.reactor import Reactor
 from kernel_spec.ids import JobId, ProcessId
 
 GRACE_SECONDS = 2.0
-"""How long a worker that was told to end may run its exit handlers."""
+"""Seconds for a worker that was told to end to run its exit handlers."""
 
 
 class WorkerControl:
@@ -56,7 +56,7 @@ class WorkerControl:
             self.end(worker.id, reason, drain=False)
 
     def ask_to_retire(self, worker: WorkerRecord) -> None:
-        """Let an idle worker end, unless it says that somebody needs what it owns."""
+        """Have an idle worker end, unless it says that another process needs objects that it owns."""
 
         def answered(goes: bool | None) -> None:
             if goes:

@@ -1,4 +1,4 @@
-"""How workers have ended: their exit statuses, what these mean, and what is left of them to remove."""
+"""The ends of workers: their exit statuses, what these mean, and the files that are left to remove."""
 
 from __future__ import annotations
 

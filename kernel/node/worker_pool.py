@@ -25,10 +25,10 @@ Key = tuple[bytes, str]
 
 
 class LeasedWork(NamedTuple):
-    """What a lease is for: the task for which it was asked first or the actor, who asked, what it reserves in bytes.
+    """What a lease is for: the task that asked for it first, or the actor; its owner; what it reserves in bytes.
 
-    `repeatable`: what runs on it can be run again. `grant` counts the grants of a lease, which may be taken away and
-    given again: the head must know which of them a worker was found for. `devices` says which it has, if it has any.
+    `repeatable`: its work can be run again. `grant` counts the grants of a lease, which may be taken away and given
+    again: the head must know for which grant a worker was found. `devices` names the devices of the lease, if any.
     """
 
     name: str = ""
@@ -170,7 +170,7 @@ class WorkerPool:
         self.workers[id].state = ACTOR
 
     def ends(self, id: ProcessId, cause: str) -> WorkerRecord | None:
-        """A worker was told to end; it takes no more work."""
+        """Note that a worker was told to end: it gets no more leases."""
         worker = self.workers.get(id)
         if worker is not None:
             self._leave_state(worker)
@@ -258,7 +258,7 @@ class WorkerPool:
         return taken
 
     def _forget_unused(self, key: Key) -> None:
-        """Let no failures count for those who ask later, and let go of a key that has no workers at all."""
+        """Forget the failures of a key for later requests, and a key that has no workers at all."""
         if not self._starting.get(key):
             self._failed_starts.pop(key, None)
         if not any(worker.key == key for worker in self.workers.values()):

@@ -1,4 +1,4 @@
-"""The life of a node's workers: started, handed to leases, and what their end means. Runs in the agent's loop."""
+"""Start, assign and end a node's workers, and report how each one died. Runs in the agent's loop."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from kernel_spec.ids import JobId, LeaseId, ProcessId
 
 _START_LOOK_SECONDS = 0.05
 _RETRY_SECONDS = 0.5
-"""How long a worker that could not be forked is still counted, before another is started."""
+"""Seconds for which a worker that could not be forked still counts, before another is started."""
 
 
 class WorkerService:
@@ -66,9 +66,9 @@ class WorkerService:
         self._why_ending = why_ending
         self._log = Logger("kernel.node")
         self._works: dict[LeaseId, LeasedWork] = {}
-        """What leases that have no worker yet are for."""
+        """The purpose of each lease that has no worker yet."""
         self.held: dict[LeaseId, bytes] = {}
-        """What a head that comes after this one must know of each lease here."""
+        """What a later head must be told of each lease here."""
         commands.words |= {head_messages.FIND_WORKER: self._find, head_messages.DROP_WORKER: self._drop}
 
     # -- what the pool decides -------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ class WorkerService:
         self._fail_leases(step.leases, WorkerDiedError(text))
 
     def _fail_leases(self, leases: Sequence[LeaseId], error: KernelError) -> None:
-        """Say that those who wait for a worker get none."""
+        """Tell the head that these leases get no worker."""
         for lease in leases:
             work = self._works.pop(lease, NO_WORK)
             self.held.pop(lease, None)
@@ -134,7 +134,7 @@ class WorkerService:
             self._control.end(worker.id, "" if holder_lives else "its caller ended", drain=holder_lives)
 
     def on_blocked(self, connection: Connection, blocked: bool, asks: bool = False) -> None:
-        """A worker waits inside get, or runs on; `asks`: when it hears that its CPU is free."""
+        """A worker waits inside `get`, or goes on; if it `asks`, it goes on once it is told that its CPU is free."""
         worker = self.pool.workers.get(connection.info.id)
         if worker is not None and worker.lease is not None:
             worker.blocked, worker.asks = blocked, asks
@@ -205,7 +205,7 @@ class WorkerService:
         self._exits.template_output(give_up)
 
     def _await_start(self, worker: WorkerRecord) -> None:
-        """Look after a worker until it has joined: with its template gone, nobody else tells when it dies."""
+        """Watch a worker until it has joined: without its template, no other process reports its death."""
         if worker.peer is not None or self.pool.workers.get(worker.id) is not worker:
             return
         if is_alive(worker.pid):
@@ -222,7 +222,7 @@ class WorkerService:
             self.on_exited(pid, status)
 
     def left(self, peer: Peer) -> None:
-        """A worker's connection closed: find out how it died, then tell everybody."""
+        """A worker's connection closed: find out how it died, then report its end."""
         worker = self.pool.workers.get(peer.id)
         if worker is None:
             return

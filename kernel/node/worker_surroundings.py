@@ -1,4 +1,4 @@
-"""What a worker is started with: its program's directories and variables, and its runtime environment."""
+"""The surroundings of a new worker: its program's directories and variables, and its runtime environment."""
 
 from __future__ import annotations
 

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from kernel.transport.reactor import Reactor
 
 PAUSE_SECONDS = 0.5
-"""How long nobody is accepted after that has failed, for want of descriptors as a rule."""
+"""Seconds without accepting after it has failed, usually for want of descriptors."""
 _AT_ONCE = 64
 """So many are accepted before others in the loop have their turn."""
 
 
 class Acceptor:
-    """Hands each accepted socket to `on_accepted(sock)`; `on_refused(reason)` hears when nobody can be accepted."""
+    """Call `on_accepted(sock)` for each accepted socket, and `on_refused(reason)` when accepting fails."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Acceptor:
             self._on_accepted(sock)
 
     def _pause(self, error: OSError) -> None:
-        """Leave who knocks waiting for a moment: the socket stays ready, so that the loop would spin."""
+        """Stop accepting for a moment: the listening socket stays ready, and the loop would spin."""
         if not self._failing:
             self._failing = True
             self._on_refused(f"connections can't be accepted, and wait: {error.strerror}")

@@ -1,11 +1,11 @@
-"""Where somebody listens, as one string: a UNIX path on this machine, or `tcp://HOST:PORT/TARGET` on any.
+"""Addresses of processes, as one string: a UNIX path on this machine, or `tcp://HOST:PORT/TARGET` on any.
 
-HOST is a name or a number (IPv6 in brackets), PORT that of a node's gateway, and TARGET says who behind the gateway
-is meant: a process by its id in hexadecimal, or a service by a word.
+HOST is a name or a number (IPv6 in brackets), PORT is that of a node's gateway, and TARGET names the process behind
+the gateway: a process by its id in hexadecimal, or a service by a word.
 
-Who can't be reached directly is reached by way of a relay: `tcp://HOST:PORT~ROUTE/TARGET`, where HOST:PORT is the
-head's gateway and ROUTE is what lies behind it: the gateway of a node ("HOST:PORT"), or the id in hexadecimal of a
-remote driver's agent, which nobody can dial.
+A process that can't be reached directly is reached through a relay: `tcp://HOST:PORT~ROUTE/TARGET`. HOST:PORT is the
+head's gateway, and ROUTE is what lies behind it: the gateway of a node ("HOST:PORT"), or the id in hexadecimal of a
+remote driver's agent, which can't be dialled.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LONGEST_TARGET = 32
 """Targets have at most so many characters: they travel in a preamble of fixed length."""
 
 VIA = "~"
-"""What stands between a relay and the route behind it."""
+"""Separates a relay from the route behind it."""
 LONGEST_ROUTE = 255
 """Routes have at most so many characters: their length travels in one byte."""
 
@@ -59,7 +59,7 @@ def is_tcp(address: str) -> bool:
 
 
 def parse_tcp(address: str) -> TcpAddress:
-    """Return the parts of a `tcp://` address. Raises OptionError when it is none."""
+    """Return the parts of a `tcp://` address. Raises OptionError when it is malformed."""
     place, _, target = address.removeprefix(SCHEME).partition("/")
     if not is_tcp(address) or not _TARGET.fullmatch(target):
         raise OptionError(
@@ -78,7 +78,7 @@ def parse_tcp(address: str) -> TcpAddress:
 def place_of(address: str) -> str:
     """Return the place (a gateway, "HOST:PORT", with its route if it has one) of a `tcp://` address.
 
-    Raises OptionError when it is none.
+    Raises OptionError when it is malformed.
     """
     return parse_tcp(address).place
 

@@ -1,4 +1,4 @@
-"""Sockets that came over TCP prove the token here; who does not is dropped, logged, and costs nothing else."""
+"""Authenticate accepted TCP sockets. A peer without the token is logged and disconnected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from kernel.transport.socket_authentication import ConnectFailure, SocketAuthent
 PROOF_SECONDS = 15.0
 """A peer that has not proved the token by then is dropped."""
 MAXIMUM_STRANGERS = 256
-"""When more are waited for at once, who has been silent longest makes room: a flood keeps nobody out."""
+"""The most peers that may be unauthenticated at once. Beyond that the one that was silent longest is dropped.
+
+So a flood of connections locks no honest peer out.
+"""
 
 
 class Admissions:
@@ -60,7 +63,7 @@ class Admissions:
         authentication.begin()
 
     def close(self) -> None:
-        """Drop everybody who has not proved the token yet."""
+        """Disconnect all peers that have not proved the token yet."""
         while self._strangers:
             self._strangers.popitem()[1].cancel()
 

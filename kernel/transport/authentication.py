@@ -38,7 +38,7 @@ def write_token(path: str | os.PathLike[str], token: bytes) -> None:
 
 
 def parse_token(text: str) -> bytes:
-    """Return the token that is written as `text`. Raises ValueError, which does not show it, when it is none."""
+    """Return the token that is written as `text`. Raises ValueError, which does not show it, when it is malformed."""
     try:
         token = bytes.fromhex(text.strip())
     except ValueError:
@@ -49,7 +49,7 @@ def parse_token(text: str) -> bytes:
 
 
 def read_token(path: str | os.PathLike[str]) -> bytes:
-    """Return the token in `path`; raises ProtocolError when others could read it, or when it is none."""
+    """Return the token in `path`; raises ProtocolError when others could read it, or when it is malformed."""
     if os.stat(path).st_mode & 0o077:
         raise ProtocolError(f"the token file {path} can be read by others; run: chmod 600 {path}")
     try:

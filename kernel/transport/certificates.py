@@ -20,14 +20,14 @@ NODE_NAME = "node.kernel.internal"
 AUTHORITY_DAYS = 3650
 NODE_DAYS = 365
 SOON_DAYS = 30
-"""How long before the end of a certificate its owner is warned."""
+"""Days before the end of a certificate from which on its owner is warned."""
 _CLOCKS = timedelta(hours=1)
-"""How far the clocks of machines may be apart."""
+"""The most by which the clocks of machines may differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateInfo:
-    """What one certificate says: for whom, from when, until when."""
+    """The contents of one certificate: for whom, from when, until when."""
 
     path: str
     subject: str
@@ -48,7 +48,7 @@ def create(directory: Path, names: Sequence[str] = (), days: int = NODE_DAYS, no
     """Write an authority, and a certificate and key for nodes, into `directory`, made if need be.
 
     The certificate is for this machine and `names`. Raises UsageError where there is an authority
-    already, and OptionError where a name is none.
+    already, and OptionError for an invalid name.
     """
     for name in names:
         _general_name(name)  # before anything is written
@@ -88,7 +88,7 @@ def renew(directory: Path, names: Sequence[str] = (), days: int = NODE_DAYS, now
 
 
 def describe(path: Path) -> CertificateInfo:
-    """Return what the certificate in `path` says. Raises OptionError when it is none, OSError when it can't be read."""
+    """Return what the certificate in `path` says. Raises OptionError if it is no certificate, OSError if unreadable."""
     certificate = _read(path)
     x509 = _cryptography().x509
     try:

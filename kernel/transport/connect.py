@@ -1,4 +1,4 @@
-"""Reaching whoever listens at an address, of either kind: for a loop, or for a program that waits."""
+"""Connect to an address of either kind: from a loop, or from a program that may block."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def connect(
 ) -> Connection:
     """Return a connection to `address`, a UNIX path or `tcp://HOST:PORT/TARGET`; the handshake goes on in the loop.
 
-    Raises OSError when nobody listens at a path. Over TCP, in TLS with `tls`, the loop connects as well, which may take
-    the other machine `seconds`; that it failed is told as any end is, `on_close(connection, reason)`, with what was
-    sent still in the outbox. A TCP connection that is cut goes on by itself, if that can be done in `resume_seconds`.
+    Raises OSError when nothing listens at a path. Over TCP, in TLS with `tls`, the loop connects as well, for at most
+    `seconds`; a failure is reported as any end is, by `on_close(connection, reason)`, with what was sent still in the
+    outbox. A TCP connection that is cut resumes by itself, if that succeeds within `resume_seconds`.
     Raises OptionError when the address can't be read.
     """
     if is_tcp(address):

@@ -26,22 +26,22 @@ from kernel_spec.errors import ProtocolError
 Message = tuple[Any, ...]
 
 ATTACH_OPERATION = 0
-"""What an empty frame means: the peer asks for file descriptors (see `descriptors`)."""
+"""The meaning of an empty frame: the peer asks for file descriptors (see `descriptors`)."""
 MAXIMUM_FRAME = 1 << 30
 """Longer frames are refused: nothing of ours comes near."""
 _CHUNK = 64 * 1024
 _MESSAGES_A_FRAME = 512
 _LENGTH = Struct("<I")
 _LIST = ord("[")
-"""How marshal begins a list (the bit above says that it may be referred to)."""
+"""The byte with which marshal begins a list (the highest bit says that it may be referred to)."""
 
 
 class Connection:
-    """Sends and receives messages over one stream socket.
+    """Send and receive messages over one stream socket.
 
-    Messages that arrive are handed to `on_messages(connection, messages)` in the polling thread, the end to
-    `on_close(connection, reason)` once. `send` only queues; `flush` writes what the socket takes and leaves the
-    rest to the loop. Both may be called from any thread. What is in `outbox` has not been sent, not even in part.
+    `on_messages(connection, messages)` is called with arriving messages in the polling thread, and
+    `on_close(connection, reason)` once at the end. `send` only queues; `flush` writes what the socket takes and leaves
+    the rest to the loop. Both may be called from any thread. No message in `outbox` has been sent, not even in part.
     """
 
     _socket: socket.socket
@@ -269,7 +269,7 @@ def pack_batch(outbox: list[Message]) -> bytes:
 
 
 def unpack_frame(frame: memoryview) -> list[Message]:
-    """Return the messages of a frame without its length. Raises ProtocolError when it is none."""
+    """Return the messages of a frame without its length. Raises ProtocolError when it is malformed."""
     if frame[0] & 0x7F != _LIST:
         raise ProtocolError("a frame is not a list of messages")
     try:

@@ -1,7 +1,7 @@
-"""What is said on a TCP connection beside frames: a greeting when a socket is new, and words of control.
+"""What is sent on a TCP connection beside frames of messages: a greeting when a socket is new, and control frames.
 
-The client greets, right after the handshake: which connection this socket is for, and how many frames of it were heard.
-A word of control stands where a frame could: a length that no frame has, and a number.
+Right after the handshake the client sends a greeting: which connection this socket is for, and how many frames of it
+the client has received. A control frame stands where a frame could: a length that no frame has, and a number.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 CONTROL = Struct("<IQ")
 LOWEST = 0xFFFFFFF0
-"""From here on a length is a word of control."""
+"""From here on a length means a control frame."""
 HEARD = 0xFFFFFFFF
-"""The number is how many frames were heard."""
+"""The number is how many frames were received."""
 GOODBYE = 0xFFFFFFFE
 """The connection ends, and is not to be resumed."""
 WELCOME = 0xFFFFFFFD
-"""The server's answer to a greeting: it knows this connection, and the number is how many frames it has heard."""
+"""The server's answer to a greeting: it knows this connection; the number is how many frames it has received."""
 FORGOTTEN = 0xFFFFFFFC
-"""The server's other answer: it knows this connection no more."""
+"""The server's other answer: it has forgotten this connection."""
 
 _GREETING = Struct("<B16sQ")
 GREETING_BYTES = _GREETING.size
@@ -30,7 +30,7 @@ _FRESH, _RELAYED = 1, 2
 class Greeting(NamedTuple):
     """Which connection a socket is for.
 
-    `fresh`: the server may never have heard of it; `relayed`: it leads by way of a relay.
+    `fresh`: the server may not know it yet; `relayed`: a relay is in between.
     """
 
     fresh: bool

@@ -1,7 +1,7 @@
-"""What this node shows others, and what it wants of them, when its TCP ports speak TLS.
+"""The certificate that this node shows, and those that it accepts, when its TCP ports speak TLS.
 
-Both sides show a certificate of the cluster's own authority. Names in certificates are not compared: whoever has a
-certificate of that authority is of the cluster, as whoever has the token is.
+Both sides show a certificate of the cluster's own authority. Names in certificates are not compared: a peer with a
+certificate of that authority belongs to the cluster, as a peer with the token does.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from kernel.transport.authentication import Handshake
 from kernel_spec.errors import ProtocolError
 
 ATTACH = b"\x00" * 4
-"""What a client sends after the handshake instead of a frame: an empty one, which no connection ever sends."""
+"""Sent by a client after the handshake instead of a frame: an empty frame, which no connection ever sends."""
 _LENGTH = Struct("<I")
 _MAXIMUM_DESCRIPTORS = 16
 

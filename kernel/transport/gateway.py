@@ -45,7 +45,7 @@ from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import ProtocolError
 
 PASSING_SECONDS = 60.0
-"""How long a process that takes no sockets, because it is busy or stopped, is tried again."""
+"""Seconds for which a process that takes no sockets, because it is busy or stopped, is tried again."""
 _AGAIN_SECONDS = 0.02
 _MAXIMUM_SPLICES = 1024
 _TLS_HELLO = b"\x16"
@@ -61,17 +61,17 @@ class _IncomingSocket:
     socket: socket.socket
     read: bytes = b""
     refused: bool = False
-    """Whether it was told so, and only has to hear it."""
+    """Whether a refusal was sent, and only has to arrive."""
 
 
 class SocketRelay(Protocol):
-    """What a gateway needs of a relay. The sockets are the relay's from then on, and block no more."""
+    """What a gateway needs of a relay. The relay owns the sockets from then on; they do not block."""
 
     def forward(self, sock: socket.socket, route: str) -> None:
-        """Somebody who has the token wants what it sends next to go to `route`."""
+        """Relay what a peer that has the token sends next to `route`."""
 
     def called_back(self, sock: socket.socket, ticket: bytes) -> None:
-        """Somebody dialled back for a ticket."""
+        """Take the socket of a peer that dialled back for `ticket`."""
 
 
 class Gateway:
@@ -126,16 +126,16 @@ class Gateway:
         on_close: Callable[[Connection, str], None],
         resume_seconds: float = RESUME_SECONDS,
     ) -> None:
-        """Serve `target` in this loop: who is sent there and proves the token is heard by `on_messages`.
+        """Serve `target` in this loop: `on_messages` gets the messages of peers that have proved the token.
 
-        A connection that is cut is lost after `resume_seconds`, unless its peer comes back before.
+        A connection that is cut is lost after `resume_seconds`, unless its peer reconnects before.
         """
         self._targets[target] = IncomingConnections(
             self._token, self._tls, self._reactor, on_messages, on_close, self._on_refused, resume_seconds
         )
 
     def serve_sockets(self, target: str, on_socket: Callable[[socket.socket], None]) -> None:
-        """Hand who is sent to `target` and has proved the token over as a blocking socket, from the loop."""
+        """Hand over connections to `target`, from the loop, as blocking sockets whose peers have proved the token."""
 
         def admitted(sock: socket.socket, rest: bytes) -> None:
             if rest:
@@ -152,14 +152,14 @@ class Gateway:
         self._expect(sock)
 
     def refuse(self, sock: socket.socket, answer: int, reason: str) -> None:
-        """Tell who is at the other end why it is not served (see `preamble`), and close its socket."""
+        """Send the peer the reason why it is not served (see `preamble`), and close its socket."""
         arrival = _IncomingSocket(sock)
         self._answer(arrival, answer)
         self._reactor.call_later(HANDSHAKE_SECONDS, lambda: self._expire(arrival))
         self._on_refused(reason)
 
     def close(self) -> None:
-        """Stop listening, and drop whoever has not been handed over yet. What was, stays."""
+        """Stop listening, and close connections that are not handed over yet."""
         if self._acceptor is not None:
             self._acceptor.close()
         for arrival in list(self._arrivals.values()):
@@ -254,7 +254,7 @@ class Gateway:
             self._on_refused(f"a peer asked for {target!r}, which is not here")
 
     def _cross(self, arrival: _IncomingSocket) -> None:
-        """Hand over who wants to be relayed, or dials back."""
+        """Hand a connection that asks to be relayed, or dials back, to the relay."""
         if self.socket_relay is None:
             self.refuse(
                 arrival.socket, NOT_HERE, "a peer asked to be relayed, which the node beside the head does alone"
@@ -293,7 +293,7 @@ class Gateway:
         self._pass(arrival, target, deadline)
 
     def _answer(self, arrival: _IncomingSocket, reason: int) -> None:
-        """Say why it is refused, and read on until the peer has heard it: closing at once could take it back."""
+        """Send the refusal, and read on until it has arrived: closing at once could discard it."""
         with suppress(OSError):
             arrival.socket.send(refusal(reason))
             arrival.socket.shutdown(socket.SHUT_WR)

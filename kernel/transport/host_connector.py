@@ -1,4 +1,4 @@
-"""Connecting to a host without blocking the loop: look its name up, try each of its addresses."""
+"""Connect to a host without blocking the loop: look its name up, and try each of its addresses."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class HostConnector:
         return self
 
     def cancel(self) -> None:
-        """Give up; nobody is told."""
+        """Give up, without calling back."""
         self._over = True
         self._drop_socket()
 

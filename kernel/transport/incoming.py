@@ -42,7 +42,7 @@ class IncomingConnections:
         self.adopt = self._admissions.adopt
 
     def close(self) -> None:
-        """Drop everybody who has not said anything yet."""
+        """Close the connections that have not sent anything yet."""
         self._admissions.close()
         for connection in list(self._silent):
             connection.close("shutting down")
@@ -76,7 +76,7 @@ class IncomingConnections:
         return connection
 
     def _forget(self, name: bytes) -> None:
-        """Remember of an ended connection that it was there: what it had sent must not be heard again."""
+        """Remember that an ended connection existed: messages that it sent must not be handled again."""
         del self._known[name]
         self._forgotten[name] = None
         if len(self._forgotten) > _MOST_FORGOTTEN:

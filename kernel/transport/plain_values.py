@@ -1,4 +1,4 @@
-"""Messages hold plain values. What users give may be of a class below one of those, such as an enumeration's."""
+"""Reduce values of users to plain ones for messages: they may be of a subclass, such as an enumeration's members."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The first bytes of a TCP connection: who is meant, before anything is proved. 37 bytes, more where there is a route.
+"""The first bytes of a TCP connection: the target, before anything is proved. 37 bytes, more where there is a route.
 
     magic       4   b"KRN1"
     kind        1   1: the token handshake follows, 2: TLS follows, and the handshake inside it
     target     32   the name of the target, filled up with zeros
 
-Who must be reached by way of a relay is asked for there, and what follows is for the other end, unread:
+A target behind a relay is asked for there; what follows is passed to the other end, unread:
 
     magic       4   b"KRN1"
     kind        1   3
@@ -12,14 +12,14 @@ Who must be reached by way of a relay is asked for there, and what follows is fo
     length      1
     route           so many bytes: what lies behind the relay
 
-Who can't be dialled dials back, and says for whom by a ticket that only the relay can have given to it:
+A process that can't be dialled dials back, and shows a ticket that only the relay can have given to it:
 
     magic       4   b"KRN1"
     kind        1   4
     ticket     32   random bytes
 
-Who can't be served is answered with REFUSED and one byte that says why, or not at all. Both are said twice: where TLS
-is about to begin, OpenSSL may read five bytes for the head of its first record before we look at them.
+A peer that can't be served is answered with REFUSED and one byte that says why, or not at all. Both bytes are sent
+twice: where TLS is about to begin, OpenSSL may read five bytes for the header of its first record before we look.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def opening(address: TcpAddress, secured: bool, token: bytes) -> bytes:
 
 
 def calling_back(ticket: bytes) -> bytes:
-    """Return the first bytes of who dials back for a `ticket`."""
+    """Return the first bytes of a connection that dials back for a `ticket`."""
     return MAGIC + bytes([CALLED_BACK]) + ticket
 
 
@@ -88,7 +88,7 @@ def needed(data: bytes) -> int:
 
 
 def kind_of(data: bytes) -> int:
-    """Return the kind of a whole preamble. Raises ProtocolError when `data` is none."""
+    """Return the kind of a whole preamble. Raises ProtocolError when `data` is no preamble."""
     if not data.startswith(MAGIC) or len(data) != needed(data) or data[_KIND] not in (
         PLAIN, SECURED, RELAYED, CALLED_BACK,
     ):  # fmt: skip
@@ -105,7 +105,7 @@ def parse_preamble(data: bytes) -> tuple[str, bool]:
 
 
 def parse_route(data: bytes, token: bytes) -> str:
-    """Return the route of a whole preamble to a relay. Raises ProtocolError unless who sent it has the token."""
+    """Return the route of a whole preamble to a relay. Raises ProtocolError unless its sender has the token."""
     route = data[LENGTH + 1 :]
     if not hmac.compare_digest(data[_BODY:LENGTH], _proof(route, token)):
         raise ProtocolError("a peer that has another session token asked to be relayed")
@@ -116,17 +116,17 @@ def parse_route(data: bytes, token: bytes) -> str:
 
 
 def parse_ticket(data: bytes) -> bytes:
-    """Return the ticket of a whole preamble of who dials back."""
+    """Return the ticket of a whole preamble that dials back."""
     return data[_BODY:]
 
 
 def refusal(reason: int) -> bytes:
-    """Return what is answered to somebody who can't be served."""
+    """Return the answer to a peer that can't be served."""
     return 2 * (REFUSED + bytes([reason]))
 
 
 def refusal_of(data: bytes) -> OSError | None:
-    """Return why the other side refuses, as an error, or None if `data`, which arrived during the handshake, is none.
+    """Return the refusal in `data`, which arrived during the handshake, as an error; None if there is no refusal.
 
     Its number is EHOSTUNREACH or ECONNREFUSED where a relay could not reach the other side, else EPROTO.
     """

@@ -1,4 +1,4 @@
-"""One loop over descriptors and timers. It owns no thread: whoever calls `poll` is the loop for that moment."""
+"""One loop over descriptors and timers. It owns no thread: the thread that calls `poll` runs the loop meanwhile."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Reactor:
 
     @property
     def watched(self) -> int:
-        """How many descriptors it watches."""
+        """The number of descriptors that it watches."""
         return len(self._handlers)
 
     def call_later(self, seconds: float, function: Callable[[], None]) -> None:

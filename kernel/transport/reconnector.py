@@ -1,4 +1,4 @@
-"""The client's side of a TCP connection's life: dialling, and dialling again after a cut."""
+"""Keep a TCP connection alive at the client's side: dial, and dial again after each cut."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kernel.transport.tcp_dialler import TcpDialler
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 """Between attempts, in seconds; each is twice the one before."""
 _AGAIN_SECONDS = 2.0
-"""How long one attempt to go on may take: without a network TCP tries ever more rarely, a new attempt is sooner."""
+"""Seconds for one attempt to resume. Without a network TCP retries ever more rarely; a new attempt is sooner."""
 
 
 class Reconnector:
-    """Gives `connection` a socket to `address`, and another whenever it is cut, until it is closed."""
+    """Give `connection` a socket to `address`, and another whenever it is cut, until it is closed."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Reconnector:
             self._connection.give_up("the peer has given up this connection")
 
     def _failed(self, reason: str, failure: ConnectFailure) -> None:
-        """Try again what may come right: all that is not an answer, once connected; before, only a cut handshake."""
+        """Try again where that may help: once connected, unless refused; before that, only after a cut handshake."""
         self._dialler = None
         hopeless = failure is ConnectFailure.REFUSED or (not self._greeted and failure is not ConnectFailure.CUT)
         if hopeless or (not self._greeted and self._reactor.clock() >= self._until):

@@ -1,4 +1,4 @@
-"""Telling who was refused, in few lines however many there are: a flood must not fill the disk with its log."""
+"""Log refused connections in few lines, however many there are: a flood must not fill the disk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WINDOW_SECONDS = 1.0
 
 
 class RefusalLog:
-    """Passes reasons on to `tell`: ten a second as they are, of the rest how many there were and the last one."""
+    """Pass reasons on to `tell`: ten a second as they are; of the rest their number and the last one."""
 
     def __init__(self, reactor: Reactor, tell: Callable[[str], None]) -> None:
         self._reactor = reactor
@@ -22,7 +22,7 @@ class RefusalLog:
         self._last = ""
 
     def __call__(self, reason: str) -> None:
-        """Tell one reason, or count it."""
+        """Pass on one reason, or count it."""
         now = self._reactor.clock()
         if now - self._begun >= WINDOW_SECONDS and not self._held_back:
             self._begun, self._told = now, 0

@@ -1,7 +1,7 @@
-"""What one side of a connection has sent and heard: enough to go on after a cut, with nothing lost and nothing doubled.
+"""Frames that one side of a connection has sent and received: enough to resume after a cut without loss or repetition.
 
-A state machine without sockets. Both sides count the frames that they have heard, and keep those that they have sent
-until the other has said that it heard them.
+A state machine without sockets. Both sides count the frames that they receive, and keep those that they have sent
+until the other side acknowledges them.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from collections import deque
 from kernel_spec.errors import ProtocolError
 
 MOST_KEPT_BYTES = 64 << 20
-"""When so much is not acknowledged, nothing more is sent."""
+"""Bytes without acknowledgement from which on nothing more is sent."""
 ACKNOWLEDGE_BYTES = 64 << 10
 ACKNOWLEDGE_FRAMES = 64
-"""What was heard is acknowledged after so many bytes or frames, whichever comes first."""
+"""Received frames are acknowledged after this many bytes or frames, whichever comes first."""
 
 
 class ResendBuffer:
-    """Counts and keeps frames. `keep` and `acknowledged` exclude each other, which the caller sees to."""
+    """Count and keep frames. The caller must not run `keep` and `acknowledged` at the same time."""
 
     __slots__ = ("_unsaid_bytes", "_unsaid_frames", "heard", "kept", "kept_bytes", "sent")
 
     def __init__(self) -> None:
         self.sent = 0
-        """How many frames were ever sent."""
+        """The number of frames ever sent."""
         self.heard = 0
-        """How many frames were ever heard."""
+        """The number of frames ever received."""
         self.kept: deque[bytes] = deque()
-        """What was sent and is not acknowledged, the oldest first."""
+        """Frames that were sent and are not acknowledged, the oldest first."""
         self.kept_bytes = 0
         self._unsaid_frames = 0
         self._unsaid_bytes = 0
@@ -39,13 +39,13 @@ class ResendBuffer:
         return self.kept_bytes >= MOST_KEPT_BYTES
 
     def keep(self, frame: bytes) -> None:
-        """A frame is sent."""
+        """Note that a frame is sent."""
         self.sent += 1
         self.kept.append(frame)
         self.kept_bytes += len(frame)
 
     def acknowledged(self, heard: int) -> None:
-        """The other side has heard `heard` frames. Raises ProtocolError when that can't be."""
+        """Note that the other side has received `heard` frames. Raises ProtocolError when that is impossible."""
         acknowledged_before = self.sent - len(self.kept)
         if not acknowledged_before <= heard <= self.sent:
             raise ProtocolError(
@@ -55,18 +55,18 @@ class ResendBuffer:
             self.kept_bytes -= len(self.kept.popleft())
 
     def hear(self, size: int) -> None:
-        """A whole frame of `size` bytes has come."""
+        """Note that a whole frame of `size` bytes has arrived."""
         self.heard += 1
         self._unsaid_frames += 1
         self._unsaid_bytes += size
 
     @property
     def due(self) -> bool:
-        """Whether it is time to tell the other side how much was heard."""
+        """Whether it is time to acknowledge received frames."""
         return self._unsaid_frames >= ACKNOWLEDGE_FRAMES or self._unsaid_bytes >= ACKNOWLEDGE_BYTES
 
     def say(self) -> int:
-        """Return how many frames were heard, which the other side is told now."""
+        """Return the number of received frames, which is sent to the other side now."""
         self._unsaid_frames = self._unsaid_bytes = 0
         return self.heard
 

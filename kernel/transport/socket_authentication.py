@@ -1,4 +1,4 @@
-"""Proving the token over one TCP socket, in the loop, on either side; and what all TCP sockets are set to."""
+"""Prove the token over one TCP socket, in the loop, on either side; and set the options of TCP sockets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OPTIONS = {  # an unplugged machine is noticed within 15 seconds, whether there
 
 
 def tune(sock: socket.socket) -> None:
-    """Have a TCP socket send at once, and notice a peer that is gone without a word."""
+    """Have a TCP socket send at once, and notice a peer that has vanished."""
     with suppress(OSError):  # it may be broken already, which who reads from it will learn
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -34,16 +34,16 @@ def tune(sock: socket.socket) -> None:
 
 
 class ConnectFailure(Enum):
-    """What kind of failure it was to come to a connection."""
+    """Why a connection could not be established."""
 
     UNREACHABLE = "unreachable"
-    """Nobody answers there."""
+    """No machine answers there."""
     CLOSED = "closed"
-    """The machine answers that nobody listens there."""
+    """The machine answers that nothing listens there."""
     CUT = "cut"
-    """Somebody answered, and the connection broke before both sides were sure of each other."""
+    """A peer answered, and the connection broke before both sides were authenticated."""
     REFUSED = "refused"
-    """One side does not want the other: trying again is no use."""
+    """One side refused the other: there is no use in trying again."""
 
 
 _FAILURES = {
@@ -97,13 +97,13 @@ class SocketAuthentication:
         self._on_tls_ready(0)
 
     def cancel(self) -> None:
-        """Close the socket; nobody is told."""
+        """Close the socket, without calling back."""
         if self._socket.fileno() >= 0:
             self._reactor.unregister(self._socket.fileno())
             self._socket.close()
 
     def fail(self, reason: str, failure: ConnectFailure) -> None:
-        """Close the socket and say why."""
+        """Close the socket and report `reason`."""
         self.cancel()
         self._on_failed(reason, failure)
 

@@ -17,23 +17,23 @@ _RESET, _IN_GOOD_ORDER = struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)
 
 
 class _Side:
-    """One socket: what is to be written to it, and whether it still has something to say."""
+    """One socket: the bytes to be written to it, and whether it may still send."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.socket = sock
         self.to_write = b""
         self.ended = False
-        """Whether it has said its last byte."""
+        """Whether its last byte has been read."""
         self.shut = False
-        """Whether it was told that there will be no more for it."""
+        """Whether its sending side has been shut down."""
         self.watched = 0
 
 
 class Splice:
-    """Connects `left` and `right` until both have ended, or one breaks; `first` was read from `left` already.
+    """Connect `left` and `right` until both have ended, or one breaks; `first` was read from `left` already.
 
-    Owns both sockets. `on_end(splice)` is called once, when they are closed. With `brittle`, any end but one in good
-    order breaks both, even that of this process: nobody may take it for one that his peer has meant.
+    It owns both sockets. `on_end(splice)` is called once, when they are closed. With `brittle`, any end that is not in
+    good order resets both sockets, even the end of this process: so that no peer takes it for an end in good order.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A connection over TCP outlives its sockets: after a cut it goes on over another, and loses and doubles nothing."""
+"""A TCP connection that outlives its sockets: after a cut it resumes over another, without loss or repetition."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from kernel.transport.resend_buffer import ResendBuffer
 from kernel_spec.errors import ProtocolError
 
 RESUME_SECONDS = 10.0
-"""How long after a cut both sides try to go on before the peer counts as lost."""
+"""Seconds after a cut for which both sides try to resume before the peer counts as lost."""
 RELAYED_RESUME_SECONDS = 60.0
-"""The same for a connection by way of a relay, that is the head's node: as long as nodes wait for another head."""
+"""The same for a connection through a relay, that is the head's node: as long as nodes wait for another head."""
 ENDED_SECONDS = 1.0
-"""The same where the other side closed its socket in good order, or nobody listens there: it has ended, most likely."""
+"""The same when the peer closed its socket in good order, or nothing listens there: most likely it has ended."""
 RELAYED_ENDED_SECONDS = 3.0
-"""The same by way of a relay, where that says that nobody listens there any more."""
+"""The same through a relay, when that reports that nothing listens there any more."""
 _CHUNK = 64 * 1024
 _LENGTH = Struct("<I")
 
 
 class TcpConnection(Connection):
-    """Begins without a socket; `attach` gives it one over which both sides have proved the token.
+    """A connection that begins without a socket; `attach` gives it one over which both sides have proved the token.
 
     When that breaks, the connection is cut: `on_cut` is called (a client dials again), messages wait, and after
     `resume_seconds` without another socket it closes. `on_end` is called when it closes for whatever reason.
@@ -51,11 +51,11 @@ class TcpConnection(Connection):
         self.resume_seconds = resume_seconds
         self.ended_seconds = ENDED_SECONDS
         self.is_relayed = False
-        """Whether others stand on the way, who end connections as they like: an end in good order is a cut then."""
+        """Whether a relay is in between, which may end connections: then an end in good order counts as a cut."""
         self.on_cut: Callable[[], None] = lambda: None
         self.on_end: Callable[[], None] = lambda: None
         self.fresh = True
-        """Whether the server may never have heard of it."""
+        """Whether the server may not know it yet."""
         self._resend = ResendBuffer()
         self._cuts = 0
         self._cut_at = 0.0
@@ -64,7 +64,7 @@ class TcpConnection(Connection):
 
     @property
     def heard(self) -> int:
-        """How many frames of the peer have arrived."""
+        """The number of the peer's frames that have arrived."""
         return self._resend.heard
 
     def wait_at_least(self, seconds: float) -> None:
@@ -87,15 +87,15 @@ class TcpConnection(Connection):
         self.ended_seconds = self.resume_seconds
 
     def unheard(self) -> list[Message]:
-        """Return every message that the peer may not have got. Those that it has got may be among them."""
+        """Return every message that the peer may not have received. Some of them may have arrived."""
         return [*(one for frame in self._resend.kept for one in unpack_frame(memoryview(frame)[4:])), *self.outbox]
 
     # -- sockets ---------------------------------------------------------------------------------------------------
 
     def attach(self, sock: socket.socket, heard: int, rest: bytes = b"") -> None:
-        """Go on over `sock`, from which `rest` was read already, with a peer that has heard `heard` frames.
+        """Resume over `sock`, from which `rest` was read already, with a peer that has received `heard` frames.
 
-        From the loop. Closes the connection when the peer can't have heard so many.
+        Call it from the loop. Closes the connection when the peer can't have received so many.
         """
         self._detach()
         self._drop_silent()
@@ -140,9 +140,9 @@ class TcpConnection(Connection):
         self.on_cut()
 
     def doubt(self, reason: str) -> None:
-        """Go on over another socket: the peer is silent on this one.
+        """Resume over another socket, because the peer is silent on this one.
 
-        It is closed when there is another. A peer that can be heard, but does not hear, would take it for the end.
+        This socket is closed only when there is another: a peer whose incoming path is cut would take it for the end.
         """
         if self.fd >= 0 and not self.closed:
             self._silent = self._socket
@@ -185,7 +185,7 @@ class TcpConnection(Connection):
     # -- sending ---------------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Write queued messages, as far as the socket takes them and the peer has heard the ones before."""
+        """Write queued messages, as far as the socket takes them and the peer has acknowledged earlier ones."""
         if self.fd < 0 or self.closed:
             return
         if self._flushing._is_owned():  # type: ignore[attr-defined]

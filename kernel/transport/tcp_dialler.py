@@ -1,4 +1,4 @@
-"""Reaching a `tcp://` address without blocking the loop: connect, say who is meant, prove the token."""
+"""Connect to a `tcp://` address without blocking the loop: dial, name the target, prove the token."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kernel.transport.reactor import Reactor
 from kernel.transport.socket_authentication import ConnectFailure, SocketAuthentication
 
 CONNECT_SECONDS = 5.0
-"""How long the name service and the other machine have to answer."""
+"""Seconds for the name service and the other machine to answer."""
 PROOF_SECONDS = 60.0
-"""How long the target then has to prove the token: its machine is there, but it may be busy."""
+"""Seconds for the target to prove the token then: its machine has answered, but it may be busy."""
 
 
 class TcpDialler:
@@ -58,7 +58,7 @@ class TcpDialler:
         self._connector.begin()
 
     def cancel(self) -> None:
-        """Give up; nobody is told."""
+        """Give up, without calling back."""
         self._over = True
         self._connector.cancel()
         if self._authentication is not None:
@@ -75,7 +75,7 @@ class TcpDialler:
         self._authentication.begin()
 
     def _unconnected(self, reason: str, failure: ConnectFailure) -> None:
-        """A relay that is away says nothing of who is behind it."""
+        """Report a failed connect. A relay that does not answer says nothing about the target behind it."""
         self._fail(reason, ConnectFailure.UNREACHABLE if self._address.route else failure)
 
     def _finish(self, sock: socket.socket, rest: bytes) -> None:

@@ -49,7 +49,7 @@ class TlsSocket(ssl.SSLSocket):
         return self
 
     def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
-        """Return what there is, all of it that was decrypted already: the loop hears of what is in the kernel alone."""
+        """Return received bytes, all that are decrypted already: the loop only notices those in the system's buffer."""
         try:
             if self.gettimeout() != 0:
                 return super().recv(buflen, flags)
@@ -83,7 +83,7 @@ class TlsSocket(ssl.SSLSocket):
             return None
 
     def shake_hands(self) -> str:
-        """Go on with the TLS handshake; return "" when it is done, else "read" or "write", which is to be waited for.
+        """Go on with the TLS handshake; return "" when it is done, else whether to wait for "read" or "write".
 
         Raises OSError with the reason when it fails.
         """

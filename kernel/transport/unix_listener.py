@@ -1,4 +1,4 @@
-"""Accepting connections on a UNIX socket; strangers are refused, logged, and cost nothing else."""
+"""Accept connections on a UNIX socket. A peer without the token is logged and disconnected."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kernel.transport.connection import Connection, Message
 from kernel.transport.reactor import Reactor
 
 HANDSHAKE_SECONDS = 5.0
-"""A peer that has not proved itself by then is dropped."""
+"""Seconds for a peer to prove the token; after that it is disconnected."""
 _MAXIMUM_STRANGERS = 256
 
 
 class UnixListener:
-    """Listens at `path` and hands over connections that proved the token, with their first messages."""
+    """Listen at `path`, and hand over connections that have proved the token, with their first messages."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The way between remote drivers, whom nobody can dial, and the nodes of the cluster: by the one port of the head.
+"""Connect remote drivers, which can't be dialled, with the nodes of the cluster, through the one port of the head.
 
-`service` decides with `table` who is joined to whom, `process` passes the bytes, `link` is the far end of it.
+`service` decides with `table` which connections to join, `process` passes the bytes, `link` is the far end.
 """

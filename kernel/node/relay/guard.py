@@ -1,4 +1,4 @@
-"""Cleaning up after a remote driver's agent that is killed. Elsewhere the template does that; here there is none."""
+"""Clean up after the agent of a remote driver that is killed: it has no template, which does this on nodes."""
 
 from __future__ import annotations
 

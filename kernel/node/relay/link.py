@@ -1,4 +1,4 @@
-"""A remote driver's link to the relay: by it the cluster reaches a machine that nobody there can dial."""
+"""A remote driver's link to the relay, by which the cluster reaches a machine that it can't dial."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kernel_spec.ids import NodeId
 
 JOIN_SECONDS = 10.0
 REDIAL_SECONDS = (0.05, 1.0)
-"""How soon the link is made again at first, and at most; each time takes half as long again."""
+"""Seconds before the link is made again: at first, and at most. Each pause is half as long again."""
 _PLACE, _CALL_BACK = number_of(relay_messages.RelayedPlace), number_of(relay_messages.DialBack)
 
 

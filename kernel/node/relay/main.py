@@ -3,7 +3,7 @@
 It reads nothing of what it passes. Sockets come in by descriptor, each message with one or two of them:
 
     CONNECT place    a caller: connect to the gateway at `place`, then join both
-    JOIN             a caller, and who dialled back for it
+    JOIN             a caller, and the connection that dialled back for it
 
 It ends when its standard input does: then its agent is gone.
 """
@@ -30,7 +30,7 @@ LONGEST_NOTE = 512
 MAXIMUM_PAIRS = 8192
 """So many pairs are joined at once at most."""
 CONNECT_SECONDS = 4.0
-"""How long a gateway has to answer: less than its caller waits for that."""
+"""Seconds for a gateway to answer: less than its caller waits for that."""
 _FAREWELL_SECONDS = 5.0
 _AT_ONCE = 64
 
@@ -109,7 +109,7 @@ class Relay:
         HostConnector(*parse_host_and_port(place), self._reactor, connected, failed, CONNECT_SECONDS).begin()
 
     def _refuse(self, caller: socket.socket, answer: int) -> None:
-        """Say why it can't be joined, and read on until the caller has heard it: closing at once could take it back."""
+        """Send the caller the reason why not, and read on until it has arrived: closing at once could discard it."""
         fd = caller.fileno()
 
         def drain(events: int) -> None:

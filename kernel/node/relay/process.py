@@ -15,7 +15,7 @@ from kernel.system.processes import command_of, describe_code
 from kernel.transport.reactor import Reactor
 
 AGAIN_SECONDS = 1.0
-"""How soon after one was started another may be."""
+"""Seconds between two starts."""
 END_SECONDS = 2.0
 BACKLOG = 1024
 """So many connections wait for a process that does not take them."""
@@ -24,7 +24,7 @@ _KIND = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_DGRAM
 
 
 class RelayProcess:
-    """One relay process at a time, from the first `start` on. What it has not taken when it dies, the next one takes.
+    """One relay process at a time, from the first `start` on. Sockets that it has not taken go to the next one.
 
     `directory` is that of the session, where its errors are logged.
     """

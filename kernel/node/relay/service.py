@@ -56,7 +56,7 @@ class RelayService:
         self._carry_out(self._table.called_back(self._number(sock), ticket, self._reactor.clock()))
 
     def close(self) -> None:
-        """Relay nobody any more."""
+        """Stop relaying."""
         self._closed = True
         self._gateway.socket_relay = None
         for sock in self._sockets.values():

@@ -1,8 +1,8 @@
-"""Who may be relayed to whom. A pure state machine: what happens in, what to do out; time and tickets are passed in.
+"""Decide which connections are relayed. A pure state machine: events in, instructions out; time and tickets are given.
 
-Somebody who has proved the token asks for a *route*: the gateway of a node, or the id of a remote driver's agent (a
-*client*). To a node that has joined, the relay connects. A client can't be dialled: it is told a ticket, with which it
-dials back, and then both are joined. A ticket is good for one use and some seconds, and for the client it was given to.
+A caller that has proved the token asks for a *route*: the gateway of a node, or the id of a remote driver's agent (a
+*client*). The relay connects to a node that has joined. A client can't be dialled: it is sent a ticket, with which it
+dials back, and then both are joined. A ticket can be used once, within some seconds, by the client that it was sent to.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kernel.transport.addresses import is_client
 from kernel_spec.dataclass import dataclass
 
 TICKET_SECONDS = 10.0
-"""How long a client has to dial back; so long it may also take to come back itself, after a cut."""
+"""Seconds for a client to dial back, and for a client itself to return after a cut."""
 MAXIMUM_WAITING = 256
 """So many wait for one client at most; when there are more, the one that has waited longest makes room."""
 
@@ -44,7 +44,7 @@ class CallBack:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Join the caller with who dialled back for it."""
+    """Join the caller with the connection that dialled back for it."""
 
     caller: int
     other: int
@@ -63,7 +63,7 @@ Instruction = Here | Connect | CallBack | Join | Refuse
 
 @dataclass(slots=True)
 class _WaitingCaller:
-    """Somebody who waits for a client."""
+    """A caller that waits for a client."""
 
     caller: int
     client: str
@@ -89,18 +89,18 @@ class RelayTable:
             (self.members.add if there else self.members.discard)(place)
 
     def client_came(self, client: str) -> list[Instruction]:
-        """A client is there, perhaps again: it is told of all who wait for it, as it may not have heard."""
+        """A client is there, perhaps again: send it the tickets of all waiting callers, which it may have missed."""
         self._note(f"client {client} is there")
         self.clients.add(client)
         return [CallBack(client, ticket) for ticket, one in self.waiting.items() if one.client == client]
 
     def client_left(self, client: str) -> None:
-        """A client is gone, for now at least: who waits for it waits on."""
+        """A client is gone, for now at least: its callers go on waiting."""
         self._note(f"client {client} is gone")
         self.clients.discard(client)
 
     def asked(self, caller: int, route: str, now: float) -> list[Instruction]:
-        """Somebody who has the token wants to be relayed; `caller` is a number by which the shell knows it."""
+        """A caller with the token wants to be relayed; `caller` is the shell's number for it."""
         self._note(f"{caller} wants {route!r}")
         if route == self.own:
             return [Here(caller)]
@@ -111,7 +111,7 @@ class RelayTable:
         return self._wait(caller, route, now)
 
     def called_back(self, other: int, ticket: bytes, now: float) -> list[Instruction]:
-        """Somebody dialled back for a ticket."""
+        """A connection dialled back for a ticket."""
         one = self.waiting.pop(ticket, None)
         if one is None or one.until <= now:
             self._note(f"{other} has a ticket that is not good")

@@ -10,9 +10,9 @@ from kernel.node.transfer.sockets import prepare
 
 
 class Connections:
-    """`connect(address)` makes a socket that has proved the token; it may block, and raise any error.
+    """Connections that are kept for reuse. `connect(address)` makes a socket that has proved the token; it may block.
 
-    A socket belongs to whoever took it, until it is given back or closed.
+    It may raise any error. A socket that is taken belongs to its taker until it is given back or closed.
     """
 
     def __init__(

@@ -61,7 +61,7 @@ class Fetch:
         return self._exchange(connections.make(self.address), connections)
 
     def _exchange(self, sock: socket.socket, connections: Connections) -> pull_plan.Answer:
-        """Ask, and take the answer in. What is not answered in full closes the connection."""
+        """Send the request, and receive the answer. An incomplete answer closes the connection."""
         whole = False
         try:
             with self._lock:
@@ -114,7 +114,7 @@ class Fetch:
         return pull_plan.SourceRefused(self.number, text, damaged=kind == protocol.DAMAGED)
 
     def _cut(self, reason: str) -> pull_plan.Cut:
-        """What is there counts, unless its checksum was to be compared, which needs all of it."""
+        """Return a `Cut` with the bytes that arrived: none if there is a checksum, which needs all of them."""
         good = 0 if self._want.checksum else self._received
         return pull_plan.Cut(self.number, good, reason)
 

@@ -1,17 +1,18 @@
-"""What transfer services say to each other, on a connection that has proved the session token.
+"""The protocol of transfer services, on a connection that has proved the session token.
 
-Who wants bytes sends requests, one at a time; each `WANT` gets one answer, an `END` none. All numbers are big-endian:
+The receiving side sends requests, one at a time; each `WANT` gets one answer, an `END` none. All numbers are
+big-endian:
 
     request   version, kind, flags, address length    4 x 1 byte
               object                                  20 bytes
               size of the object, offset              2 x 8 bytes
               length, milliseconds to wait            2 x 4 bytes
-              address of who asks                     up to 255 bytes, UTF-8
+              address of the asker                    up to 255 bytes, UTF-8
     answer    version, kind                           2 x 1 byte
               length, CRC-32 (0: none)                2 x 4 bytes
               the bytes of the object, or a text      `length` bytes
 
-The text of `REDIRECT` is addresses, one a line; of the others, what to tell people.
+The text of `REDIRECT` is addresses, one a line; that of other answers is for people.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ VERSION = 1
 WANT, END = 1, 2
 BYTES, REDIRECT, BUSY, ABSENT, DAMAGED = 1, 2, 3, 4, 5
 CHECKSUM, COMPLETE = 1, 2
-"""Flags: of `WANT`, the answer shall carry a CRC-32; of `END`, who asked has the whole object now."""
+"""Flags: of `WANT`, the answer must carry a CRC-32; of `END`, the asker has the whole object now."""
 MAXIMUM_CHUNK = 64 << 20
 MAXIMUM_TEXT = 4096
 MAXIMUM_WAIT = 60.0
@@ -61,7 +62,7 @@ class WantNoMore:
 
 @dataclass(frozen=True, slots=True)
 class AnswerHeader:
-    """How an answer begins. `checksum` 0 means none."""
+    """The beginning of an answer. `checksum` is 0 if there is no checksum."""
 
     kind: int
     length: int

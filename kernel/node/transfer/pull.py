@@ -26,7 +26,7 @@ ENDING, OVER = "is being given up", "is over"
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What all pulls of a node use. `address` is how others reach its transfer service."""
+    """The parts that all pulls of a node share. `address` is that of its transfer service."""
 
     address: str
     limits: TransferLimits
@@ -53,7 +53,7 @@ class Pull:
         self.owner = owner
         self.urgent = False
         self.keep = False
-        """Whether the copy is not to be dropped when space is short: it is going to be the only one."""
+        """Whether the copy must not be dropped when space is short: it is going to be the only one."""
         self.state = QUEUED
         self._means = means
         self._ended = ended
@@ -186,7 +186,7 @@ class Pull:
         self._means.store.unpin(self.object)
 
     def _seal(self, sending: bool) -> None:
-        """Seal it, pinned until those who waited for it have pinned it, and once more while it is being sent."""
+        """Seal the object, pinned until its waiters have pinned it, and once more while it is being sent."""
         store = self._means.store
         store.seal(self.object, pin=True)
         if sending:

@@ -1,8 +1,8 @@
-"""Which source is asked for which bytes: the decisions of one pull. No sockets, clocks or threads here.
+"""Decide which source is asked for which bytes of one pull. Without sockets, clocks or threads.
 
-A source is *given* by whoever wants the object, or *recommended* by another source that has no hand free. Given ones
-are tried first and used together; one that recommends others is left in peace, and a recommended one is used only
-while no other delivers, one at a time: so a broadcast becomes a tree instead of a crowd around the root.
+A source is *given* with the request for the object, or *recommended* by another source that is busy. Given sources are
+tried first and used together. A source that recommends others is not asked for a while. A recommended source is used
+only while no other delivers, one at a time: so a broadcast becomes a tree instead of a crowd around the root.
 
 Every ask is answered by exactly one event that names it.
 """
@@ -26,7 +26,7 @@ MAXIMUM_SOURCES = 64
 
 @dataclass(frozen=True, slots=True)
 class SourceAdded:
-    """Somebody who should know says that the object is at `source`. One that was given up is tried again."""
+    """The object is said to be at `source`. A source that was given up is tried again."""
 
     source: str
 
@@ -115,12 +115,12 @@ class _Source:
     def __init__(self, recommended: bool) -> None:
         self.recommended = recommended
         self.asks = 0
-        """How many are on their way."""
+        """The number of open asks."""
         self.delivers = False
         """Its last answer were bytes."""
         self.rests_until = 0.0
         self.denials = 0
-        """How often it had no bytes, since it had some."""
+        """How often it had no bytes since it last had some."""
         self.failures = 0
         self.lost = False
         """It is not asked again."""
@@ -133,9 +133,9 @@ class PullPlan:
     def __init__(self, size: int, own_address: str, limits: TransferLimits, now: float) -> None:
         self.size = size
         self.present = Ranges()
-        """What is there."""
+        """The ranges that have arrived."""
         self.missing = Ranges()
-        """What is neither there nor asked for."""
+        """The ranges that have neither arrived nor been asked for."""
         self.missing.add(0, size)
         self.asks: dict[int, AskSource] = {}
         self.sources: dict[str, _Source] = {}

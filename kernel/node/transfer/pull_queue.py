@@ -1,4 +1,4 @@
-"""Which pulls run now: what somebody waits for first, then small before large, and never too many bytes at once."""
+"""Decide which pulls run now: urgent ones first, then small before large, and never too many bytes at once."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class PullQueue:
         self._limits = limits
         self._waiting: dict[ObjectId, _WaitingPull] = {}
         self.running: dict[ObjectId, int] = {}
-        """What was started and not finished, with its bytes."""
+        """Running pulls, and their bytes."""
 
     def add(self, object: ObjectId, size: int, urgent: bool, now: float) -> None:
-        """Put a pull of `size` bytes into the queue. With `urgent` somebody waits for it."""
+        """Put a pull of `size` bytes into the queue. With `urgent` a process waits for it now."""
         self._waiting[object] = _WaitingPull(size, urgent, now)
 
     def hurry(self, object: ObjectId) -> None:
-        """Somebody waits for it now, if it is in the queue."""
+        """Make a queued pull urgent."""
         if object in self._waiting:
             self._waiting[object].urgent = True
 
@@ -40,7 +40,7 @@ class PullQueue:
     def next(self, now: float) -> list[ObjectId]:
         """Return the pulls to start, which count as running from now on.
 
-        The first in line waits for room, and who comes after it waits too: else it might wait for ever.
+        While the first in line waits for room, those behind it wait, too: else it might wait for ever.
         """
         if not self._waiting or len(self.running) >= self._limits.pulls_at_once:
             return []

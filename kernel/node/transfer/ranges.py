@@ -12,7 +12,7 @@ class Ranges:
     def __init__(self) -> None:
         self._ranges: list[tuple[int, int]] = []
         self.total = 0
-        """How many bytes are in it."""
+        """The number of bytes in all ranges."""
 
     def add(self, start: int, end: int) -> None:
         """Add the bytes from `start` up to `end`, those that are there already included."""

@@ -1,10 +1,10 @@
-"""Pulling objects to this node and serving those of this node to others: the part of the agent that does it.
+"""The part of the agent that pulls objects to this node, and sends objects of this node to others.
 
     transfer = TransferService(reactor, store, client, address, connect)
     transfer.serve(accepted_socket)                  # for every connection that asks for the transfer service
     ticket = transfer.pull(object, size, owner, ["tcp://10.0.0.7:6380/transfer"], then)
 
-Everything is called from the loop, and calls back from it. What is pulled is created, filled and sealed in the node's
+All methods are called from the loop, and call back from it. A pulled object is created, filled and sealed in the node's
 store like an object of a worker: it belongs to its owner, whose end deletes it, and can be pinned, spilled and deleted
 like any other.
 """
@@ -33,7 +33,7 @@ Then = Callable[[Exception | None], None]
 
 
 class Ticket:
-    """One who waits for an object. `cancel` ends that: the last one to go ends the pull, and frees its room."""
+    """One waiter for an object. `cancel` ends the wait; with the last waiter the pull ends, and frees its room."""
 
     __slots__ = ("_service", "object", "then")
 
@@ -137,7 +137,7 @@ class TransferService:
             )
 
     def explain(self, object: ObjectId) -> str:
-        """Say what a pull waits for; nothing when there is none."""
+        """Say what a pull waits for; "" when there is no such pull."""
         pull = self.pulls.get(object)
         if pull is None:
             return ""
@@ -145,7 +145,7 @@ class TransferService:
         return f"object {object.hex()} of {pull.size} bytes {pull.describe()}{ahead}"
 
     def close(self) -> None:
-        """Break everything off, call nobody back, and wait for the threads. Comes before the store is closed."""
+        """Break off all transfers without calling back, and wait for the threads. Call it before closing the store."""
         self._closed = True
         self._tickets.clear()
         for pull in list(self.pulls.values()):
@@ -162,7 +162,7 @@ class TransferService:
             pull.validate()
 
     def forget(self, ticket: Ticket) -> None:
-        """Somebody waits no more (`Ticket.cancel`)."""
+        """Remove a waiter (`Ticket.cancel`)."""
         tickets = self._tickets.get(ticket.object)
         if tickets is None or ticket not in tickets:
             return

@@ -7,7 +7,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 
 PIECE_BYTES = 1 << 20
-"""What one call moves at most: few calls, and each is done while the bytes are still in the processor's cache."""
+"""The most bytes that one call moves: few calls, and each one ends while the bytes are in the processor's cache."""
 
 
 def prepare(sock: socket.socket, stall_seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""What the table of uploads hears, and what it has done."""
+"""The events that the table of uploads is fed, and its instructions."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A node said that it wants no more."""
+    """A node wants no more bytes of an object."""
 
     end: WantNoMore
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLost:
-    """What was asked over it needs no answer."""
+    """A connection is lost: requests that came over it need no answer."""
 
     connection: int
 

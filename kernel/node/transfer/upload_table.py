@@ -1,4 +1,4 @@
-"""Whom this node sends what: the decisions about uploads. No sockets, clocks or threads here.
+"""Decide which bytes this node sends to which other nodes. Without sockets, clocks or threads.
 
 A node that asks for a chunk takes one of a few *slots* of the object, and keeps it until it says that it wants no
 more, is silent, or leaves. While all are taken, others are *redirected* to the nodes that have one or had one: those
@@ -41,9 +41,9 @@ from kernel_spec.ids import ObjectId
 
 HISTORY_EVENTS = 100
 RECOMMENDED = 4
-"""How many nodes a redirection names."""
+"""The number of nodes that a redirection names."""
 MAXIMUM_HELPERS = 64
-"""How many nodes are remembered for one object."""
+"""The number of nodes that are remembered for one object."""
 
 Out = list[UploadInstruction]
 _UNKNOWN, _ASKED_FOR, _HELD, _RECEIVING = "unknown", "asked for", "held", "receiving"
@@ -68,7 +68,7 @@ class _Helper:
 
 
 class _Share:
-    """One object and those who want it. `waiting` asks have a deadline."""
+    """One object and its askers. `waiting` asks have a deadline."""
 
     __slots__ = ("helpers", "sending", "size", "slots", "state", "waiting")
 
@@ -118,11 +118,11 @@ class UploadTable:
 
     @property
     def busy(self) -> bool:
-        """Whether time matters to it."""
+        """Whether it needs ticks."""
         return bool(self.shares)
 
     def is_wanted(self, object: ObjectId) -> bool:
-        """Whether somebody is being sent the object, or will be."""
+        """Whether the object is being sent to a node, or will be."""
         share = self.shares.get(object)
         return share is not None and bool(share.slots or share.waiting or share.sending)
 
@@ -182,7 +182,7 @@ class UploadTable:
             helper.until = now + self._limits.idle_seconds
 
     def _recommend(self, share: _Share, asker: str) -> tuple[str, ...]:
-        """Return who may have the object for `asker`, those that were recommended least first."""
+        """Return nodes that may have the object for `asker`, those that were recommended least first."""
         others = [(helper.recommended, address) for address, helper in share.helpers.items() if address != asker]
         named = tuple(address for _, address in sorted(others)[:RECOMMENDED])
         for address in named[:1]:
@@ -320,7 +320,7 @@ class UploadTable:
             self._tidy(object, share, now, out)
 
     def _tidy(self, object: ObjectId, share: _Share, now: float, out: Out) -> None:
-        """Let go of what nobody is being sent, and of objects that nobody asks for any more."""
+        """Release objects that are not being sent, and forget those that are not asked for any more."""
         if share.slots or share.waiting or share.sending:
             return
         if share.state == _HELD:

@@ -1,7 +1,7 @@
-"""Other nodes' requests, answered: the table of uploads decides, the store holds, threads send.
+"""Answer other nodes' requests: the table of uploads decides, the store holds, threads send.
 
 The loop reads requests, which are short; while a thread sends, the socket is the thread's alone. A connection has one
-request at a time. Whoever sends what is none loses the connection, and nothing else comes of it.
+request at a time. An invalid request closes the connection and has no other effect.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Uploads:
         self._handle(events.Received(object, held))
 
     def not_received(self, object: ObjectId, reason: str) -> None:
-        """It will not be complete. What is being sent of it is broken off; see `is_sending`."""
+        """An object will not be complete. Sends of it are broken off; see `is_sending`."""
         self._handle(events.NotReceived(object, reason))
         del self._memory[object]
         for connection in self.table.sends(object):
@@ -115,7 +115,7 @@ class Uploads:
         return bool(self.table.sends(object))
 
     def pull_ended(self, object: ObjectId) -> None:
-        """It is not on its way any more: who asked for it gets what the store has."""
+        """An object is not on its way any more: its askers get what the store has."""
         if self.table.is_asked_for(object):
             self._hold(object)
 
@@ -134,7 +134,7 @@ class Uploads:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def _listen(self, peer: _Peer) -> None:
-        """Hear the peer. What it sent meanwhile may be in the socket's own buffer (TLS), so look at once."""
+        """Listen to the peer. Bytes that it sent meanwhile may be in the buffer of TLS, so look at once."""
         peer.socket.setblocking(False)
         self._reactor.register(peer.socket.fileno(), lambda ready: self._read(peer))
         self._read(peer)
