@@ -10,7 +10,7 @@ from typing import Any
 
 from kernel_spec.errors import KernelError, PluginError
 
-_OWN = ("kernel", "kernel_spec")
+_OWN = ("kernel", "kernel_local_mode", "kernel_spec")
 _MOST_FRAMES = 20
 
 

@@ -12,7 +12,7 @@ from kernel_spec.errors import ContractError, PluginError, PluginNotFoundError
 VARIABLE = "KERNEL_ENGINE"
 
 OWN: Mapping[str, str] = MappingProxyType(
-    {PROCESSES: "kernel.api.processes:open_session", LOCAL: "kernel.local.engine:open_session"}
+    {PROCESSES: "kernel.api.processes:open_session", LOCAL: "kernel_local_mode.engine:open_session"}
 )
 """The kernel's own engines: name to target, as their entry points say it.
 
@@ -37,6 +37,10 @@ def find_engine(name: str) -> OpenEngine:
     try:
         opens: OpenEngine = getattr(importlib.import_module(module), attribute)
     except Exception as error:  # whatever a stranger's module raises while it is imported
+        if isinstance(error, ModuleNotFoundError) and error.name == "kernel_local_mode" and name == LOCAL:
+            from kernel.installing import install_command
+
+            raise PluginNotFoundError(f"local mode is not installed: {install_command('local_mode')}") from None
         if name in OWN:
             raise
         raise PluginError(

@@ -37,8 +37,8 @@ _own = tuple(
     )
 )
 """Files and folders of the code that takes messages and values in, and hands values out."""
-_LOCAL = os.path.join(_ROOT, "local", "")
-"""The code of local mode, where calls run amid the submission: what it calls must not be interrupted either."""
+_amid_submission: tuple[str, ...] = ()
+"""Folders of code in which calls run amid the submission: what it calls must not be interrupted either."""
 _DESTRUCTOR = "__del__"
 _WEAK = {function.__code__.co_filename for function in (weakref.finalize.__call__, weakref.WeakSet.add)}
 """The files of finalizers, and of what weak collections do as what is in them goes."""
@@ -86,6 +86,17 @@ def take_in(cls: type) -> None:
         _own = (*_own, file)
 
 
+def take_in_all(folder: str) -> None:
+    """Count the code in a folder as the kernel's own, and what it calls with it, unless that is the user's.
+
+    For an engine of one process, whose calls run amid the submission.
+    """
+    global _amid_submission
+    inside = os.path.join(folder, "")
+    if inside not in _amid_submission:
+        _amid_submission = (*_amid_submission, inside)
+
+
 def guard(lock: threading._RLock) -> None:
     """Take what is done under a lock for critical."""
     if lock not in _locks:
@@ -128,7 +139,7 @@ def is_critical(frame: FrameType | None) -> bool:
         code = frame.f_code
         if code in _critical or code.co_name == _DESTRUCTOR or code in swallowing:
             return True
-        if code.co_filename.startswith(_LOCAL) or code.co_filename in _WEAK:
+        if code.co_filename.startswith(_amid_submission) or code.co_filename in _WEAK:
             return True
         frame = frame.f_back
     return False

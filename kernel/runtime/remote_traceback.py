@@ -29,14 +29,22 @@ def _folder(file: str) -> str:
     return os.path.dirname(os.path.abspath(file)) + os.sep
 
 
-_INTERNAL = (os.path.dirname(_folder(__file__)[:-1]) + os.sep, _folder(kernel_spec.__file__))
+_internal = (os.path.dirname(_folder(__file__)[:-1]) + os.sep, _folder(kernel_spec.__file__))
 _PYTHONS = (os.path.dirname(os.__file__) + os.sep, "<frozen ")
 _INSTALLED = tuple(_PYTHONS[0] + name + os.sep for name in ("site-packages", "dist-packages"))
 
 
+def hide_all(folder: str) -> None:
+    """Count the files in a folder as the kernel's own: it is that of an engine."""
+    global _internal
+    inside = os.path.join(folder, "")
+    if inside not in _internal:
+        _internal = (*_internal, inside)
+
+
 def is_internal(filename: str) -> bool:
     """Say whether a file belongs to the kernel itself, so that its lines tell users nothing."""
-    return filename.startswith(_INTERNAL)
+    return filename.startswith(_internal)
 
 
 def frames_of(traceback: TracebackType | None) -> list[Frame]:

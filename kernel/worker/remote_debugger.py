@@ -28,7 +28,7 @@ QUIT = "the call was ended by the debugger"
 RETURNED = "the call has ended"
 CANCELLED = "the call was cancelled"
 
-_SKIPPED = ("kernel", "kernel.*", "kernel_spec.*", "asyncio", "asyncio.*")
+_SKIPPED = ("kernel", "kernel.*", "kernel_local_mode.*", "kernel_spec.*", "asyncio", "asyncio.*")
 _LOOPS = os.path.dirname(asyncio.__file__) + os.sep
 _SUSPENSIONS = ("YIELD_VALUE", "YIELD_FROM", "SEND", "RESUME", "INSTRUMENTED_YIELD_VALUE")
 

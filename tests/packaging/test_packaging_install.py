@@ -27,6 +27,7 @@ PLUGINS = (
     "conformance",
     "control-grpc",
     "environment-pip",
+    "local-mode",
     "metadata-sqlite",
     "parallel",
     "rllib",
@@ -41,8 +42,8 @@ PLUGINS = (
     "tune",
 )
 ALL = {"kernel", "kernel-spec", *(f"kernel-{name}" for name in PLUGINS)}
-NAMES = {name.replace("-", "_") for name in PLUGINS} - {"conformance", "parallel", "runs", "testing"}
-"""What `kernel plugins list` shows: libraries are mounted, and no plugins."""
+NAMES = {name.replace("-", "_") for name in PLUGINS} - {"conformance", "local_mode", "parallel", "runs", "testing"}
+"""What `kernel plugins list` shows: libraries are mounted and engines are opened by name, which makes no plugins."""
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "dist", "build", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info", "node_modules"
 )
@@ -188,7 +189,7 @@ def test_everything_from_a_checkout(checkout: Path, tmp_path: Path, built_with: 
 def test_the_bare_kernel(checkout: Path, tmp_path: Path) -> None:
     environment = Environment(tmp_path / "venv")
     environment.pip(*QUICK_INSTALL, checkout)
-    assert environment.installed() == dict.fromkeys({"kernel", "kernel-spec"}, version())
+    assert environment.installed() == dict.fromkeys({"kernel", "kernel-local-mode", "kernel-spec"}, version())
     assert environment.plugins() == {"local": ""}
     said = environment.code(
         "from kernel.plugins import PluginManager\n"

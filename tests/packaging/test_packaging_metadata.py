@@ -27,6 +27,7 @@ EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/pyproject.
 OPTIONAL: dict[str, set[str]] = {
     "kernel": {"cryptography"},
     "kernel-compat-ray": {"gymnasium"},
+    "kernel-local-mode": {"kernel"},  # which needs it
     "kernel-parallel": {"joblib", "threadpoolctl"},
     "kernel-serve": {
         "cryptography",
@@ -119,10 +120,12 @@ def test_a_plugin_has_one_name_with_three_punctuations(folder: Path) -> None:
     points = data["project"]["entry-points"]
     if "kernel.plugins" in points:
         assert points["kernel.plugins"] == {folder.name: f"{package}.plugin"}
+    if "kernel.engines" in points:
+        assert all(target.startswith(f"{package}.") for target in points["kernel.engines"].values())
     if "kernel.libraries" in points:
         mounted = "control_plane" if folder.name == "control_grpc" else folder.name  # whatever it speaks
         assert points["kernel.libraries"] == {mounted: package}
-    assert points.keys() & {"kernel.plugins", "kernel.libraries"}
+    assert points.keys() & {"kernel.engines", "kernel.plugins", "kernel.libraries"}
     for file in ("README.md", "CHANGELOG.md", f"{package}/__init__.py", "tests"):
         assert (folder / file).exists(), f"{folder.name} has no {file}"
 
@@ -132,7 +135,7 @@ def test_the_plugins_extra_names_every_back_end_that_needs_no_server() -> None:
     back_ends = {
         project(folder)["project"]["name"]
         for folder in DISTRIBUTIONS[2:]
-        if "kernel.libraries" not in project(folder)["project"]["entry-points"]
+        if not {"kernel.engines", "kernel.libraries"} & project(folder)["project"]["entry-points"].keys()
     }
     need_a_server = {"kernel-metadata-redis", "kernel-spill-fsspec"}
     assert named >= back_ends - need_a_server and not named & need_a_server

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from kernel_local_mode.runtime import LocalRuntime
 
 import kernel
-from kernel.local.runtime import LocalRuntime
 from kernel.runtime.current import set_runtime
 from kernel.runtime.serialization import ValueSerializer
 from kernel_spec.serialization import Buffer, Payload, SerializerBase

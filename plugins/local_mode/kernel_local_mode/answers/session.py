@@ -1,0 +1,122 @@
+"""Questions about the session: its status, its job, and what becomes of tasks."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections import deque
+from typing import Any
+
+from kernel.runtime.open_tasks import open_tasks
+from kernel.runtime.tasks import TaskTable
+from kernel.runtime.tracing import CallTrace
+from kernel_local_mode.answers.actors import ActorAnswers
+from kernel_local_mode.answers.facts import SessionFacts
+from kernel_local_mode.answers.groups import GroupAnswers
+from kernel_local_mode.answers.node import NodeAnswers
+from kernel_local_mode.in_process_transport import LocalStore
+from kernel_local_mode.resources import LocalResources
+from kernel_spec.resources import quantities
+
+KEPT_FAILURES = 1000
+
+
+class SessionAnswers:
+    """Puts the status together from what the other parts answer."""
+
+    def __init__(
+        self,
+        facts: SessionFacts,
+        tasks: TaskTable,
+        trace: CallTrace,
+        store: LocalStore,
+        resources: LocalResources,
+        node: NodeAnswers,
+        actors: ActorAnswers,
+        groups: GroupAnswers,
+    ) -> None:
+        self._facts = facts
+        self._tasks = tasks
+        self._lock = tasks.process.lock
+        self._trace = trace
+        self._store = store
+        self._resources = resources
+        self._node = node
+        self._actors = actors
+        self._groups = groups
+        self._failures: deque[dict[str, Any]] = deque(maxlen=KEPT_FAILURES)
+        tasks.failures.send = self._note_failure
+
+    def failures(self, all_jobs: bool) -> list[dict[str, Any]]:
+        """Return the failures that nobody asked for."""
+        return list(self._failures)
+
+    def _note_failure(self, row: dict[str, Any]) -> None:
+        if "left_out" not in row:
+            where = {"job": bytes(self._facts.job), "pid": os.getpid(), "node": self._facts.node.hex()}
+            self._failures.append({**row, **where})
+
+    def status(self) -> dict[str, Any]:
+        """Return what `kernel status` shows."""
+        resources = self._resources
+        with self._lock:
+            waiting = [
+                {
+                    "name": request.name,
+                    "wanted": quantities(request.wish.wanted),
+                    "reason": resources.infeasible(request.wish) or resources.busy(request.wish),
+                }
+                for request in resources.waiting
+            ]
+        return {
+            "session": self._facts.directory,
+            "node": self._facts.node.hex(),
+            "pid": os.getpid(),
+            "started": self._facts.started,
+            "scheduler": "none (local mode)",
+            "total": self._node.cluster_resources(),
+            "available": self._node.available_resources(),
+            "waiting": waiting[:20],
+            "waiting_count": len(waiting),
+            "workers": self.workers(),
+            "actors": self._actors.actors(),
+            "placement_groups": self._groups.placement_groups(),
+            "jobs": self.jobs(),
+            "services": {},
+            "store": {"objects": len(self._store.values), "used": sum(map(len, self._store.values.values()))},
+            "problems": {},
+        }
+
+    def timeline(self) -> dict[str, Any]:
+        """Return what this process tells of its calls, see `kernel.runtime.tracing.events_of`; nobody else is asked."""
+        return {"told": [pickle.dumps(self._trace.events())], "silent": {}}
+
+    def tasks(self) -> dict[str, Any]:
+        """Return what this process tells of tasks and calls, see `kernel.protocol.task_rows.all_tasks`."""
+        place = {
+            "worker_id": self._facts.process.hex(),
+            "worker_pid": os.getpid(),
+            "node_id": self._facts.node.hex(),
+            "job_id": self._facts.job.hex(),
+        }
+        with self._lock:
+            waiting = open_tasks(list(self._tasks.ownership.objects.values()), self._tasks.running)
+        ended = [(place, self._trace.events())]
+        return {"ended": ended, "waiting": [(place, waiting)], "workers": {}, "silent": {}}
+
+    def workers(self) -> list[dict[str, Any]]:
+        """Return nothing: the only worker is this process."""
+        return []
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Return the one job."""
+        return [
+            {
+                "job_id": self._facts.job.hex(),
+                "pid": os.getpid(),
+                "namespace": self._facts.namespace,
+                "script": "",
+                "started": self._facts.started,
+                "ended": None,
+            }
+        ]

@@ -1,0 +1,29 @@
+"""What calls of one actor take turns by: its concurrency groups, and what a call runs with once it has its turn."""
+
+from __future__ import annotations
+
+from kernel.runtime.task import Task
+from kernel.worker.call_runner import CallRunner
+from kernel_local_mode.in_process_transport import InProcessChannel
+from kernel_local_mode.placement import LocalPlace
+from kernel_spec.dataclass import dataclass
+
+
+@dataclass(slots=True)
+class LocalConcurrencyGroup:
+    """A concurrency group: how many calls may run at once, and how many do."""
+
+    name: str
+    limit: int
+    active: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """A call that has its turn, and the incarnation of the actor that runs it."""
+
+    task: Task
+    group: LocalConcurrencyGroup
+    runner: CallRunner
+    channel: InProcessChannel
+    place: LocalPlace

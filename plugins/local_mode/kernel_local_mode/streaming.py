@@ -1,0 +1,214 @@
+"""Generators in local mode: pulled on by whoever consumes them, so that an endless one does no harm.
+
+A generator runs in the calling thread until it is a little ahead of its consumer, is put aside there, and goes on
+when an item is wanted that is not there, when its end is waited for, or when its actor is wanted by another call.
+In threads of its own (`in_thread`) it runs freely and waits for its consumer only where `stream_ahead` says so.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import field
+from typing import Any
+
+from kernel.protocol import process_messages as op
+from kernel.runtime.critical_sections import calls_user_code
+from kernel.runtime.execution_context import Execution
+from kernel.runtime.message_pump import Waiter
+from kernel.runtime.object_entry import PENDING, ObjectEntry
+from kernel.runtime.task import Task
+from kernel.worker.call_runner import CallRunner
+from kernel_local_mode.in_process_transport import InProcessChannel, InProcessTransport
+from kernel_local_mode.placement import LocalPlace
+from kernel_spec.dataclass import dataclass
+from kernel_spec.resources import Allocation
+
+AHEAD = 64
+"""How many items a generator without `stream_ahead` may be ahead before it is put aside."""
+
+
+@dataclass(slots=True, eq=False)
+class GeneratorRun:
+    """One generator task between its items. `on_end(error)` is called once, outside of the lock."""
+
+    task: Task
+    name: str
+    items: Iterator[Any]
+    runner: CallRunner
+    channel: InProcessChannel
+    place: LocalPlace
+    on_end: Callable[[BaseException | None], None]
+    index: int = 0
+    closed: bool = False
+    ended: bool = False
+    aside: bool = False
+    stepping: threading.Lock = field(default_factory=threading.Lock)
+    waiter: Waiter | None = None
+
+    @property
+    def limit(self) -> int:
+        """How many items it may be ahead by its own wish (0: any)."""
+        return self.task.definition.backpressure
+
+    @property
+    def ahead(self) -> int:
+        """How many items it is ahead of its consumer."""
+        stream = self.task.stream
+        return self.index - stream.taken if stream is not None else 0
+
+    def may_go_on(self, ahead: int) -> bool:
+        """Whether it is at most `ahead` items ahead of its consumer (0: any)."""
+        return not ahead or self.ahead < ahead
+
+
+class LocalStreaming:
+    """The generators that are under way."""
+
+    def __init__(
+        self,
+        transport: InProcessTransport,
+        later: Callable[[Callable[[], None]], None],
+        lend_cpu: Callable[[Allocation, bool], None],
+    ) -> None:
+        self._transport = transport
+        self._later = later
+        self._lend_cpu = lend_cpu
+        self.runs: dict[bytes, GeneratorRun] = {}
+        self._callbacks: dict[bytes, Callable[[], None]] = {}
+        transport.handlers[op.STREAM_TAKEN] = self._on_taken
+
+    def begin(self, run: GeneratorRun, value: Any, in_thread: bool) -> None:
+        """Take a new generator as far as it may go now."""
+        run.items = iterator_of(value, run.name, run.task.definition.returns)
+        self.runs[run.task.id] = run
+        if run.task.definition.returns == op.DYNAMIC:
+            self.advance(run, 0)
+        elif in_thread:
+            while not run.ended:
+                self.advance(run, run.limit)
+                self._await_consumer(run)
+        else:
+            self.advance(run, run.limit or AHEAD)
+
+    def advance(self, run: GeneratorRun, ahead: int) -> bool:
+        """Take items until it is `ahead` of its consumer (0: to the end); return whether it moved."""
+        if run.ended or not run.may_go_on(ahead) or not run.stepping.acquire(blocking=False):
+            return False
+        try:
+            error: BaseException | None = None
+            self._put_aside(run, False)
+            with run.place.occupied(Execution(run.task.id, run.name, run.task.attempt)):
+                try:
+                    while not run.closed and run.may_go_on(ahead):
+                        if not self._step(run):
+                            break
+                    else:
+                        if not run.closed:
+                            self._put_aside(run, True)
+                            return True
+                        _close(run.items)
+                    run.runner.send_end(run.channel, run.task.id)  # type: ignore[arg-type]
+                except BaseException as raised:
+                    error = raised
+            self._end(run, error)
+        finally:
+            run.stepping.release()
+        return True
+
+    def close(self, task: bytes) -> None:
+        """End a generator that nobody listens to any more."""
+        run = self.runs.get(task)
+        if run is not None:
+            run.closed = True
+            self.advance(run, 0)
+
+    def wanted(self, task: bytes) -> None:
+        """The consumer has nothing left to take: go on if it is put aside."""
+        run = self.runs.get(task)
+        if run is not None:
+            self.advance(run, run.limit or AHEAD)
+
+    def in_the_way_of(self, entry: ObjectEntry) -> list[GeneratorRun]:
+        """Return the generators put aside whose end `entry` waits for, and that may go on without a consumer."""
+        found: list[GeneratorRun] = []
+        seen: set[bytes] = set()
+        waiting = [entry] if self.runs else []
+        while waiting:
+            entry = waiting.pop()
+            task: Task | None = entry.task
+            if task is None or entry.state != PENDING or task.id in seen:
+                continue
+            seen.add(task.id)
+            ids = [task.id, *getattr(task.place, "running", ())]
+            found += [run for id in ids if (run := self.runs.get(id)) is not None and not run.limit]
+            waiting += [argument for _, argument in task.slots or ()]
+        return found
+
+    def _step(self, run: GeneratorRun) -> bool:
+        try:
+            item = _next(run.items)
+        except StopIteration:
+            return False
+        run.index += 1
+        run.runner.send_item(run.channel, run.task.id, run.index, item, run.name)  # type: ignore[arg-type]
+        return True
+
+    def _put_aside(self, run: GeneratorRun, aside: bool) -> None:
+        """A generator that nobody pulls on lends its CPU."""
+        if run.aside != aside:
+            run.aside = aside
+            with self._transport.lock:
+                self._lend_cpu(run.place.allocation, aside)
+
+    def _end(self, run: GeneratorRun, error: BaseException | None) -> None:
+        run.ended = True
+        self.runs.pop(run.task.id, None)
+        run.on_end(error)
+
+    def _await_consumer(self, run: GeneratorRun) -> None:
+        waiter = Waiter(1)
+        with self._transport.lock:
+            if run.ended or run.closed or run.may_go_on(run.limit):
+                return
+            run.waiter = waiter
+        self._transport.pump.wait(waiter)
+
+    def when_taken(self, task: bytes, callback: Callable[[], None]) -> None:
+        """Call `callback` once when the consumer of a generator has taken items."""
+        self._callbacks[task] = callback
+
+    def _on_taken(self, channel: Any, message: Any) -> None:
+        callback = self._callbacks.pop(message[1], None)
+        if callback is not None:
+            callback()
+        run = self.runs.get(message[1])
+        if run is not None:
+            waiter, run.waiter = run.waiter, None
+            if waiter is not None:
+                waiter.complete()
+            if message[2] < 0:
+                run.closed = True
+                self._later(lambda: self.close(run.task.id))
+
+
+def iterator_of(value: Any, name: str, returns: int) -> Iterator[Any]:
+    """Return the iterator of what a generator function returned; raises TypeError when there is none."""
+    if not hasattr(value, "__next__") and not hasattr(value, "__iter__"):
+        raise TypeError(
+            f"{name}() has num_returns='{'dynamic' if returns == op.DYNAMIC else 'streaming'}' and must return "
+            f"a generator, but returned a {type(value).__name__}"
+        )
+    return iter(value)
+
+
+@calls_user_code
+def _next(items: Iterator[Any]) -> Any:
+    return next(items)
+
+
+@calls_user_code
+def _close(items: Iterator[Any]) -> None:
+    if inspect.isgenerator(items):
+        items.close()
