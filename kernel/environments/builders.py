@@ -57,11 +57,7 @@ class EnvironmentBuilders:
     def _of_plugin(self, field: str) -> EnvironmentBuilder:
         manager = self._manager()
         if manager is None:
-            known = ", ".join([*BUILT_IN, *OTHER_FIELDS])
-            raise RuntimeEnvError(
-                f"runtime_env has no field {field!r} in a session of one process; it has {known}; what plugins build "
-                "is for workers: call init() without local_mode"
-            )
+            raise RuntimeEnvError(_unknown_in_one_process(field))
         try:
             builder: EnvironmentBuilder = manager.make_many(KIND, [field])[0]
         except PluginNotFoundError:
@@ -69,6 +65,19 @@ class EnvironmentBuilders:
         except KernelError as error:
             raise RuntimeEnvError(f"runtime_env[{field!r}] can't be used {self._where}: {error}") from error
         return builder
+
+
+def _unknown_in_one_process(field: str) -> str:
+    from kernel_spec.nearest import nearest
+
+    known = [*BUILT_IN, *OTHER_FIELDS]
+    close = nearest(field, known)
+    if close:
+        return f"runtime_env has no field {field!r}; did you mean {close!r}?"
+    return (
+        f"runtime_env has no field {field!r} in a session of one process; it has {', '.join(known)}; "
+        "what plugins build is for workers: call init() without local_mode"
+    )
 
 
 def unknown_field(field: str, offered: Iterable[str], where: str = "here") -> str:
