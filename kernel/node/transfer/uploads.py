@@ -13,13 +13,11 @@ from collections.abc import Callable
 from functools import partial
 
 from kernel.logs import Logger
-from kernel.node.transfer import protocol
-from kernel.node.transfer import upload_events as events
+from kernel.node.transfer import protocol, upload_table
 from kernel.node.transfer.limits import TransferLimits
 from kernel.node.transfer.ranges import Ranges
 from kernel.node.transfer.sockets import prepare, send_all, shut, would_block
 from kernel.node.transfer.store_link import StoreLink
-from kernel.node.transfer.upload_table import UploadTable
 from kernel.transport.background import Background
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import ObjectLostError, ObjectStoreFullError, ProtocolError
@@ -54,7 +52,7 @@ class Uploads:
         is_pulled: Callable[[ObjectId], bool],
         sent: Callable[[ObjectId], None],
     ) -> None:
-        self.table = UploadTable(limits)
+        self.table = upload_table.UploadTable(limits)
         self.sent_bytes = 0
         self._reactor = reactor
         self._store = store
@@ -89,11 +87,11 @@ class Uploads:
     def receiving(self, object: ObjectId, memory: memoryview, present: Ranges) -> None:
         """An object begins to arrive: what of it is `present` may be sent on from `memory`."""
         self._memory[object] = memory
-        self._handle(events.Receiving(object, len(memory), present))
+        self._handle(upload_table.Receiving(object, len(memory), present))
 
     def progress(self, object: ObjectId) -> None:
         """More of it is present."""
-        self._handle(events.MoreReceived(object))
+        self._handle(upload_table.MoreReceived(object))
 
     def received(self, object: ObjectId, seal: Callable[[bool], None]) -> None:
         """It is complete. `seal(pin)` is called, with a pin when others are being sent it; that one ends here."""
@@ -101,11 +99,11 @@ class Uploads:
         seal(held)
         if not held:
             del self._memory[object]
-        self._handle(events.Received(object, held))
+        self._handle(upload_table.Received(object, held))
 
     def not_received(self, object: ObjectId, reason: str) -> None:
         """An object will not be complete. Sends of it are broken off; see `is_sending`."""
-        self._handle(events.NotReceived(object, reason))
+        self._handle(upload_table.NotReceived(object, reason))
         del self._memory[object]
         for connection in self.table.sends(object):
             shut(self._peers[connection].socket)
@@ -159,12 +157,12 @@ class Uploads:
             request, length = found
             del peer.received[:length]
             if isinstance(request, protocol.WantNoMore):
-                self._handle(events.Ended(request))
+                self._handle(upload_table.Ended(request))
                 continue
             if peer.asking:
                 raise ProtocolError("a peer asked for a chunk before it had the one it had asked for")
             peer.asking = True
-            self._handle(events.BytesWanted(next(self._numbers), peer.number, request))
+            self._handle(upload_table.BytesWanted(next(self._numbers), peer.number, request))
 
     def _drop(self, peer: _Peer) -> None:
         if peer.sending:
@@ -172,21 +170,21 @@ class Uploads:
         elif self._peers.pop(peer.number, None) is not None:
             self._reactor.unregister(peer.socket.fileno())
             peer.socket.close()
-            self._handle(events.ConnectionLost(peer.number))
+            self._handle(upload_table.ConnectionLost(peer.number))
 
     # -- instructions ----------------------------------------------------------------------------------------------
 
-    def _handle(self, event: events.UploadEvent) -> None:
+    def _handle(self, event: upload_table.UploadEvent) -> None:
         for step in self.table.handle(event, self._reactor.clock()):
-            if isinstance(step, events.Hold):
+            if isinstance(step, upload_table.Hold):
                 if not self._is_pulled(step.object):
                     self._hold(step.object)
-            elif isinstance(step, events.Release):
+            elif isinstance(step, upload_table.Release):
                 self._memory.pop(step.object, None)
                 self._store.unpin(step.object)
-            elif isinstance(step, events.Send):
+            elif isinstance(step, upload_table.Send):
                 self._send(step)
-            elif isinstance(step, events.Redirect):
+            elif isinstance(step, upload_table.Redirect):
                 self._say(step.connection, protocol.REDIRECT, "\n".join(step.addresses))
             else:
                 self._say(step.connection, step.kind, step.reason)
@@ -197,7 +195,7 @@ class Uploads:
     def _tick(self) -> None:
         self._ticking = False
         if self.table.busy and not self._closed:
-            self._handle(events.UploadTick())
+            self._handle(upload_table.UploadTick())
 
     def _hold(self, object: ObjectId) -> None:
         self._store.pin(object, partial(self._pinned, object))
@@ -205,7 +203,7 @@ class Uploads:
     def _pinned(self, object: ObjectId, answer: tuple[object, int] | None, error: Exception | None) -> None:
         if answer is not None:
             self._memory[object] = self._store.view(*answer)
-            self._handle(events.ObjectHeld(object, answer[1]))
+            self._handle(upload_table.ObjectHeld(object, answer[1]))
             return
         if isinstance(error, ObjectStoreFullError):
             kind, reason = protocol.BUSY, f"has no room to read it back from where it was spilled: {error}"
@@ -213,7 +211,7 @@ class Uploads:
             kind, reason = protocol.ABSENT, "has not got it (any more)"
         else:
             kind, reason = protocol.DAMAGED, f"can't read its copy: {error}"
-        self._handle(events.ObjectNotHeld(object, kind, reason))
+        self._handle(upload_table.ObjectNotHeld(object, kind, reason))
 
     def _say(self, connection: int, kind: int, text: str) -> None:
         """Give a short answer, for which there is always room: the one before was read before the next was asked."""
@@ -226,7 +224,7 @@ class Uploads:
         except OSError:
             self._drop(peer)
 
-    def _send(self, step: events.Send) -> None:
+    def _send(self, step: upload_table.Send) -> None:
         peer = self._peers[step.connection]
         want = step.want
         chunk = self._memory[want.object][want.offset : want.offset + want.length]
@@ -235,9 +233,9 @@ class Uploads:
         peer.socket.settimeout(self._limits.stall_seconds)
         self._threads.do(partial(_send_chunk, peer.socket, chunk, want.checksum), partial(self._sent, peer, step))
 
-    def _sent(self, peer: _Peer, step: events.Send, error: OSError | None) -> None:
+    def _sent(self, peer: _Peer, step: upload_table.Send, error: OSError | None) -> None:
         peer.sending = peer.asking = False
-        self._handle(events.Sent(step.number, error is None))
+        self._handle(upload_table.Sent(step.number, error is None))
         self._after_send(step.want.object)
         if error is None:
             self.sent_bytes += step.want.length

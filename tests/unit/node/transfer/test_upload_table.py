@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kernel.node.transfer.limits import TransferLimits
 from kernel.node.transfer.protocol import ABSENT, BUSY, DAMAGED, Want, WantNoMore
 from kernel.node.transfer.ranges import Ranges
-from kernel.node.transfer.upload_events import (
+from kernel.node.transfer.upload_table import (
     BytesWanted,
     ConnectionLost,
     Deny,
@@ -30,9 +30,9 @@ from kernel.node.transfer.upload_events import (
     Sent,
     UploadEvent,
     UploadInstruction,
+    UploadTable,
     UploadTick,
 )
-from kernel.node.transfer.upload_table import UploadTable
 from kernel_spec.ids import ObjectId
 
 NAME = ObjectId(b"object-of-20-bytes--")
