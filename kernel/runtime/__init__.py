@@ -1,5 +1,5 @@
-"""What every process that runs user code carries: submitting, owning, counting references.
+"""The part of every process that runs user code: it submits tasks, owns objects, and counts references.
 
-Nothing here decides where work runs; that is the scheduler's, and the node agent carries it out. What a
-worker adds, to execute tasks of others, is `kernel.worker`.
+Nothing here decides where work runs: the scheduler does, and the node agent carries it out. `kernel.worker` is what a
+worker adds, to execute tasks of other processes.
 """

@@ -1,4 +1,4 @@
-"""News for owners of objects that they have to acknowledge, and what waits until they have."""
+"""Messages to owners of objects that need an acknowledgement, and the work that waits for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernel_spec.ids import ProcessId
 
 @dataclass(slots=True)
 class Arrival:
-    """Where the value being deserialized came from: who sent it, and how many registrations it still awaits."""
+    """The origin of a value that is being deserialized: its sender, and the registrations that it still awaits."""
 
     sender: ProcessId
     unsettled: Waiter

@@ -1,4 +1,4 @@
-"""Calling actors: where each one is, calls in order, and what happens to them when it restarts or dies.
+"""Call actors: find each one, send calls in order, and handle its restart or death.
 
 A channel is this process's side of one actor. Calls wait in it until the actor is there and until their arguments
 are, strictly in the order they were made; then they go straight to the actor's process.
@@ -29,22 +29,22 @@ RESTARTING = "RESTARTING"
 DEAD = "DEAD"
 
 _LAST_WORDS_SECONDS = 2.0
-"""How long the connection to a process that has ended may stay open before its calls are given up all the same."""
+"""Seconds for which the connection to an ended process may stay open before its calls are given up."""
 
 _SILENCE_SECONDS = 2.0
-"""How long after the connection to an actor ended the news that it died may take: after that, it is asked for."""
+"""Seconds to wait for the news of an actor's death after its connection ended; then the head is asked."""
 _NOBODY = ProcessId(b"")
 
 
 @dataclass(slots=True, eq=False)
 class Channel:
-    """One actor, as its caller sees it. `name` is what errors call it, `place` where its process was last.
+    """One actor, as its caller sees it. `name` is for errors, `place` is where its process was last.
 
     `entry` is the object whose references are the actor's handles, if they are counted; `owned`: by this process.
-    It is kept, and with it the actor, until the calls made here have ended, though the last handle is gone
-    (`forgotten`). `crashed`: nobody had asked for the last end of its process. `news` of the actor waits while its
-    process, which has ended, may still be heard. `doubted`: the connection to the process ended, and whether that lives
-    was asked.
+    It is kept, and with it the actor, until the calls made here have ended, even if the last handle is gone
+    (`forgotten`). `crashed`: its last process ended without having been told to. `news` of the actor waits while
+    messages of its process, which has ended, may still arrive. `doubted`: the connection to the process ended, and the
+    head was asked whether the process lives.
     """
 
     id: ActorId
@@ -83,7 +83,7 @@ class ActorCaller:
         process.after_batch(self._ready, self.dispatch)
 
     def channel(self, actor: ActorId, name: str = "", subscribe: bool = True) -> Channel:
-        """Return the channel to `actor`, made (and told of its state) if need be."""
+        """Return the channel to `actor`; a new one asks the head for the actor's state."""
         channel = self.channels.get(actor)
         if channel is None:
             channel = self.channels[actor] = Channel(actor)
@@ -132,7 +132,7 @@ class ActorCaller:
             details.may_go = lambda: self._let_go(channel)
 
     def _let_go(self, channel: Channel) -> bool:
-        """The last handle is gone: tell the owner (the agent, if it is us), unless calls have not ended."""
+        """The last handle is gone: tell the owner (the agent, if this process owns it), unless calls have not ended."""
         if channel.queue or channel.in_flight:
             channel.forgotten = True
             return False
@@ -149,7 +149,7 @@ class ActorCaller:
         return True
 
     def dispatch(self) -> None:
-        """Send what became ready, and let go of actors that nobody needs any more."""
+        """Send calls that became ready, and release actors that are not needed any more."""
         while self._ready:
             channel = self._ready.pop()
             while channel.queue and channel.connection is not None and self._is_ready(channel.queue[0]):
@@ -278,7 +278,7 @@ class ActorCaller:
                 self._process.reactor.call_later(_SILENCE_SECONDS, lambda: self._ask_again(channel, peer.id))
 
     def _ask_again(self, channel: Channel, worker: ProcessId) -> None:
-        """Nobody has said that the process died to which the connection ended: it may only have been cut off."""
+        """Ask for an actor whose connection ended without news of its death: it may only have been cut off."""
         with self._process.lock:
             lost = channel.state == ALIVE and channel.worker == worker and channel.connection is None
             if lost and self.channels.get(channel.id) is channel and not self._process.closing:

@@ -1,7 +1,7 @@
-"""Creating actors: what the head is told about a new one, and what its process needs to become it.
+"""Create actors: tell the head about a new one, and give its process what it needs to become the actor.
 
-The head learns of an actor at once, so that its name is taken and every handle finds it; the arguments of its
-constructor follow when they are there.
+The head is told of an actor at once, so that its name is taken and every handle finds it; the arguments of its
+constructor follow when they are ready.
 """
 
 from __future__ import annotations

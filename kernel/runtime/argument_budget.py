@@ -1,8 +1,8 @@
-"""How much of the arguments of unfinished calls a process keeps itself, before the object store takes them. Pure.
+"""Limit the memory that arguments of unfinished calls take in the calling process. Pure.
 
-Calls may be made much faster than they are run. Their arguments wait here, in the caller, when they are small enough
-for messages; that they do not fill its memory, larger ones go to the store once there is much of them. The store has a
-size, and a disk to spill to.
+Calls may be submitted much faster than they run. Arguments that are small enough for messages wait in the caller. So
+that they do not fill its memory, the larger ones go to the object store once they exceed a budget. The store has a
+limit, and a disk to spill to.
 """
 
 from __future__ import annotations

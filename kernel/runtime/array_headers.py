@@ -1,8 +1,8 @@
-"""Heads of numpy arrays from a memory of heads: arrays of one dtype and shape differ in their data alone.
+"""Cache of numpy pickle headers: arrays of one dtype and shape share theirs, and differ in their data alone.
 
-What numpy's own pickling makes of an array is `prefix + data + suffix` (data inside), or one head for all (data out
-out of band). Both are learnt by letting numpy pickle, so what comes out is byte for byte what numpy would have made
-of a read-only array: nobody writes to what was received, however small it is.
+Numpy pickles an array as `prefix + data + suffix` (data in band), or with one header for all (data out of band). Both
+are learnt by letting numpy pickle an array, so the result is byte for byte what numpy makes of a read-only array:
+received arrays are read-only, however small they are.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Exceptions that one thread sets in another, raised where they leave nothing half done.
+"""Raise exceptions that one thread sets in another only where they leave nothing half done.
 
 Programs with deadlines set them with `ctypes.pythonapi.PyThreadState_SetAsyncExc`, and Python raises them at the next
-step of that thread, wherever it is. In a program that is in a session that name stands for `interrupt`, which chooses
-the step. What is set by another handle on the interpreter's library, or by code in C, is not seen here.
+step of that thread, wherever it is. In a program with a session that name stands for `interrupt`, which chooses the
+step. Exceptions that are set by another handle on the interpreter's library, or by code in C, are not seen here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _interrupts: list[Interrupt] = []
 
 
 class _SetAsyncExc:
-    """What programs call. They may say what types the arguments have, as for any function of C."""
+    """The function that programs call. They may set the types of its arguments, as for any function of C."""
 
     argtypes: Any = None
     restype: Any = ctypes.c_int

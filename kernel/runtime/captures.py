@@ -1,7 +1,7 @@
-"""What a function takes along when it is sent: how much that may be, and which variable makes it so much.
+"""Limit the size of what a function captures, and name the variable that makes it too large.
 
-A function of a program travels by value, with the variables, default arguments and globals that it uses, to every
-worker that runs it. What is large among them should be an object, which is stored once.
+A function of a program is sent by value, with the variables, default arguments and globals that it uses, to every
+worker that runs it. Large values among them should be objects, which are stored once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LIMIT_BYTES = 100_000_000
 WARN_BYTES = 10_000_000
 """From here on a function that takes so much along is named in a warning."""
 _DEPTH = 5
-"""How far a large part is followed, through functions that a function uses and methods of a class."""
+"""How deep a large part is looked for, in functions that a function uses and methods of a class."""
 _MB = 1_000_000
 
 _log = Logger("kernel")
@@ -52,7 +52,7 @@ class _Bounded(io.BytesIO):
         return super().write(data)
 
     def announce(self, buffer: pickle.PickleBuffer) -> bool:
-        """Refuse what pickle is about to write in one piece before it is copied; return that it is to be written."""
+        """Refuse a piece that pickle is about to write before it is copied; else return that it may be written."""
         if buffer.raw().nbytes > self._left:
             raise CapturesTooLargeError
         return True
@@ -122,9 +122,9 @@ def warn_of(function: Any, size: int, serializer: ReducerSource) -> None:
 
 
 def _largest(function: Any, serializer: ReducerSource, limit: int) -> tuple[str, int]:
-    """Return what to call the largest thing that `function` takes along, and its size in bytes.
+    """Return the name of the largest thing that `function` captures, and its size in bytes.
 
-    The first that is larger than `limit` will do: nobody is to wait until all has been looked at.
+    The search stops at the first one that is larger than `limit`.
     """
     found, size = function, 0
     description = "its own code"

@@ -1,8 +1,8 @@
-"""Exceptions as bytes, faithfully: type, args, attributes, and what C types keep, without calling `__init__` again.
+"""Turn exceptions into bytes and back, without calling `__init__`: type, args, attributes, and the state of C types.
 
-Pickle rebuilds an exception by calling its class with `args`, which fails, or says something else, for every
-class whose `__init__` takes other arguments than it passes on. So an exception is taken apart instead, unless its
-class says itself how it wants to be pickled. What can't leave its process (a lock, a socket) is left behind, alone.
+Pickle rebuilds an exception by calling its class with `args`. That fails, or changes the exception, for every class
+whose `__init__` takes other arguments than it passes on. So an exception is taken apart instead, unless its class
+defines how it is pickled. Attributes that can't leave their process (a lock, a socket) are left out, and only those.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A process that has become another user: what belongs to the one it was is closed to it, the session's sockets too."""
+"""Detect a process that has become another user, and so has no access to the session's sockets any more."""
 
 from __future__ import annotations
 

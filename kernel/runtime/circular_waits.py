@@ -1,7 +1,7 @@
-"""Calls that wait for each other in a ring, found by asking process after process who waits for whom.
+"""Find calls that wait for each other in a ring, by asking process after process which call waits for which object.
 
-Who owns an object knows the call that makes it, and where that runs or which arguments it waits for; the process where
-it runs knows for what it waits there, or behind which other calls, which wait themselves.
+The owner of an object knows the call that makes it, and where that call runs or which arguments it waits for. The
+process where a call runs knows what the call waits for, or behind which other calls it is queued.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 Place = tuple[ProcessId, str]
 """A process, and where it is reached."""
 Awaited = tuple[bytes, ProcessId, str]
-"""An object that somebody waits for, and the place of its owner."""
+"""An object that is waited for, and its owner's id and address."""
 
 _STEPS = 100
-"""How many objects are looked at: a longer ring is not found."""
+"""The most objects that are looked at: a longer ring is not found."""
 
 
 class Ahead(NamedTuple):
-    """What holds up a call that waits for nothing itself: `count` calls that block, or more.
+    """The calls that hold up a call which itself waits for nothing: `count` blocked calls or more.
 
     Coroutines that await count if `coroutines`; of the threads that block, only `thread`, if it is given.
     """

@@ -1,10 +1,10 @@
-"""Where an exception from outside (a signal's handler, a cancellation) would leave something half done.
+"""Tell where an exception from outside (a signal's handler, a cancellation) would leave something half done.
 
-That is the kernel's own code, which handles messages there, keeps counts and hands out values; what it calls under its
-lock or in functions marked `@critical`, and in local mode all that it calls; and what Python calls wherever something
-is made or dropped, and of which it swallows the exception: destructors, callbacks of the garbage collector, finalizers
-and weak collections. What the kernel has called of the user's is none of it, nor are the places where a thread merely
-waits.
+These critical sections are: the kernel's own code, which handles messages, keeps counts and hands out values; all that
+it calls under its lock or in functions marked `@critical`, and in local mode all that it calls; and code that Python
+calls whenever something is made or dropped, and whose exceptions it swallows: destructors, callbacks of the garbage
+collector, finalizers and weak collections. User code that the kernel has called is not critical, nor are the places
+where a thread merely waits.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ def critical(function: _F) -> _F:
 
 
 def calls_user_code(function: _F) -> _F:
-    """What a function calls is the user's: exceptions from outside may strike there, whatever has called it."""
+    """Mark a function whose callees are user code: exceptions from outside may strike there, whatever has called it."""
     _boundaries.add(function.__code__)
     return function
 
 
 def catches_interrupts(*waits: Callable[..., Any]) -> Callable[[_F], _F]:
-    """Whoever calls `waits` through this function catches `Interrupted` (see `waiting`)."""
+    """Mark a function that catches `Interrupted` (see `message_pump`) around its calls of `waits`."""
 
     def mark(function: _F) -> _F:
         for wait in waits:
@@ -146,9 +146,9 @@ def is_critical(frame: FrameType | None) -> bool:
 
 
 def is_in_own_code(frame: FrameType | None) -> bool:
-    """Whether the kernel's own code has called, directly or not, what runs in `frame`, and it is not the user's call.
+    """Whether the kernel's own code has called, directly or not, the code in `frame`, and not as a call of the user.
 
-    Stricter than `is_critical`, for those who can't ask whether the thread holds a lock.
+    This is stricter than `is_critical`, for callers that can't know whether the thread holds a lock.
     """
     if frame is not None and frame.f_code in _boundaries:
         return True

@@ -1,4 +1,4 @@
-"""Which runtime this process uses: one at a time, set by init and by workers, read by the public API."""
+"""The runtime of this process: one at a time, set by `init` and by workers, used by the public API."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def find_runtime() -> Runtime | None:
 
 
 def get_runtime() -> Runtime:
-    """Return the runtime; raises NotInitializedError when there is none."""
+    """Return the runtime. Raises NotInitializedError when there is none."""
     if _runtime is None:
         check_may_start()
         raise NotInitializedError("kernel is not initialized in this process; call kernel.init() first")

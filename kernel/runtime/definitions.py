@@ -11,12 +11,12 @@ from kernel_spec.placement import PLACEMENT_GROUP
 from kernel_spec.resources import Amounts
 
 UNSAID = ""
-"""The strategy of what says nothing of it: "DEFAULT", or the placement group of whoever submits, if that captures."""
+"""The strategy of a call without one: "DEFAULT", or the placement group of its submitter, if that captures."""
 
 
 @dataclass(slots=True)
 class Shape:
-    """What a worker must be for a task to run on it. Tasks of one shape share leases.
+    """The requirements of a task on its worker. Tasks of one shape share leases.
 
     `key` is the shape's identity: two shapes with equal keys are the same.
     """

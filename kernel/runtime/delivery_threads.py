@@ -1,4 +1,4 @@
-"""Threads for what may block: reading a value from the store, and the user code that waits for it."""
+"""Threads for deliveries that may block: reading a value from the store, and user code that waits for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _IDLE_SECONDS = 0.5
 
 
 class DeliveryThreads:
-    """Runs functions as they come, however many are blocked: one that finds no idle thread gets a new one.
+    """Run functions as they come, however many are blocked: a function that finds no idle thread gets a new one.
 
     A thread that has found nothing to do for a moment ends.
     """
@@ -20,7 +20,7 @@ class DeliveryThreads:
         self._queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._lock = threading.Lock()
         self._idle = 0
-        """How many threads have no function in the queue to go on with."""
+        """The number of threads without a function to go on with."""
 
     def submit(self, function: Callable[[], None]) -> None:
         """Run `function` soon. Any thread, under any lock."""

@@ -1,4 +1,4 @@
-"""What becomes of an actor whose constructor got an argument that failed."""
+"""The error of an actor whose constructor got a failed argument."""
 
 from __future__ import annotations
 

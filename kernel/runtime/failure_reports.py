@@ -1,7 +1,7 @@
-"""Showing failures that nobody asks for: the process that submitted a task is the one that can know.
+"""Show failures whose results are never asked for. The process that submitted the task is the one that knows.
 
-A driver shows its own; those of tasks that workers submitted reach it by way of the head, which keeps all of them for
-`kernel.errors()` and `kernel events`.
+A driver shows its own failures; those of tasks that workers submitted reach it through the head, which keeps all of
+them for `kernel.errors()` and `kernel events`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Row = dict[str, Any]
 since the epoch), `in_full`. Of those that were left out, `left_out` says how many."""
 
 _TURN_SECONDS = 1.0
-"""How long a thread waits for another that is telling: that may wait for a lock which this one has."""
+"""Seconds for which a thread waits for another that is reporting: that may wait for a lock which this thread has."""
 
 _log = Logger("kernel")
 
@@ -49,8 +49,8 @@ def show_left_out(count: int) -> None:
 class FailureReports:
     """The failures of the calls that this process made. Under the process's lock, unless it says otherwise.
 
-    `send(row)` tells the session of each that nobody asked for, and `show(row)` the user; both are called from the
-    thread that calls `look` or `close`, without the lock.
+    `send(row)` reports an unread failure to the session, and `show(row)` to the user; both are called from the thread
+    that calls `look` or `close`, without the lock.
     """
 
     def __init__(self, lock: threading.RLock, clock: Callable[[], float] = time.monotonic) -> None:
@@ -62,9 +62,9 @@ class FailureReports:
         self.show: Callable[[Row], None] = lambda row: None
 
     def note(self, task: bytes, name: str, asked_for: bool, entries: Iterable[ObjectEntry], failure: Failure) -> None:
-        """A call ends with `failure`, which becomes the value of `entries` now.
+        """Note that a call ends with `failure`, which becomes the value of `entries` now.
 
-        `asked_for`: if that is a fault, it is one of an actor that somebody has ended.
+        `asked_for`: if it is a fault, it is that of an actor that was ended on purpose.
         """
         if failure[0] == op.CANCELLED or (failure[0] == op.SYSTEM_ERROR and _is_no_news(failure, asked_for)):
             return
@@ -81,21 +81,21 @@ class FailureReports:
         self._unread.failed(failure, actor, f"{name}.__init__()", [actor], self._clock())
 
     def settled(self, failure: Failure) -> None:
-        """Something else is going to tell of `failure`."""
+        """Note that `failure` is reported elsewhere."""
         self._unread.asked(failure)
 
     def dropped(self, failure: Failure, carrier: bytes) -> None:
-        """Nobody can ask for `carrier` any more."""
+        """Note that `carrier` can't be asked for any more."""
         self._unread.dropped(failure, carrier)
 
     def asked(self, entry: ObjectEntry) -> None:
-        """Somebody got the failure of `entry`. Any thread, with the lock or without."""
+        """Note that the failure of `entry` was read. Any thread, with the lock or without."""
         if entry.state == FAILED:
             with self._lock:
                 self._unread.asked(entry.value)
 
     def asked_together(self, entries: Iterable[ObjectEntry]) -> None:
-        """Somebody asked for several objects and got the failure of one of them. Any thread."""
+        """Note that several objects were asked for, and the failure of one of them was raised. Any thread."""
         with self._lock:
             for entry in entries:
                 if entry.state == PENDING:
@@ -152,7 +152,7 @@ def _any_waits(waiters: list[Waiter]) -> bool:
 
 
 def _is_no_news(failure: Failure, asked_for: bool) -> bool:
-    """Whether a failure says nothing that the user does not know: that the session is over, or an actor was ended."""
+    """Whether the user knows of a failure already: the session is over, or an actor was ended on purpose."""
     return isinstance(pickle.loads(failure[1]), FaultError if asked_for else SessionEndedError)
 
 

@@ -1,4 +1,4 @@
-"""A forked child is in no session: only the process that joined may speak on its connections."""
+"""Take forked children out of the session: only the process that joined may use its connections."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from kernel.runtime.current import leave_in_child
 
 
 class Abandoned(Protocol):
-    """What joins a session, and leaves it in a forked child."""
+    """A part that joins a session, and abandons it in a forked child."""
 
     def abandon(self) -> None:
         """Close everything in this child without a word to anybody: it belongs to the parent."""
 
 
 joined: list[Abandoned] = []
-"""What this program has joined sessions with."""
+"""The parts with which this program has joined sessions."""
 
 
 def _leave_in_child() -> None:

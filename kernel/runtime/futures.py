@@ -20,11 +20,11 @@ OnAwait = Callable[["asyncio.AbstractEventLoop", "asyncio.Future[Any]"], None]
 
 
 class Futures:
-    """Tells others when a value is there, without a thread that waits for it.
+    """Report when a value is ready, without a thread that waits for it.
 
     `when_ready(entry, callback)` calls back once, now or from the thread that learns of the value; `load(entry)`
-    returns it; `attend()` has somebody read what comes, where nobody does it all the time. Values are loaded, and
-    whoever waits for a future called, elsewhere: that thread holds the process's lock, and both may block.
+    returns it; `attend()` has messages read even if no thread blocks. Values are loaded, and callbacks of futures
+    called, in other threads: the thread that learns of a value holds the process's lock, and both may block.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Futures:
 
 
 def call_in(loop: asyncio.AbstractEventLoop, function: Callable[[], object]) -> None:
-    """Have `loop` call `function` soon, from any thread; in a closed loop nobody waits for that any more."""
+    """Have `loop` call `function` soon, from any thread. A closed loop is ignored: nothing waits in it any more."""
     import asyncio  # here, where there is a loop: a program without one need not load it
 
     try:

@@ -1,7 +1,7 @@
-"""What to do about errors of Python and numpy that come of using something of ours as what it is not.
+"""Hints for errors of Python and numpy that come from using a reference as a value, or writing to a shared array.
 
-Not every use of a reference can be refused by a message of ours (see `not_a_value`), and none of an array's, whose
-memory others share. So a hint follows the message, where the error is shown.
+Not every such use of a reference can be refused with a message of the kernel (see `not_a_value`), and no write to an
+array whose memory is shared. So a hint is added to the message where the error is shown.
 """
 
 from __future__ import annotations

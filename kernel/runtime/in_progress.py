@@ -1,6 +1,6 @@
-"""What this thread is serializing: references met on the way out, and where a value came from on the way in.
+"""The serialization in progress in this thread: references that a value holds, and the origin of an arriving value.
 
-Pickle gives `__reduce__` and rebuilding functions no argument to say so; this is how they know.
+Pickle passes `__reduce__` and rebuilding functions no argument for this; they look here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def note_reference(reference: Any) -> bool:
     """Add `reference` to those met by the innermost `dumps` in progress in this thread.
 
     Called from `__reduce__` of what must be counted when it travels. Returns False when no `dumps` of the kernel is
-    in progress (somebody pickles by other means): the caller decides what that means.
+    in progress, but some other pickling: the caller decides what that means.
     """
     captured = in_progress.captured
     if captured is None:
@@ -36,7 +36,7 @@ def current_load() -> Any:
 
 
 class Capture:
-    """Collects what `note_reference` is told in this thread while it is entered; may be nested."""
+    """Collect the references of `note_reference` in this thread while it is entered; may be nested."""
 
     __slots__ = ("_before", "captured")
 

@@ -1,4 +1,4 @@
-"""What this process holds and waits for, and why: behind `explain`, `kernel memory` and the warnings of `get`."""
+"""Explain what this process holds and waits for: behind `explain`, `kernel memory` and the warnings of `get`."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from kernel_spec.errors import KernelError
 from kernel_spec.ids import ObjectId, task_of
 
 Question = tuple[str, bytes | str]
-"""What only the agent knows: a method of it and its argument."""
+"""A question that only the agent can answer: a method of the agent and its argument."""
 
 MATCHES_SHOWN = 20
 PATIENCE_SECONDS = 2.0
-"""How long another process may take to say why something waits."""
+"""Seconds for another process to say why something waits."""
 
 
 class Inspection:
@@ -51,7 +51,7 @@ class Inspection:
         self._warned: set[bytes] = set()
         self.waits = CircularWaits(process, ownership)
         self._rings: dict[bytes, str] = {}
-        """What was found of objects that will never be ready, for those who ask later."""
+        """Objects that will never be ready, to the reason, for later questions."""
         self.log = Logger("kernel")
         process.methods["explain_object"] = self._explain_here
         process.methods["explain_matches"] = self._explain_matches

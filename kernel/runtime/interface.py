@@ -1,4 +1,4 @@
-"""What the public API asks of a runtime: that of many processes (`core`) and that of local mode are equals."""
+"""What the public API requires of a runtime. Two implement it: `ProcessRuntime`, and the one of local mode."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Runtime(EngineRuntime, Protocol):
 
     @property
     def is_driver(self) -> bool:
-        """Whether the program asks, not a task or actor of it."""
+        """Whether this is the program itself, rather than a task or actor of it."""
 
     # -- tasks and actors: what `.remote()` returns ----------------------------------------------------------------
 
@@ -101,7 +101,7 @@ class Runtime(EngineRuntime, Protocol):
         """Keep the object for the session: its reference left by a way that can't be counted."""
 
     def attend(self) -> None:
-        """Have somebody answer at once what other processes are about to ask, though nobody here waits for it."""
+        """Have coming requests of other processes answered at once, although no thread here waits for them."""
 
     # -- streams ---------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
-"""Interrupting a thread where nothing is left half done.
+"""Interrupt a thread where nothing is left half done.
 
 A cancellation, or an exception that a program sets in one of its threads, is kept: the thread raises it itself at the
-end of a wait, or of what it asked of the session. If it does neither for a moment it is struck, where it runs code of
-the user. What comes as a signal is deferred by `signals`.
+end of a wait, or of a request to the session. If it does neither for a moment, the exception is raised in it where it
+runs code of the user. Signals are deferred by `signals`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kernel.runtime.message_pump import MessagePump
 from kernel.transport.reactor import Reactor
 
 AGAIN_SECONDS = 0.002
-"""How long after it was kept an interrupt strikes again, in case its thread does not wait."""
+"""Seconds before an interrupt is tried again, in case its thread does not wait."""
 
 
 class Interrupts:

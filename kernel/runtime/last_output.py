@@ -1,4 +1,4 @@
-"""What workers wrote last, before a program leaves its session: waited for, and missed aloud."""
+"""Wait for the last output of workers before a program leaves its session, and say so if it is missing."""
 
 from __future__ import annotations
 

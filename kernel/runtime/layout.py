@@ -1,4 +1,4 @@
-"""How a serialized value lies in the object store: lengths, head, then each buffer at a multiple of 64 bytes.
+"""The layout of a serialized value in the object store: lengths, head, then each buffer at a multiple of 64 bytes.
 
 u32 number of buffers, u32 zero, u64 length of the head, u64 length of each buffer
 head

@@ -1,7 +1,7 @@
-"""The lease pools of a process: which tasks share leases, and which leases may change pools.
+"""The lease pools of a process: tasks of one pool share leases, and idle leases may change pools.
 
-Tasks with large arguments have a pool for each place where those lie, so that leases are asked for there. What a worker
-must be is the same in all of them: an idle lease that another pool could use at once goes over to that one.
+Tasks with large arguments have a pool for each place where the arguments lie, so that leases are requested there. The
+requirements on a worker are the same in all of them: an idle lease moves to a pool that can use it at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LeasePools:
         self._own_place = own_place
 
     def of(self, task: Task) -> LeasePool:
-        """Return the pool of a task, made now if there is none."""
+        """Return the pool of a task; a new one if necessary."""
         kind, home = self._key(task)
         pool = self.find(task)
         if pool is None:
@@ -72,7 +72,7 @@ class LeasePools:
         return [lease for pool in self for lease in pool.leases if lease.place == place and lease.is_free]
 
     def tidy(self) -> None:
-        """Forget pools in which nothing is to be done any more: each placement group has some of its own."""
+        """Forget empty pools: each placement group has pools of its own, so they would pile up."""
         for kind in [kind for kind, pool in self.plain.items() if pool.is_empty]:
             del self.plain[kind]
         for kind, pools in list(self._near.items()):

@@ -1,4 +1,4 @@
-"""Which tasks go to which leased worker, and how many leases to ask for. A pure state machine per shape of worker.
+"""Decide which tasks go to which leased worker, and how many leases to request. A pure state machine per shape.
 
 Short tasks are sent many at a time, so that a worker never waits for the network; long ones one at a time, so that
 they stay movable. What counts is the expected time of the tasks in flight: `WINDOW_SECONDS` of work and no more.
@@ -17,18 +17,18 @@ from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import LeaseId, ProcessId
 
 WINDOW_SECONDS = 0.005
-"""How much expected work a worker may hold unstarted."""
+"""Seconds of expected work that a worker may hold unstarted."""
 MAXIMUM_IN_FLIGHT = 512
 MAXIMUM_REQUESTS = 16
-"""How many leases of one shape may be asked for at once."""
+"""The most leases of one shape that may be requested at a time."""
 IDLE_SECONDS = 0.1
-"""How long an idle lease is kept in case more tasks come."""
+"""Seconds for which an idle lease is kept in case more tasks come."""
 _STALE_SECONDS = 0.02
 
 
 @dataclass(slots=True, eq=False)
 class WorkerLease:
-    """A worker that is ours for a while.
+    """A worker that this process may use for a while.
 
     `stalled`: it gave tasks back that were queued behind one that waits or takes long, so it gets no others until
     that one has ended. `worn_out`: the worker must end instead of being leased again. `place` is the gateway of its

@@ -1,6 +1,6 @@
-"""Making lost objects again: which task made a stored result, what it was given, and how often it may still run.
+"""Make lost objects again: keep the task that made a stored result, its arguments, and how often it may still run.
 
-While anybody may still ask for a stored result, its task is kept: the call itself, small arguments and those that were
+While a stored result may still be asked for, its task is kept: the call itself, small arguments and those that were
 passed by value. Of an argument that is the stored result of another task only the *recipe* is kept, which is that task
 in turn: its value may be freed meanwhile. So an object can be made again as long as its whole recipe leads back to
 tasks and values that are there; what was put, or came out of an actor, has no recipe. Of the recipes of values that are
@@ -40,7 +40,7 @@ class Lineage:
         self._ownership = ownership
         self._retry = retry
         self._freed: dict[ObjectId, tuple[ObjectEntry, int]] = {}
-        """What is freed and has a recipe, with the size of that, in the order in which it was freed."""
+        """Freed objects with a recipe, and its size in bytes, in the order in which they were freed."""
         self._freed_bytes = 0
         ownership.recipes = self
         process.on_place_lost.append(self._on_place_lost)
@@ -264,7 +264,7 @@ def _size(task: Task) -> int:
 def _why_not(entry: ObjectEntry, task: Task | None, why: str) -> str:
     """Return why a lost object can't be made again: it has no recipe, or one that may not run any more.
 
-    `why` is what its reader was told, if anybody tried to read it.
+    `why` is what a reader was told, if there was one.
     """
     if task is None and entry.state == FREED:
         return (

@@ -1,7 +1,7 @@
-"""Peers whose connection to this process broke, and who have to dial again: have they ended instead?
+"""Find out whether a peer whose connection to this process broke, and which should dial again, has ended.
 
-Who dialled finds out by dialling again that nobody is there any more. The other side only sees a socket that broke: as
-its agent hears of every process that has ended, it is asked.
+The side that dialled finds out by dialling again. The other side only sees a broken socket: it asks its agent, which is
+told of every process that has ended.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kernel.transport.tcp_connection import TcpConnection
 from kernel_spec.ids import ProcessId
 
 _FIRST_SECONDS, _LATER_SECONDS = 0.02, 0.25
-"""How soon after a cut the agent is asked, and how often then: its news may be on the way."""
+"""Seconds from a cut to the first question to the agent, and between later ones: its news may be on the way."""
 
 
 class LostConnections:

@@ -1,7 +1,8 @@
-"""Tasks whose worker was ended for memory: they rest a while, each time longer, and run again. Under the lock.
+"""Retry tasks whose worker was ended for memory: they rest a while, each time longer, and run again. Under the lock.
 
-Who was only in the way of somebody who held more loses no retry. Who held most of the memory loses one, so that what
-can never fit comes to an end. Who exceeded its own quota is not run again: it would do the same.
+A task that was ended to make room for a larger one loses no retry. The task that held most of the memory loses one, so
+that a task that can never fit fails in the end. A task that exceeded its own quota is not run again: it would do so
+again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from kernel.runtime.task import Task
 from kernel.runtime.tasks import TaskTable
 
 _WARN_FROM_SECONDS = 4.0
-"""Who has to rest as long as this has been ended for memory again and again."""
+"""A rest of this many seconds shows that a task was ended for memory again and again: then there is a warning."""
 
 
 class MemoryRetries:

@@ -1,4 +1,4 @@
-"""What a reference says that is used as if it were the value that it stands for."""
+"""Refuse uses of a reference as if it were its value, with a message that says what to do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ATTRIBUTES = (
     "shape", "dtype", "size", "ndim", "T", "sum", "mean", "std", "min", "max", "reshape", "astype", "tolist", "numpy",
     "iloc", "loc", "columns", "index", "head", "groupby", "to_pandas", "cpu", "cuda",
 )  # fmt: skip
-"""What people ask a reference for. A `__getattr__` would know all, and make each look at a reference slower."""
+"""Attributes that users try on a reference. A `__getattr__` would catch all, but slow down every access."""
 _SINGLE = {"-": "neg", "+": "pos", "~": "invert", "abs": "abs", "int": "int", "float": "float"}
 
 
@@ -47,10 +47,10 @@ class _Missing:
 
 
 class NotAValue:
-    """Refuses what only values can do, and says what to do instead.
+    """Refuse what only values can do, and say what to do instead.
 
-    It has no `__iter__`, `__len__` and `__call__`: those who ask whether it can be iterated, measured or called are to
-    hear that it can't.
+    It has no `__iter__`, `__len__` and `__call__`: code that checks whether it can be iterated, measured or called must
+    find that it can't.
     """
 
     __slots__ = ()

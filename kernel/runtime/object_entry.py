@@ -1,4 +1,4 @@
-"""What a process knows about one object: its value or where it is, and who still needs it.
+"""What a process knows about one object: its value or where it is, and what still needs it.
 
 An entry is made by the owner when it submits a task or puts a value, and by a borrower when it receives a
 reference. It goes away when nobody in this process holds a reference (`local`), nothing in flight needs it
@@ -27,18 +27,18 @@ FAILED = 3
 _log = Logger("kernel.runtime")
 
 LOST = 4
-"""At the owner: it was stored, and no copy of it can be had any more. It is made again when somebody asks for it.
-`value` is as it was, and what readers say of the copies; "" when their nodes are gone."""
+"""At the owner: it was stored, and no copy is left. It is made again when it is asked for.
+`value` is as it was, with the errors of readers; "" when the nodes are gone."""
 FREED = 5
-"""At the owner: nobody needs the value any more, but it may have to be made again for that of others (`lineage`)."""
+"""At the owner: the value is not needed any more, but may have to be made again for other objects (`lineage`)."""
 
 STATE_NAMES = ("pending", "inline", "stored", "failed", "lost", "freed")
 
 
 class ObjectDetails:
-    """What few entries have. `may_go` is asked before an entry is freed; after a no, somebody must ask again.
+    """Attributes that few entries need. `may_go()` is asked before an entry is freed; after a no, ask again later.
 
-    `recipe` is the task that can make the object again, `recipe_users` how many recipes it is an ingredient of.
+    `recipe` is the task that can make the object again, `recipe_users` the number of recipes that need the object.
     """
 
     __slots__ = (
@@ -89,7 +89,7 @@ class ObjectEntry:
         return None if self.details is None else self.details.owner
 
     def resolve(self, state: int, value: Any) -> None:
-        """The value is there (or has failed): remember it and tell who waits."""
+        """Set the value (or the failure), and notify the waiters."""
         self.state = state
         self.value = value
         task = self.task
@@ -112,7 +112,7 @@ class ObjectEntry:
                         _log.exception("what waited for an object failed", object=self.id.hex())
 
     def when_ready(self, waiter: Waiter | Callable[[ObjectEntry], None]) -> None:
-        """Tell `waiter` once, when the entry is no longer pending."""
+        """Notify `waiter` once, when the entry is no longer pending."""
         if self.waiters is None:
             self.waiters = [waiter]
         else:
@@ -129,7 +129,7 @@ class ObjectEntry:
 
     @property
     def needed(self) -> bool:
-        """Whether anybody still needs it."""
+        """Whether this process or a borrower still needs it."""
         return self.local > 0 or self.holds > 0 or self.borrowed
 
     @property

@@ -1,4 +1,4 @@
-"""What is done with objects, the same in every runtime: put them, get their values, wait for some of several."""
+"""The operations on objects that all runtimes share: put them, get their values, wait for some of several."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kernel_spec.ids import object_id
 
 
 class ObjectOperations(ABC):
-    """The verbs on objects, for any thread. How a runtime blocks, and what it may say of it, is its own."""
+    """Operations on objects, for any thread. Each runtime defines how it blocks, and how it explains a wait."""
 
     def __init__(
         self, io: Process, ownership: Ownership, store: StoreAccess, tasks: TaskTable, serializer: ValueSerializer
@@ -176,7 +176,7 @@ class ObjectOperations(ABC):
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _register(self, waiter: Waiter, pending: list[ObjectEntry]) -> None:
-        """Have `waiter` told of each of `pending`, also of those that are ready by now. Under the lock."""
+        """Notify `waiter` of each of `pending`, also of those that are ready by now. Under the lock."""
         for entry in pending:
             if entry.state == PENDING:
                 entry.when_ready(waiter)

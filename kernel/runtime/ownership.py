@@ -1,4 +1,4 @@
-"""Who needs which object: reference counts, borrowing, and fetching values from their owners.
+"""Track which processes need which object: reference counts, borrowing, and fetching values from their owners.
 
 The rules that keep an object alive while a reference travels:
 
@@ -47,7 +47,7 @@ from kernel_spec.ids import ObjectId, ProcessId
 
 Carried = Sequence[tuple[ObjectId, ProcessId, str]]
 DEAD_OWNERS_KEPT = 1000
-"""How many owners that have ended are remembered. Who asks one that is forgotten finds out once more."""
+"""The number of ended owners that are remembered. A request to a forgotten one finds out once more."""
 
 
 class Ownership:
@@ -64,7 +64,7 @@ class Ownership:
         self._releases: dict[tuple[ProcessId, str], list[tuple[ObjectId, int]]] = {}
         self.dead_owners = EndedProcesses(DEAD_OWNERS_KEPT)
         self.recipes: Recipes = NoRecipes()
-        """How objects are made again; set by `kernel.runtime.lineage`, where there is one."""
+        """Makes lost objects again; set by `kernel.runtime.lineage`, if there is a lineage."""
         self.failures = FailureReports(process.lock)
         process.handlers |= {
             op.FETCH: self._on_fetch,
@@ -97,7 +97,7 @@ class Ownership:
             return ObjectRef(entry)
 
     def drain(self) -> None:
-        """Count references that were collected, free what nobody needs, tell owners and the store."""
+        """Count references that were collected, free unneeded objects, and tell owners and the store."""
         self._shrinking.look()
         while dropped:
             entry = dropped.popleft()
@@ -127,12 +127,12 @@ class Ownership:
         self._free_unheld()
 
     def reconsider(self, entry: ObjectEntry) -> None:
-        """Free an entry if nobody needs it, after all else that is being freed."""
+        """Free an entry if it is not needed, after all entries that are being freed already."""
         self._unheld.append(entry)
         self._free_unheld()
 
     def _free_unheld(self) -> None:
-        """Free what nobody needs, and what only that needed, in turn: a chain may be longer than the stack."""
+        """Free unneeded entries, and those that only they needed, in a loop: a chain may be longer than the stack."""
         if self._freeing:
             return
         self._freeing = True
@@ -143,7 +143,7 @@ class Ownership:
             self._freeing = False
 
     def free_unneeded(self, entry: ObjectEntry) -> None:
-        """Free the entry if nobody needs it and no task is going to write it."""
+        """Free the entry if it is not needed and no task is going to write it."""
         details = entry.details
         if entry.local > 0 or entry.holds > 0 or (details is not None and details.borrowers):
             return
@@ -169,7 +169,7 @@ class Ownership:
             self.release(details.contained)
 
     def _free_value(self, entry: ObjectEntry, details: ObjectDetails) -> None:
-        """Let go of a value that nobody needs, but not of how it was made: something else may be lost that needs it."""
+        """Free an unneeded value, but keep its recipe: another object that needs it may be lost."""
         self._delete_copies(entry)
         if entry.state in (STORED, LOST):
             entry.state, entry.value, details.view = FREED, None, None
@@ -247,7 +247,7 @@ class Ownership:
             self._register_many(strangers, sender, key)
 
     def discard(self, id: ObjectId, result: tuple[Any, ...], carried: Carried, sender: ProcessId) -> None:
-        """Let go of a result that nobody waits for, or that came once before."""
+        """Drop a result that is not awaited, or that arrived before."""
         self._decline(id, carried, sender)
         entry = self.objects.get(id)
         if result[0] != 2:
@@ -368,7 +368,7 @@ class Ownership:
             self.settle(entry, value, carried, connection.info.id, id)
 
     def _on_copied(self, connection: Connection, message: Message) -> None:
-        """Another node has it now as well; if nobody needs it any more, that copy goes too."""
+        """Note that another node has a copy now; if the object is not needed any more, delete that copy, too."""
         _, id, place = message
         entry = self.objects.get(id)
         if entry is None or entry.state != STORED:

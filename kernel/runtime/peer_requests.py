@@ -1,4 +1,4 @@
-"""Questions to another process that are on their way, as their asker keeps them."""
+"""Requests to another process that are under way, as their sender keeps them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernel.transport.connection import Connection
 
 
 class PeerRequest(Waiter):
-    """A question on its way. The answer is `value`, or an error if it has `failed`."""
+    """A request under way. The answer is `value`, or an error if it has `failed`."""
 
     __slots__ = ("_error", "connection", "failed", "number", "value")
 
@@ -51,7 +51,7 @@ class AnsweredRequest(PeerRequest):
 
 
 class WithdrawnRequest(PeerRequest):
-    """Takes the place of a question whose asker has gone away: what it is granted yet is undone."""
+    """Takes the place of a request whose sender does not wait any more: `undo` is called if it is granted."""
 
     __slots__ = ("_undo",)
 

@@ -1,4 +1,4 @@
-"""What pickle would go into next: the parts of a value, each with the Python that gets there."""
+"""The parts of a value that pickle would visit next, each with the Python expression that reaches it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to do about values that belong to one process: one sentence for each known kind."""
+"""Hints on values that can't leave their process: one sentence for each known kind."""
 
 from __future__ import annotations
 

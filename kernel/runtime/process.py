@@ -1,4 +1,4 @@
-"""What every process that runs user code has: one lock, one loop, connections to its agent and its peers.
+"""The basis of every process that runs user code: one lock, one loop, connections to its agent and its peers.
 
 The state of all parts of a process is guarded by `lock` and changed only under it; messages are handled under it, in
 batches. No interrupt strikes a thread that holds it (see `interrupts`), so no state is ever left half changed.
@@ -41,7 +41,7 @@ from kernel_spec.ids import ProcessId
 
 _FLUSH_AT = 64
 LAST_SECONDS = 2.0
-"""How long a process that ends waits until its peers have taken its last words."""
+"""Seconds for which an ending process waits until its peers have received its last messages."""
 _MOMENT_SECONDS = 0.005
 
 _INTRODUCTIONS = (number_of(op.Introduction),)
@@ -210,7 +210,7 @@ class Process:
             connection.write_out(max(0.0, deadline - self.reactor.clock()))
 
     def flush_soon(self) -> None:
-        """Have everything queued written within milliseconds, by somebody."""
+        """Have everything queued written within milliseconds, by whichever thread is free."""
         self.pump.nudge()
 
     def peer(self, process: ProcessId, address: str) -> Connection:
@@ -267,7 +267,7 @@ class Process:
         return request.value
 
     def withdraw(self, request: PeerRequest, undo: Callable[[], None]) -> None:
-        """Leave a request whose answer nobody wants any more: `undo` is called if it was, or still is, granted."""
+        """Withdraw a request whose answer is not wanted any more: `undo` is called if it was, or still is, granted."""
         with self.lock:
             if request.remaining > 0:
                 self._requests[request.number] = WithdrawnRequest(request, undo)
@@ -325,7 +325,7 @@ class Process:
             function()
 
     def _introduce(self, connection: Connection, message: Message) -> bool:
-        """Handle the first message of a connection; return whether it said who is there."""
+        """Handle the first message of a connection; return whether it identifies the peer."""
         if not may_be_handled(message, _INTRODUCTIONS):
             connection.close("the peer did not introduce itself")
             return False
@@ -435,7 +435,7 @@ class Process:
         )
 
     def _try(self, function: Callable[..., None], *arguments: Any) -> None:
-        """Call one of several functions that each need to hear of something, whatever the others raise."""
+        """Call one of several functions that must all be called, whatever the others raise."""
         try:
             function(*arguments)
         except Exception:

@@ -1,4 +1,4 @@
-"""The runtime of drivers and workers: the parts of `kernel.runtime`, put together behind one face."""
+"""The runtime of drivers and workers: it puts the parts of `kernel.runtime` together behind one interface."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from kernel_spec.store import ObjectStore
 
 _OUTPUT_SECONDS = 10.0
-"""How long leaving a session waits for the output of workers, when an agent does not answer."""
+"""Seconds for which leaving a session waits for the output of workers, when an agent does not answer."""
 
 
 class ProcessRuntime:
@@ -398,7 +398,7 @@ class ProcessRuntime:
         self.io.flush()
 
     def _tell_failures(self) -> None:
-        """Tell the session now of all failures that nobody has asked for: the program leaves."""
+        """Report all unread failures to the session now, because the program leaves."""
         self.ownership.drain()
         self.failures.close()
 

@@ -24,7 +24,7 @@ from kernel_spec.ids import ObjectId, object_id
 
 
 class Promises:
-    """What this process has promised. `pending` says by object what is asked why it takes so long."""
+    """The promises of this process. `pending` maps an object to the thing that is asked why it takes so long."""
 
     def __init__(self, process: Process, ownership: Ownership, table: TaskTable) -> None:
         self.pending: dict[ObjectId, tuple[str, str]] = {}
@@ -66,7 +66,7 @@ class Promises:
 
 
 class _Promised(PeerRequest):
-    """A question whose answer `keep(error)` is told."""
+    """A request whose answer is passed to `keep(error)`."""
 
     __slots__ = ("_keep",)
 

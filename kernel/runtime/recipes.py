@@ -1,4 +1,4 @@
-"""How objects are made again, and what becomes of tasks: what ownership and the table of tasks ask of others."""
+"""What ownership and the table of tasks require of others: recipes of objects, and receivers of task events."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class NoRecipes:
 
 
 class TaskEvents(Protocol):
-    """Is told of tasks by the table of them. Under the process's lock."""
+    """The receiver of the events of tasks. Called under the process's lock."""
 
     def task_ended(self, task: Task) -> None:
         """Let what the task ran on run others."""

@@ -132,7 +132,7 @@ def _template():  # type: ignore[no-untyped-def]
 
 @lru_cache(maxsize=1024)
 def _code(filename: str, name: str, number: int, first: int) -> CodeType:
-    """Return code whose frame is in line `number`: some who show tracebacks, such as IPython, ask the frame."""
+    """Return code whose frame is in line `number`: some displays of tracebacks, such as IPython's, ask the frame."""
     code: CodeType = _template.__code__
     table = _line_table(len(code.co_code), number - first)
     if sys.version_info >= (3, 11):

@@ -52,7 +52,7 @@ _NONE: Dumped = (_dumps(None, PROTOCOL), _NOTHING, _NOTHING)
 _UNKNOWN, _ATOM, _SEQUENCE, _MAPPING, _ARRAY, _REFERENCE, _OTHER = range(7)
 _kinds: dict[type, int] = {cls: _ATOM for cls in (*_ATOMS, complex)}
 _PLAIN_NAMES = frozenset({"builtins.complex"})
-"""Types that are taken for plain, and that somebody may reduce: pickle asks for them, unlike for those of _ATOMS."""
+"""Types that count as plain, but may have a reducer: pickle asks for one, unlike for those of _ATOMS."""
 _kinds |= {tuple: _SEQUENCE, list: _SEQUENCE, dict: _MAPPING}
 # Plain numbers, booleans, text and times; not objects, records or numpy's open-ended string types.
 _ARRAY_KINDS = frozenset("biufcSUmM")
@@ -388,7 +388,7 @@ class ValueSerializer:
         self._look_inside = self._may_look_inside()
 
     def _may_look_inside(self) -> bool:
-        """Return whether nobody reduces a type that would be taken for plain when it is met."""
+        """Return whether no type that would be taken for plain has a reducer."""
         names = (*self._reducers, *(f"{cls.__module__}.{cls.__qualname__}" for cls in self._registered))
         return not any(name.startswith("numpy.") or name in _PLAIN_NAMES for name in names)
 

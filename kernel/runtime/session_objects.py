@@ -1,4 +1,4 @@
-"""Objects in a session: waiting for values that other processes make."""
+"""Objects in a session: wait for values that other processes make."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from kernel.runtime.value_placement import Stored
 from kernel_spec.errors import ObjectLostError, SessionEndedError
 
 PATIENCE_SECONDS = 5.0
-"""How long a `get` waits without progress before it says what is missing; later warnings come ever rarer."""
+"""Seconds without progress after which a `get` says what is missing; later warnings come ever rarer."""
 
 _HASTE_SECONDS = 0.2
-"""How long others may take to say what was missing, once the time of a `get` is up."""
+"""Seconds for other processes to say what is missing, once the time of a `get` is up."""
 
 
 class SessionObjects(ObjectOperations):

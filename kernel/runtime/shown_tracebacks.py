@@ -1,4 +1,4 @@
-"""Which entries of a traceback users are to see: those of their own code, unless the error is a mistake of ours."""
+"""Choose the entries of a traceback that users see: those of their own code, unless the kernel is at fault."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def for_users(error: _E) -> _E:
 
 
 def users_part(error: BaseException, traceback: TracebackType | None) -> TracebackType | None:
-    """Return the entries of a traceback of `error` that its users are to see; None for none.
+    """Return the entries of a traceback of `error` that users see; None if there are none.
 
-    That is all of it where lines of the kernel are wanted (`KERNEL_TRACEBACK=1`, `logging_level="debug"`), and where
-    they tell of a mistake of ours. A Ctrl-C says nothing about the code that it strikes: what waits for the user, a
-    library or Python's own, is left out with the kernel's lines that have called it.
+    All entries are shown when lines of the kernel are wanted (`KERNEL_TRACEBACK=1`, `logging_level="debug"`), and when
+    the kernel is at fault. A Ctrl-C says nothing about the code that it interrupts: lines of a library or of Python
+    that merely wait are left out, with the kernel's lines that have called them.
     """
     entries = []
     while traceback is not None:
@@ -66,7 +66,7 @@ def _are_all_wanted(error: BaseException, entries: list[TracebackType]) -> bool:
 
 
 def _was_raised_by(entry: TracebackType) -> bool:
-    """Whether a `raise` in this very line made the error, rather than that something failed."""
+    """Whether a `raise` statement in this line made the error, rather than a failing operation."""
     code = entry.tb_frame.f_code.co_code
     return 0 <= entry.tb_lasti < len(code) and code[entry.tb_lasti] == _RAISE
 

@@ -1,10 +1,10 @@
-"""Signal handlers, called where they may raise, and may use the session.
+"""Call signal handlers only where they may raise, and may use the session.
 
-Python calls a signal's handler between any two steps of the main thread. Amid the handling of messages an exception of
-it would lose one of them, and a call of ours in it would find state that is half changed. So in a program that is in a
-session each handler is set inside a `DeferredHandler`, which calls it then as Python does, only that in a critical
-section the signal counts as not come yet: it comes again with the next step, until that is outside. Who asks for the
-handler of a signal gets the one that was set. Nothing of this costs anything while no signal comes.
+Python calls a signal's handler between any two steps of the main thread. During the handling of messages, an exception
+of the handler would lose a message, and a call of the kernel in it would find state that is half changed. So in a
+program with a session each handler is wrapped in a `DeferredHandler`. That calls it as Python does, except that in a
+critical section the signal counts as not having arrived yet: it arrives again with the next step, until that is
+outside. `signal.getsignal` returns the handler that was set. All this costs nothing while no signal arrives.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kernel.runtime.critical_sections import (
 from kernel.runtime.message_pump import Interrupted
 
 _python: Any = importlib.import_module("_signal")
-"""What the module `signal`, and all that was imported from it, calls."""
+"""The module in C that the module `signal`, and all that was imported from it, calls."""
 _set_handler: Callable[[int, Any], Any] = _python.signal
 _get_handler: Callable[[int], Any] = _python.getsignal
 _LOOPS = ("asyncio.unix_events", "uvloop")
@@ -70,7 +70,7 @@ class DeferredHandler:
 
     @calls_user_code
     def call(self, number: int, frame: FrameType | None) -> None:
-        """Call the handler. What it raises goes to the code that runs here, if there is any of the user's."""
+        """Call the handler. Its exception is raised in the user's code that runs here, if there is any."""
         try:
             self.handler(number, frame)
         except BaseException as error:

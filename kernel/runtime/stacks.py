@@ -1,4 +1,4 @@
-"""What every thread of this process is doing: behind `kernel stack`, where nothing can look in from outside."""
+"""The stack of every thread of this process: behind `kernel stack`, where it can't be read from outside."""
 
 from __future__ import annotations
 

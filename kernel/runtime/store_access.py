@@ -1,4 +1,4 @@
-"""This process's way to the node's object store: requests go through the agent, bytes through shared memory."""
+"""Access the node's object store: requests go through the agent, bytes through shared memory."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from kernel_spec.store import ObjectStore, StoreClient
 
 PATIENCE_SECONDS = 6.0
-"""How long the store may take before this process says why; later warnings come ever rarer.
+"""Seconds for the store to answer before this process says why it waits; later warnings come ever rarer.
 
-Longer than the agent waits before it fails a request that is hopeless: then the error says it all.
+Longer than the agent waits before it fails a hopeless request: then the error says it all.
 """
 LEAST_SECONDS = 1.0
-"""How long the store is waited for whatever the deadline, so that what is in memory can always be had."""
+"""Seconds for which the store is waited for whatever the deadline, so that values in memory can always be read."""
 _QUESTION_SECONDS = 1.0
 
 
@@ -90,7 +90,7 @@ class StoreAccess:
     ) -> memoryview:
         """Pin an object and return a read-only view of it; the pin ends with the last view derived from it.
 
-        One that is `stored` on other nodes only is fetched first, and its `owner` (id, address) hears of the copy.
+        One that is `stored` on other nodes only is fetched first, and its `owner` (id, address) is told of the copy.
         Raises GetTimeoutError when it is not in memory by `deadline` (monotonic seconds), `LEAST_SECONDS` granted, and
         ObjectLostError when no node has it any more.
         """
@@ -123,7 +123,7 @@ class StoreAccess:
             self._process.tell_agent((op.STORE_UNPIN, released.popleft()))
 
     def delete(self, ids: list[ObjectId]) -> None:
-        """Tell the store that nobody references these objects. Under the lock."""
+        """Tell the store that these objects have no references. Under the lock."""
         self.drain_released()
         self._process.tell_agent((op.STORE_DELETE, ids))
 

@@ -1,4 +1,4 @@
-"""Objects that the stores are to forget, soon: collected, then told in one message a store."""
+"""Collect objects that stores must delete, and send them soon, in one message for each store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernel_spec.ids import ObjectId
 
 
 class StoreDeletions:
-    """Of one process. `here` and `elsewhere` (by place) hold what was not told yet."""
+    """The deletions of one process. `here` and `elsewhere` (by place) hold those that were not sent yet."""
 
     def __init__(self, process: Process, store: StoreAccess) -> None:
         self._process = process
@@ -30,10 +30,10 @@ class StoreDeletions:
                 self.elsewhere.setdefault(place, []).append(id)
 
     def clear_away(self, results: Iterable[ObjectEntry], place: str) -> None:
-        """Have the store at `place` forget what a process that died there may have stored and not told of.
+        """Have the store at `place` delete results that a process which died there may have stored without a report.
 
-        It is done when the results are known, for they may be made again at the same place. Nobody else knows of such
-        a copy, and it would stay as long as the session.
+        This is done when the results are known, because they may be made again at the same place. No other process
+        knows of such a copy, which would stay as long as the session.
         """
         for entry in results:
             if entry.state == PENDING:

@@ -1,4 +1,4 @@
-"""Taking items from streams: blocking, or for an event loop."""
+"""Take items from streams: blocking, or for an event loop."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class StreamConsumer:
         self._process.flush_soon()
 
     def _close_abandoned(self) -> None:
-        """Close the streams that nobody can read any more. Under the lock."""
+        """Close abandoned streams, which can't be read any more. Under the lock."""
         while abandoned:
             self._close(abandoned.popleft())
 

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from kernel.runtime.object_ref import ObjectRef
 
 NO_MORE = -1
-"""Instead of how many items were taken: nobody will take another, which ends the generator."""
+"""Stands for the number of taken items: none will be taken any more, which ends the generator."""
 NO_LIMIT = 1 << 62
 
 _log = Logger("kernel.runtime")
 
 
 class ObjectStream:
-    """What the owner of a generator task knows: items not yet taken, and whether more will come.
+    """A generator task at its owner: items not yet taken, and whether more will come.
 
     Changed under the process's lock. `limit` bounds how many items the worker may be ahead (0: unbounded).
     """
@@ -43,7 +43,7 @@ class ObjectStream:
         """Items that were lost and are to come once more, and in which attempt of the task that was asked for."""
         self.sender: Any = None
         self.arrival: ObjectEntry | None = None
-        """Ready when there is an item, or the end; made when somebody waits for that beside objects."""
+        """Ready when there is an item, or the end; made when a wait for objects includes the stream."""
         self._waiters: list[Waiter | Callable[[], None]] = []
 
     def next_arrival(self) -> ObjectEntry:
@@ -70,7 +70,7 @@ class ObjectStream:
         self._wake()
 
     def allowance(self) -> int | None:
-        """Return what a worker that begins to send is told of what was taken; None when that is what it assumes."""
+        """Return the number of taken items for a worker that begins to send; None when it assumes the same."""
         if self.closed or self.finished:  # if it runs at all, then for the sake of single items
             return NO_LIMIT if self.awaited else NO_MORE
         return self.taken or None

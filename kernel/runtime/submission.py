@@ -1,4 +1,4 @@
-"""Sending tasks to leased workers: the shell around `leasing`. Runs under the process's lock."""
+"""Send tasks to leased workers: the shell around `leasing`. Runs under the process's lock."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _HOUSEKEEPING_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """What a lost worker held, in the order in which it would have run; `unsent` are the ids of what never left.
+    """The tasks of a lost worker, in the order in which they would have run; `unsent` are the ids of unsent ones.
 
-    `place` is where it was.
+    `place` is where the worker was.
     """
 
     tasks: list[Task]

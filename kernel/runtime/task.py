@@ -63,7 +63,7 @@ class Task:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The name for people."""
         return f"{self.actor}.{self.definition.name}" if self.actor else self.definition.name
 
     def all_entries(self) -> list[ObjectEntry]:

@@ -129,7 +129,7 @@ class TaskArguments:
         return None
 
     def message(self, task: Task) -> tuple[Any, ...]:
-        """Return the task's reference arguments as they travel: key, result, and for stored ones who owns them."""
+        """Return the task's reference arguments for a message: key, result, and the owner of stored ones."""
         if task.slots is None:
             return ()
         message = []

@@ -1,4 +1,4 @@
-"""What a task raised, carried to whoever asks for its result.
+"""Carry the exception of a task to the process that asks for its result.
 
 `capture` runs in the worker and can't fail: whatever an exception is or holds, there is text. `rebuild` runs where
 the result is asked for and makes an exception that is both a `TaskError` and of the user's own type, so that
@@ -185,7 +185,7 @@ class RemoteTaskError(TaskError):
     """The `TaskError` half of what `rebuild` makes; the class actually raised is named after the user's type."""
 
     def __init_subclass__(cls, **_: Any) -> None:
-        """Keep the user's `__init_subclass__` from hearing of a class that is none of its business."""
+        """Do not call the user's `__init_subclass__` for this generated class."""
 
     def __str__(self) -> str:
         record = _attributes(self).get(_RECORD)

@@ -1,7 +1,7 @@
-"""The tasks and actor calls that were submitted here and are not finished, and what happens to each when it ends.
+"""The unfinished tasks and actor calls that were submitted here, and what happens when each one ends.
 
-Where a task runs is decided by `submission` (leases) and `actor_calls`. What the worker answers becomes the values of
-the task's objects here. Everything but `prepare` runs under the process's lock.
+`submission` (leases) and `actor_calls` decide where a task runs. Here the worker's answer becomes the values of the
+task's objects. Everything but `prepare` runs under the process's lock.
 """
 
 from __future__ import annotations
@@ -308,5 +308,5 @@ class TaskTable:
 
 
 def _is_of_ended_actor(task: Task) -> bool:
-    """Return whether a task is a call on an actor whose end, if it has ended, somebody had asked for."""
+    """Return whether a task is a call on an actor that, if it has ended, was ended on purpose."""
     return bool(task.actor) and not getattr(task.place, "crashed", False)

@@ -1,4 +1,4 @@
-"""What others wrote, made fit for a terminal: colours stay, and what would move the cursor or more goes."""
+"""Make foreign text safe for a terminal: keep colours, and remove what would move the cursor or do more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ran when, in this process: a bounded ring, read only when somebody asks for a timeline."""
+"""Record which calls ran when in this process, in a bounded ring that is read for a timeline only."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from itertools import takewhile
 from typing import Any, Final
 
 KEPT = 20_000
-"""How many finished calls and profiled spans a process remembers."""
+"""The number of finished calls and profiled spans that a process keeps."""
 
 FAILED: Final[Mapping[str, Any]] = {"failed": True}
 """The `extra` of a call that raised or was cancelled."""
 ERROR_LETTERS = 300
-"""How much of an error's text is remembered."""
+"""The number of characters of an error's text that are kept."""
 
 
 def failure_of(error: BaseException) -> Mapping[str, Any]:
@@ -36,7 +36,7 @@ class CallTrace:
         self._functions: dict[str, str] = {}
         self._told: tuple[Any, ...] | None = None
         self.is_followed = False
-        """Whether somebody asks for new calls."""
+        """Whether new calls are collected by the agent."""
 
     def add(self, name: str, begun: float, ended: float, task: bytes, extra: Mapping[str, Any] | None = None) -> None:
         """Note a finished call; times are seconds since the epoch."""
@@ -88,5 +88,5 @@ class CallTrace:
 
 
 def events_of(told: Iterable[bytes]) -> list[dict[str, Any]]:
-    """Return the Chrome trace events of all processes, from what the session's "timeline" tells: pickled lists."""
+    """Return the Chrome trace events of all processes, from the pickled lists of the session's "timeline"."""
     return [event for data in told for event in pickle.loads(data)]

@@ -1,4 +1,4 @@
-"""What an error of unpickling leaves open: which value it was that could not be made again."""
+"""Add to errors of unpickling which value could not be made again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which failures nobody has asked for, and when that is said: decided from events and the time, and nothing else.
+"""Decide which failures were never asked for, and when to say so, from events and the time alone.
 
-A failure is told by its data, the very bytes that came: results that fail together, because they are of one call, or
-because one was an argument of the other, carry the same, and who asks for one of them has asked for all.
+A failure is identified by its data, the very bytes that arrived: results that fail together, because they are of one
+call, or because one was an argument of the other, carry the same bytes. Asking for one of them counts for all.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from kernel.runtime.failures import Failure
 from kernel_spec.dataclass import dataclass
 
 PATIENCE_SECONDS = 5.0
-"""How long somebody who holds a reference may take to ask for the failed result before it is shown."""
+"""Seconds for the holder of a reference to ask for the failed result before the failure is shown."""
 SHOWN_AT_ONCE = 5
-"""How many failures are shown in full within a window; the others are counted."""
+"""The number of failures that are shown in full within a window; the others are counted."""
 WINDOW_SECONDS = 10.0
 SETTLED_KEPT = 256
-"""How many failures that were asked for, or shown, are remembered: another result may yet fail with one of them."""
+"""The number of read or shown failures that are remembered: another result may yet fail with one of them."""
 
 
 @dataclass(slots=True, eq=False)
 class Unread:
-    """A failure that nobody has asked for. `carriers` are the ids of the objects that have it as their value.
+    """A failure that was not asked for. `carriers` are the ids of the objects that have it as their value.
 
-    `is_awaited()` says whether a thread still waits for one of them: it will ask, however late.
+    `is_awaited()` says whether a thread still waits for one of them, and will ask for it, however late.
     """
 
     failure: Failure
@@ -62,7 +62,7 @@ class UnreadFailures:
         self._unread: OrderedDict[int, Unread] = OrderedDict()
         """By the identity of the data, which each holds: the first is due first."""
         self._gone: list[Unread] = []
-        """Nobody can ask for these any more."""
+        """Failures that can't be asked for any more."""
         self._settled: OrderedDict[int, bytes] = OrderedDict()
         self._window = 0.0
         self._shown = 0
@@ -94,7 +94,7 @@ class UnreadFailures:
         return True
 
     def asked(self, failure: Failure) -> None:
-        """Somebody got it."""
+        """Note that a failure was read."""
         self._unread.pop(id(failure[1]), None)
         self._settle(failure)
 
@@ -110,7 +110,7 @@ class UnreadFailures:
             self._gone.append(unread)
 
     def tick(self, now: float) -> list[Instruction]:
-        """Return what is to be shown by now."""
+        """Return what must be shown now."""
         instructions: list[Instruction] = []
         if self._left_out and now - self._window >= WINDOW_SECONDS:
             instructions.append(self._count_left_out())
@@ -127,7 +127,7 @@ class UnreadFailures:
         return instructions
 
     def close(self, now: float) -> list[Instruction]:
-        """Return all that is left to be shown: nobody will ask any more."""
+        """Return all that is left to be shown, because nothing will be asked for any more."""
         self._gone += self._unread.values()
         self._unread.clear()
         instructions = self.tick(now)

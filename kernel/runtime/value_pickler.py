@@ -24,7 +24,7 @@ _KNOWN_LIMIT = 4096
 
 
 class ReducerSource(Protocol):
-    """What the pickler asks for the reducers of types. `_known` is its cache."""
+    """The source of the reducers of types. `_known` is its cache."""
 
     _known: dict[type, Reducer | None]
 

@@ -1,4 +1,4 @@
-"""Where a serialized value is kept: a small one in its entry and in messages, a large one in the object store.
+"""Place a serialized value: a small one in its entry and in messages, a large one in the object store.
 
 A stored value is `(size in bytes, places)`. A place is the gateway ("HOST:PORT") of a node that has it; where nodes
 have none, there is one node only, and no places.

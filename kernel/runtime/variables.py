@@ -1,4 +1,4 @@
-"""Environment variables that name others: what `${NAME}` in a value stands for."""
+"""Expand `${NAME}` in the values of environment variables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _NAMED = re.compile(r"\$\{([^${}]+)\}")
 
 
 def expand(variables: Mapping[str, str], surrounding: Mapping[str, str]) -> dict[str, str]:
-    """Return `variables` with each `${NAME}` replaced by the value of that variable, nothing if there is none.
+    """Return `variables` with each `${NAME}` replaced by the value of that variable; "" if it is not set.
 
     Names are first those of `variables`, in any order, then of `surrounding`, where the process runs. Within its own
     value, and in a ring, a name is the surrounding one: `PATH` may be `${PATH}:/more`.

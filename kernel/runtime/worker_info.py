@@ -1,4 +1,4 @@
-"""What this process was given: resources and devices of its lease, and which actor it is.
+"""What this process has: the resources and devices of its lease, and which actor it is.
 
 In local mode one process is many workers: each call then has a `WorkerInfo` of its own, set in its context.
 """
@@ -29,7 +29,7 @@ class WorkerInfo:
         self.resources: dict[str, int] = {}
         self.devices: dict[str, dict[int, int]] = {}
         self.device_names: dict[str, list[str]] = {}
-        """What the user calls the devices, in the order of their indexes, where that was said before this process."""
+        """Kind to the names that the user gave its devices, by index, if that was done before this process began."""
         self.group: Mapping[str, Any] | None = None
         self.captures: Mapping[str, Any] | None = None
         self.fault: KernelError | None = None
@@ -61,7 +61,7 @@ class WorkerInfo:
 worker_info = WorkerInfo()
 
 local_worker: ContextVar[WorkerInfo | None] = ContextVar("kernel_local_worker", default=None)
-"""What the running call was given, in local mode."""
+"""The `WorkerInfo` of the running call, in local mode."""
 
 
 def current_worker() -> WorkerInfo:
