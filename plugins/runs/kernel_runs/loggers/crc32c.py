@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+
+_log = logging.getLogger("kernel.runs")
 
 _POLYNOMIAL = 0x82F63B78
 _BLOCK = 1024
@@ -43,19 +46,28 @@ def crc32c_by_tables(data: bytes) -> int:
 
 def _choose() -> Any:
     """Return the quickest function there is."""
-    try:
-        import google_crc32c
+    for name, find in (("google_crc32c", _of_google), ("crc32c", _of_crc32c)):
+        try:
+            found = find()
+        except Exception as error:  # not there, or broken: the next one does it
+            _log.debug("CRC-32C is not computed by %s: %s", name, error)
+            continue
+        if found is not None:
+            return found
+    return crc32c_by_tables
 
-        if google_crc32c.implementation == "c":
-            return google_crc32c.value
-    except Exception:  # not there, or broken: the next one does it
-        pass
-    try:
-        import crc32c as library
 
-        return library.crc32c
-    except Exception:
-        return crc32c_by_tables
+def _of_google() -> Any:
+    """Return the function of google-crc32c, None where it is slow."""
+    import google_crc32c
+
+    return google_crc32c.value if google_crc32c.implementation == "c" else None
+
+
+def _of_crc32c() -> Any:
+    import crc32c as library
+
+    return library.crc32c
 
 
 @lru_cache(maxsize=1)
