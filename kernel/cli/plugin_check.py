@@ -19,6 +19,7 @@ SUITES = {
     "serializer": ("SerializerConformance", "make_serializer"),
     "metadata_store": ("MetadataStoreConformance", "make_store"),
     "spill_target": ("SpillTargetConformance", "make_target"),
+    "memory_guard": ("MemoryGuardConformance", "make_guard"),
     "environment": ("EnvironmentConformance", "make_builder"),
     "node_provider": ("NodeProviderConformance", "make_provider"),
     "accelerator": ("AcceleratorConformance", "make_accelerator"),

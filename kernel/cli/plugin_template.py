@@ -77,6 +77,13 @@ TEMPLATES: Mapping[str, PluginTemplate] = {
         "A spill target for kernel",
         reference=("kernel.defaults.spill", "DiskSpill"),
     ),
+    "memory_guard": PluginTemplate(
+        "memory_guard",
+        "guard",
+        "MemoryGuard",
+        "A memory guard for kernel",
+        reference=("kernel.defaults.memory_guard", "LocalMemoryGuard"),
+    ),
     "environment": PluginTemplate(
         "environment",
         "builder",

@@ -175,8 +175,8 @@ def new_command(kind: str, name: str, path: Path | None) -> None:
     """Write a plugin of KIND called NAME: a distribution of its own, with a test that passes.
 
     \b
-    KIND is one of: scheduler, serializer, object_store, metadata_store, spill_target, environment,
-    accelerator, node_provider, observer, cli_command, library, head_service.
+    KIND is one of: scheduler, serializer, object_store, metadata_store, spill_target, memory_guard,
+    environment, accelerator, node_provider, observer, cli_command, library, head_service.
 
     Example: kernel plugins new scheduler priority
     """

@@ -11,6 +11,7 @@ from typing import Any
 
 from kernel_spec import CONTRACTS, hookimpl
 from kernel_spec.environments import EnvironmentBuilder
+from kernel_spec.memory_guards import MemoryGuard, MemorySettings
 from kernel_spec.metadata import MetadataStore
 from kernel_spec.providers import NodeProvider
 from kernel_spec.scheduling import Scheduler
@@ -37,8 +38,8 @@ process, the provider has no kinds of its own, each builder of environments has 
 @hookimpl
 def kernel_contracts() -> Mapping[str, int]:
     """The built-in implementations move with the contracts."""
-    kinds = ("scheduler", "object_store", "metadata_store", "spill_target", "node_provider", "environment")
-    return {kind: CONTRACTS[kind] for kind in kinds}
+    kinds = ("scheduler", "object_store", "metadata_store", "spill_target", "memory_guard", "node_provider")
+    return {kind: CONTRACTS[kind] for kind in (*kinds, "environment")}
 
 
 @hookimpl
@@ -63,6 +64,12 @@ def kernel_metadata_stores() -> Mapping[str, Callable[[str], MetadataStore]]:
 def kernel_spill_targets() -> Mapping[str, Callable[[str], SpillTarget]]:
     """Offer `disk`."""
     return {"disk": _spill_target}
+
+
+@hookimpl
+def kernel_memory_guards() -> Mapping[str, Callable[[MemorySettings], MemoryGuard]]:
+    """Offer `cheapest`."""
+    return {"cheapest": _memory_guard}
 
 
 @hookimpl
@@ -99,6 +106,12 @@ def _spill_target(directory: str) -> SpillTarget:
     from kernel.defaults.spill import DiskSpill
 
     return DiskSpill(directory)
+
+
+def _memory_guard(settings: MemorySettings) -> MemoryGuard:
+    from kernel.defaults.memory_guard import LocalMemoryGuard
+
+    return LocalMemoryGuard(settings)
 
 
 def _node_provider(options: Mapping[str, Any]) -> NodeProvider:

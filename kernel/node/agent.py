@@ -11,9 +11,11 @@ import pickle
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kernel.defaults.memory_guard import LocalMemoryGuard
 from kernel.logs import Logger
 from kernel.node import sessions
 from kernel.node.agent_head import AgentHead, MakeLocalHead, RemoteHead
+from kernel.node.checked_memory_guard import CheckedMemoryGuard
 from kernel.node.detection import choose_store_bytes, detect_devices, total_resources
 from kernel.node.directory_watch import DirectoryWatch
 from kernel.node.head_child import HeadChild
@@ -56,6 +58,7 @@ from kernel.transport.reactor import Reactor
 from kernel.transport.unix_listener import UnixListener
 from kernel_spec.errors import PluginError
 from kernel_spec.ids import JobId, NodeId, ProcessId
+from kernel_spec.memory_guards import MemoryGuard, MemorySettings
 
 if TYPE_CHECKING:
     from kernel.node.object_exchange import ObjectExchange
@@ -177,7 +180,12 @@ class Agent:
 
     def _watch_memory(self) -> MemoryWatch:
         config, pool, control, used = self.config, self.pool, self.control, self.store.bytes_used
-        return MemoryWatch(config, pool, control, self.reactor, lambda: self.forks.template_pid, used)
+        settings = MemorySettings(self.node.hex()[:8], config.memory_threshold, config.memory_quotas)
+        guard: MemoryGuard = self.manager.make("memory_guard", settings)
+        if type(guard) is not LocalMemoryGuard:
+            label = self.manager.label(guard)
+            guard = CheckedMemoryGuard(guard, label, LocalMemoryGuard(settings), self._plugin_fault)
+        return MemoryWatch(config, guard, pool, control, self.reactor, lambda: self.forks.template_pid, used)
 
     def _open_network(self, gateway: Gateway, relays: bool) -> None:
         from kernel.node import cluster_links

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from kernel.node.memory_policy import Limit
+from kernel_spec.memory_guards import MemoryLimit
 
 MACHINE = "this machine's memory"
 CONTAINER = "the limit of the control group {}"
@@ -21,12 +21,12 @@ class MemoryReadings:
         self._groups = list(_groups_of(proc, groups))
         self._total = _meminfo(proc).get("MemTotal", 0)
 
-    def limits(self) -> list[Limit]:
+    def limits(self) -> list[MemoryLimit]:
         """Return every limit that this process is under, the machine's own first."""
         found = []
         machine = _meminfo(self._proc)
         if "MemAvailable" in machine:
-            found.append(Limit(MACHINE, machine["MemTotal"] - machine["MemAvailable"], machine["MemTotal"]))
+            found.append(MemoryLimit(MACHINE, machine["MemTotal"] - machine["MemAvailable"], machine["MemTotal"]))
         for group in self._groups:
             total = _number(group.directory + group.limit)
             if not total or (self._total and total >= self._total):
@@ -34,7 +34,7 @@ class MemoryReadings:
             used = _number(group.directory + group.usage)
             statistics = _fields(group.directory + "/memory.stat")
             cache = sum(statistics.get(name, 0) for name in group.cache)  # which it gives up before anything ends
-            found.append(Limit(CONTAINER.format(group.name), max(0, used - cache), total))
+            found.append(MemoryLimit(CONTAINER.format(group.name), max(0, used - cache), total))
         return found
 
     def kills(self) -> int:

@@ -1,4 +1,4 @@
-"""Sample the memory of a node a few times a second, in the agent's loop, and end workers that the policy chooses."""
+"""Sample the memory of a node a few times a second, in the agent's loop, and end workers that the memory guard chooses."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kernel.logs import Logger
-from kernel.node import memory_policy as policy
 from kernel.node import worker_pool as pool
-from kernel.node.memory_policy import Limit, MemoryPolicy, WorkerUse, readable
 from kernel.node.memory_readings import MemoryReadings
 from kernel.node.worker_control import WorkerControl
 from kernel.node.worker_pool import WorkerPool, WorkerRecord
@@ -20,17 +18,30 @@ from kernel.protocol.agent_config import AgentConfig
 from kernel.protocol.memory_faults import FAULTS
 from kernel.system.processes import kill
 from kernel.transport.reactor import Reactor
+from kernel_spec.byte_sizes import readable
+from kernel_spec.memory_guards import (
+    ACTOR,
+    ENDING,
+    IDLE,
+    TASK,
+    EndForMemory,
+    MemoryGuard,
+    MemoryLimit,
+    RetireWorker,
+    WorkerMemory,
+)
 
 KEPT_ENDS = 20
 """The number of workers ended for memory that `kernel status` shows."""
 _NEWS_SECONDS = 5.0
 """Seconds for which a kill by the system is remembered until the death of a worker is known, which it explains."""
-_KINDS = {pool.IDLE: policy.IDLE, pool.LEASED: policy.TASK, pool.ACTOR: policy.ACTOR, pool.ENDING: policy.ENDING}
+_KINDS = {pool.IDLE: IDLE, pool.LEASED: TASK, pool.ACTOR: ACTOR, pool.ENDING: ENDING}
+_NUMBERS = {word: number for number, word in FAULTS.items()}
 _OWN = "this node's memory_limit"
 
 
 class MemoryWatch:
-    """The shell around the policy, for the workers of one agent.
+    """The shell around the memory guard, for the workers of one agent.
 
     `template_pid()` is the process that workers are forked from, 0 without one; `store_used()` the bytes that the
     object store holds: with the agent and the workers they count against a limit that the user has set.
@@ -39,6 +50,7 @@ class MemoryWatch:
     def __init__(
         self,
         config: AgentConfig,
+        guard: MemoryGuard,
         pool: WorkerPool,
         control: WorkerControl,
         reactor: Reactor,
@@ -54,9 +66,10 @@ class MemoryWatch:
         self._store_used = store_used
         self._log = Logger("kernel.node")
         self._readings = readings or MemoryReadings()
-        self._policy = MemoryPolicy(self._name, config.memory_threshold, config.memory_quotas)
+        self._guard = guard
+        self._threshold, self._quotas = config.memory_threshold, config.memory_quotas
         self._limit = config.memory_limit
-        self._limits: list[Limit] = []
+        self._limits: list[MemoryLimit] = []
         self._ends: deque[dict[str, Any]] = deque(maxlen=KEPT_ENDS)
         self._ended = 0
         self._kills = self._explained = self._readings.kills()
@@ -67,15 +80,16 @@ class MemoryWatch:
         try:
             self._look()
         finally:
-            self._reactor.call_later(self._policy.wait(self._limits), self.start)
+            self._reactor.call_later(self._guard.wait(self._limits), self.start)
 
     def status(self) -> dict[str, Any]:
         """Return what `kernel status` shows: limits, and the workers that were ended lately."""
         limits = [*self._readings.limits(), *self._own_limit(self._sizes(bool(self._limit)))]
         return {
             "limits": [(limit.name, limit.used, limit.total) for limit in limits],
-            "threshold": self._policy.threshold,
-            "quotas": self._policy.quotas,
+            "guard": self._guard.name,
+            "threshold": self._threshold,
+            "quotas": self._quotas,
             "pressure": self._readings.pressure(),
             "ended": self._ended,
             "ends": list(self._ends),
@@ -108,21 +122,21 @@ class MemoryWatch:
         self._count_kills()
         now = self._reactor.clock()
         limits = self._readings.limits()
-        sizes = self._sizes(bool(self._limit) or self._policy.exhausted(limits) is not None)
+        sizes = self._sizes(bool(self._limit) or self._guard.needs_sizes(limits))
         self._limits = [*limits, *self._own_limit(sizes)]
         workers = [self._use(worker, sizes) for worker in self._workers()]
-        for step in self._policy.sample(now, self._limits, workers):
+        for step in self._guard.sample(now, self._limits, workers):
             worker = self._pool.workers[step.worker]
-            if isinstance(step, policy.RetireWorker):
+            if isinstance(step, RetireWorker):
                 worker.retiring = True
                 self._control.ask_to_retire(worker)
             else:
                 self._end(worker, step)
 
-    def _end(self, worker: WorkerRecord, step: policy.EndForMemory) -> None:
+    def _end(self, worker: WorkerRecord, step: EndForMemory) -> None:
         self._log.warning("a worker is ended for memory", pid=worker.pid, reason=step.cause)
         self._pool.ends(worker.id, step.cause)
-        self._remember(worker, step.fault, step.cause)
+        self._remember(worker, _NUMBERS[step.fault], step.cause)
         kill(worker.pid)
 
     def _remember(self, worker: WorkerRecord, fault: int, cause: str) -> None:
@@ -139,20 +153,20 @@ class MemoryWatch:
         """Return the sizes of all workers, or only of those whose quota is a limit."""
         workers = self._workers()
         if not all:
-            workers = [w for w in workers if self._policy.is_bound(_KINDS[w.state]) and w.work.memory]
+            workers = [w for w in workers if self._guard.is_bound(_KINDS[w.state]) and w.work.memory]
         return self._readings.sizes(worker.pid for worker in workers) if workers else {}
 
-    def _own_limit(self, sizes: dict[int, int]) -> list[Limit]:
+    def _own_limit(self, sizes: dict[int, int]) -> list[MemoryLimit]:
         """Return what is used of the limit that the user set, if any; `sizes` are those of all workers."""
         if not self._limit:
             return []
         template = self._template_pid()
         used = sum(sizes.values()) + self._readings.size(os.getpid()) + self._store_used()
         used += self._readings.size(template) if template else 0
-        return [Limit(_OWN, used, self._limit)]
+        return [MemoryLimit(_OWN, used, self._limit)]
 
-    def _use(self, worker: WorkerRecord, sizes: dict[int, int]) -> WorkerUse:
-        return WorkerUse(
+    def _use(self, worker: WorkerRecord, sizes: dict[int, int]) -> WorkerMemory:
+        return WorkerMemory(
             worker.id,
             worker.pid,
             _name_of(worker),

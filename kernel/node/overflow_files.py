@@ -10,10 +10,10 @@ import threading
 from collections.abc import Callable
 
 from kernel.logs import Logger
-from kernel.node.memory_policy import readable
 from kernel.node.overflow_table import FileFailed, FileMade, MakeFile
 from kernel.system.daemon_pool import DaemonJob, DaemonPool
 from kernel.transport.reactor import Reactor
+from kernel_spec.byte_sizes import readable
 from kernel_spec.errors import ObjectStoreError, ObjectStoreFullError
 
 CALL_SECONDS = 60.0

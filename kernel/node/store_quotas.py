@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import field
 
-from kernel.node.memory_policy import readable
 from kernel.node.worker_pool import WorkerRecord
+from kernel_spec.byte_sizes import readable
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import ObjectStoreFullError
 from kernel_spec.ids import ObjectId, ProcessId

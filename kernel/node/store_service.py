@@ -6,7 +6,6 @@ import pickle
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kernel.node.memory_policy import readable
 from kernel.node.overflow_files import OverflowFiles
 from kernel.node.overflow_server import OverflowServer
 from kernel.node.overflow_table import FileFailed, FileMade, MakeFile, RemoveFile
@@ -17,6 +16,7 @@ from kernel.transport.connection import Connection, Message
 from kernel.transport.reactor import Reactor
 from kernel_spec import observers
 from kernel_spec import store as contract
+from kernel_spec.byte_sizes import readable
 from kernel_spec.errors import ObjectLostError, ObjectStoreFullError, OwnerDiedError, PluginError
 from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.spill import SpillTarget

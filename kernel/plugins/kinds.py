@@ -82,6 +82,14 @@ _ALL = (
         ("manual",),
         contract="providers.NodeProvider",
     ),
+    PluginKind(
+        "memory_guard",
+        "kernel_memory_guards",
+        "driver",
+        "KERNEL_MEMORY_GUARD",
+        ("cheapest",),
+        contract="memory_guards.MemoryGuard",
+    ),
     PluginKind("environment", "kernel_environments", "named", contract="environments.EnvironmentBuilder"),
     PluginKind(
         "head_service",

@@ -9,12 +9,7 @@ from typing import Any
 
 from kernel.transport.credentials import TlsFiles
 from kernel_spec.dataclass import dataclass
-
-ACTORS, ALL, NONE = "actors", "all", "none"
-QUOTAS = (ACTORS, ALL, NONE)
-"""Whose memory quota is a limit, and not only a reservation."""
-THRESHOLD = 0.95
-"""Which share of the memory may be in use before workers are ended."""
+from kernel_spec.memory_guards import ACTORS, THRESHOLD
 
 
 def preloaded(environment: Mapping[str, str], given: Sequence[str] = ()) -> tuple[str, ...]:
@@ -42,7 +37,7 @@ class AgentConfig:
     told, where that is to outlive the session's.
     A head tells all nodes for how long to look for it when it has gone away (`head_away_seconds`).
     `memory_limit` is what the node's processes and its store may hold, in bytes (0: as much as the machine lets them);
-    for the other two see `memory_policy`.
+    for the other two see `kernel_spec.memory_guards`.
     """
 
     directory: str

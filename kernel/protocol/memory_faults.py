@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from kernel.protocol import process_messages as op
+from kernel_spec import memory_guards
 from kernel_spec.errors import ActorOutOfMemoryError, OutOfMemoryError
 
 FIRST_SECONDS = 1.0
 MOST_SECONDS = 60.0
 
-FAULTS = {op.CROWDED_OUT: "crowded out", op.OUT_OF_MEMORY: "out of memory", op.OVER_QUOTA: "over quota"}
-"""What the faults are called."""
+FAULTS = {
+    op.CROWDED_OUT: memory_guards.CROWDED_OUT,
+    op.OUT_OF_MEMORY: memory_guards.OUT_OF_MEMORY,
+    op.OVER_QUOTA: memory_guards.OVER_QUOTA,
+}
+"""What memory guards call the faults."""
 _ADVICE = {
     op.CROWDED_OUT: "Have fewer of them run at once (num_cpus=, or memory= to reserve what each needs)",
     op.OUT_OF_MEMORY: "Have it hold less at a time, reserve what it needs (memory=), or give the node more memory",

@@ -28,6 +28,7 @@ import pluggy
 if TYPE_CHECKING:  # every process imports this page, few need more of a contract than its name
     from kernel_spec.accelerators import Accelerator
     from kernel_spec.environments import EnvironmentBuilder
+    from kernel_spec.memory_guards import MemoryGuard, MemorySettings
     from kernel_spec.metadata import MetadataStore
     from kernel_spec.observers import Observer
     from kernel_spec.providers import NodeProvider
@@ -89,6 +90,11 @@ def kernel_metadata_stores() -> Mapping[str, Callable[[str], MetadataStore]]:  #
 @hookspec
 def kernel_spill_targets() -> Mapping[str, Callable[[str], SpillTarget]]:  # type: ignore[empty-body]
     """Offer spill targets (driver); the factory takes the spill directory or uri. Called in the node agent."""
+
+
+@hookspec
+def kernel_memory_guards() -> Mapping[str, Callable[[MemorySettings], MemoryGuard]]:  # type: ignore[empty-body]
+    """Offer memory guards (driver); the factory takes what the user has chosen. Called in the node agent."""
 
 
 @hookspec

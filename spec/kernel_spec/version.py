@@ -14,6 +14,7 @@ CONTRACTS: dict[str, int] = {
     "accelerator": 1,
     "metadata_store": 1,
     "spill_target": 1,
+    "memory_guard": 1,
     "environment": 1,
     "observer": 1,
     "cli_command": 1,

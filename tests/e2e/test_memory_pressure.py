@@ -138,7 +138,8 @@ def test_an_actor_with_restarts_left_comes_back(fresh_session) -> None:
 
 
 def test_an_actor_that_exceeds_its_quota_for_a_moment_lives(fresh_session) -> None:
-    with constants({"kernel.node.memory_policy.GRACE_SECONDS": 600.0}):  # a busy machine takes a second to free memory
+    # A busy machine takes a second to free memory.
+    with constants({"kernel.defaults.memory_guard.GRACE_SECONDS": 600.0}):
         fresh_session()
     keeper = Keeper.options(memory=80 * MIB).remote()
     kernel.get([keeper.keep.remote(200, 0.5), keeper.keep.remote(1, 0.0)], timeout=SECONDS)

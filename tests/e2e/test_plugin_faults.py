@@ -10,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ import numpy as np
 import pytest
 
 import kernel
-from kernel.exceptions import KernelError
+from kernel.exceptions import KernelError, OutOfMemoryError
 from kernel.testing.faults import wait_until
 from kernel.testing.session import running_session
 from kernel_spec import CONTRACTS
@@ -142,6 +144,8 @@ CHOSEN = {
     "metadata_store": ("kernel_metadata_stores", "KERNEL_METADATA_STORE"),
     "spill_target": ("kernel_spill_targets", "KERNEL_SPILL_TARGET"),
     "node_provider": ("kernel_node_providers", "KERNEL_NODE_PROVIDER"),
+    "memory_guard": ("kernel_memory_guards", "KERNEL_MEMORY_GUARD"),
+    "environment": ("kernel_environments", {"runtime_env": {"fragile": 1}}),
 }
 GATHERED = {"accelerator": "kernel_accelerators", "observer": "kernel_observers"}
 
@@ -175,7 +179,8 @@ def test_a_factory_that_raises_or_makes_nonsense_is_named(
     expect(text, f"the {title} 'fragile' of the plugin 'fragile' could not be made", hook, *RAISED)
     site.write(f"@hookimpl\ndef {hook}():\n    return {{'fragile': nonsense}}")
     text = error_of(use_everything, **chosen(kind, monkeypatch))
-    expect(text, f"the {title} 'fragile' of the plugin 'fragile' is no {title}: 7 lacks name")
+    first = "field" if kind == "environment" else "name"
+    expect(text, f"the {title} 'fragile' of the plugin 'fragile' is no {title}: 7 lacks {first}")
 
 
 @pytest.mark.parametrize("body", ["boom()", "return 7", "return [7]"])
@@ -396,6 +401,55 @@ def test_an_observer_that_raises_is_named_and_asked_no_more(
         assert kernel.get(work.remote(1), timeout=SECONDS) == 1
         wait_until(told, SECONDS, "the fault is shown")
     expect(seen + capfd.readouterr().err, "the observer of the plugin 'fragile' raised", *RAISED)
+
+
+GUARD = """
+    def sample(self, now, limits, workers):
+        for worker in workers:
+            if "victim" in worker.name:
+                return [EndForMemory(worker.id, "out of memory", "the fragile guard has chosen it")]
+            if "breaker" in worker.name:
+                boom()
+        return []
+
+    def wait(self, limits):
+        return 0.1
+"""
+
+
+@kernel.remote(max_retries=0)
+def victim() -> None:
+    threading.Event().wait(SECONDS)
+
+
+@kernel.remote(max_retries=0)
+def breaker(seconds: float) -> int:
+    time.sleep(seconds)
+    return 1
+
+
+def test_a_memory_guard_decides_until_it_raises(
+    site: Site, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = offering("kernel_memory_guards", "kernel.defaults.memory_guard.LocalMemoryGuard", GUARD)
+    site.write(f"from kernel_spec.memory_guards import EndForMemory\n{source}")
+    monkeypatch.setenv("KERNEL_MEMORY_GUARD", "fragile")
+    seen = ""
+
+    def told() -> bool:
+        nonlocal seen
+        seen += capfd.readouterr().err
+        return "the kernel's own memory guard" in seen
+
+    with running_session(num_cpus=2):
+        with pytest.raises(OutOfMemoryError, match="the fragile guard has chosen it"):
+            kernel.get(victim.remote(), timeout=SECONDS)
+        broken = breaker.remote(2.0)
+        wait_until(told, SECONDS, "the fault is shown")
+        assert kernel.get(broken, timeout=SECONDS) == 1
+        with pytest.raises(kernel.exceptions.GetTimeoutError):
+            kernel.get(victim.remote(), timeout=1.0)
+    expect(seen, "the memory guard 'fragile' of the plugin 'fragile': its sample() raised", *RAISED)
 
 
 @pytest.mark.parametrize("body", ["boom()", "return 7"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,10 +12,15 @@ import pytest
 
 from kernel.cli import plugin_check
 from kernel.defaults.accelerator import NullAccelerator
+from kernel.defaults.memory_guard import LocalMemoryGuard
 from kernel.defaults.metadata import LocalMetadataStore
 from kernel.defaults.provider import ManualNodeProvider
 from kernel.defaults.spill import DiskSpill
+from kernel.environments.variables import EnvironmentVariables
 from kernel_spec.accelerators import Device
+from kernel_spec.environments import WorkerStart
+from kernel_spec.errors import RuntimeEnvError
+from kernel_spec.memory_guards import ENDING, OUT_OF_MEMORY, EndForMemory
 from kernel_spec.observers import LifecycleEvent
 from kernel_spec.serialization import Payload, SerializerBase
 
@@ -375,6 +381,123 @@ class NeedsOrder(Quiet):
 
 OBSERVERS = [NeedsAPid, NeedsEvents, TakesThemAway, KnowsTheKinds, NeedsOrder]
 
+
+class EndsNobody(LocalMemoryGuard):
+    def sample(self, now: float, limits: Any, workers: Any) -> Any:
+        return []
+
+
+class EndsAlways(LocalMemoryGuard):
+    def sample(self, now: float, limits: Any, workers: Any) -> Any:
+        return [EndForMemory(worker.id, OUT_OF_MEMORY, "in the way") for worker in workers if worker.kind != ENDING]
+
+
+class EndsTwice(LocalMemoryGuard):
+    def sample(self, now: float, limits: Any, workers: Any) -> Any:
+        return [step for step in super().sample(now, limits, workers) for _ in range(2)]
+
+
+class EndsWhatEnds(LocalMemoryGuard):
+    def sample(self, now: float, limits: Any, workers: Any) -> Any:
+        if not self.needs_sizes(limits):
+            return []
+        return [EndForMemory(worker.id, OUT_OF_MEMORY, "again") for worker in workers]
+
+
+class IgnoresQuotas(LocalMemoryGuard):
+    def is_bound(self, kind: str) -> bool:
+        return False
+
+
+class BindsAll(LocalMemoryGuard):
+    def is_bound(self, kind: str) -> bool:
+        return True
+
+
+class WaitsForNothing(LocalMemoryGuard):
+    def wait(self, limits: Any) -> float:
+        return 0.0
+
+
+class HasItsOwnFaults(LocalMemoryGuard):
+    def sample(self, now: float, limits: Any, workers: Any) -> Any:
+        steps = super().sample(now, limits, workers)
+        return [replace(step, fault="bad luck") if isinstance(step, EndForMemory) else step for step in steps]
+
+
+GUARDS = [
+    EndsNobody, EndsAlways, EndsTwice, EndsWhatEnds, IgnoresQuotas, BindsAll, WaitsForNothing, HasItsOwnFaults
+]  # fmt: skip
+
+
+class Words(EnvironmentVariables):
+    """Right: what builds nothing."""
+
+    field = "words"
+
+    def check(self, value: Any) -> None:
+        if not isinstance(value, dict):
+            raise RuntimeEnvError(f"runtime_env['words'] must be a dict, not {value!r}")
+
+
+class TakesAnything(Words):
+    def check(self, value: Any) -> None:
+        return None
+
+
+class NamesNoField(Words):
+    def check(self, value: Any) -> None:
+        if not isinstance(value, dict):
+            raise RuntimeEnvError("that is wrong")
+
+
+class IsNotPlain(Words):
+    def prepare(self, value: Any, program: Any) -> Any:
+        return {name: (text,) for name, text in value.items()}
+
+
+class ChangesWhatIsGiven(Words):
+    def prepare(self, value: Any, program: Any) -> Any:
+        value["MORE"] = "more"
+        return dict(value)
+
+
+class GrowsEachTime(Words):
+    def prepare(self, value: Any, program: Any) -> Any:
+        return {name: f"{text}!" for name, text in value.items()}
+
+
+class IsNeverTheSame(Words):
+    def prepare(self, value: Any, program: Any) -> Any:
+        return {**value, "SALT": os.urandom(8).hex()}
+
+
+class PacksNothing(Words):
+    def packages(self, prepared: Any) -> Sequence[str]:
+        return ["package:0123"]
+
+
+class CanNotTravel(Words):
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+class MeansNothing(Words):
+    def prepare(self, value: Any, program: Any) -> Any:
+        return {}
+
+
+class StartsNowhere(Words):
+    def build(self, prepared: Any, place: Any) -> Any:
+        return WorkerStart(paths=("/nowhere/at/all",))
+
+
+BUILDERS = [
+    TakesAnything, NamesNoField, IsNotPlain, ChangesWhatIsGiven, GrowsEachTime, IsNeverTheSame, PacksNothing,
+    CanNotTravel, MeansNothing, StartsNowhere,
+]  # fmt: skip
+WORDS = {"values": ({"A": "a"}, {}), "wrong_values": (5,)}
+
 MUTANTS: list[tuple[str, Any, dict[str, Any]]] = [
     *(
         ("node_provider", mutant, {"configuration": KINDS, "gone_seconds": 0.2, "running_seconds": 0.2})
@@ -385,6 +508,8 @@ MUTANTS: list[tuple[str, Any, dict[str, Any]]] = [
     *(("serializer", mutant, {}) for mutant in SERIALIZERS),
     *(("accelerator", mutant, {"least_devices": 2}) for mutant in ACCELERATORS),
     *(("observer", mutant, {}) for mutant in OBSERVERS),
+    *(("memory_guard", mutant, {}) for mutant in GUARDS),
+    *(("environment", mutant, WORDS) for mutant in BUILDERS),
 ]
 RIGHT: list[tuple[str, Any, dict[str, Any]]] = [
     ("node_provider", Runs, {"configuration": KINDS}),
@@ -393,8 +518,13 @@ RIGHT: list[tuple[str, Any, dict[str, Any]]] = [
     ("serializer", Marking, {}),
     ("accelerator", TwoDevices, {"least_devices": 2}),
     ("observer", Quiet, {}),
+    ("memory_guard", LocalMemoryGuard, {}),
+    ("environment", Words, WORDS),
 ]
-NAMES = [each.__name__ for each in (*PROVIDERS, *SPILLS, *METADATA, *SERIALIZERS, *ACCELERATORS, *OBSERVERS)]
+NAMES = [
+    each.__name__
+    for each in (*PROVIDERS, *SPILLS, *METADATA, *SERIALIZERS, *ACCELERATORS, *OBSERVERS, *GUARDS, *BUILDERS)
+]
 
 
 def failures(kind: str, make: Any, flags: dict[str, Any]) -> list[str]:

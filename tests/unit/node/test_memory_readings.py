@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kernel.node.memory_policy import Limit
 from kernel.node.memory_readings import MACHINE, MemoryReadings
+from kernel_spec.memory_guards import MemoryLimit
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 MEMINFO = "MemTotal:       1000 kB\nMemFree:         100 kB\nMemAvailable:    400 kB\nHugePages_Total:       0\n"
@@ -38,7 +38,7 @@ def readings(tmp_path: Path):
 
 
 def test_a_machine_without_control_groups(readings) -> None:
-    assert readings().limits() == [Limit(MACHINE, 600 * 1024, 1000 * 1024)]
+    assert readings().limits() == [MemoryLimit(MACHINE, 600 * 1024, 1000 * 1024)]
 
 
 def test_a_machine_that_tells_nothing(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def second_version(root: Path) -> None:
 def test_control_groups_of_the_second_version(readings) -> None:
     second_version(readings.root)
     found = readings()
-    assert found.limits()[1:] == [Limit("the limit of the control group /jobs", 340000, 500000)]
+    assert found.limits()[1:] == [MemoryLimit("the limit of the control group /jobs", 340000, 500000)]
     assert found.kills() == 1
     assert found.pressure() == pytest.approx(0.025)
 
@@ -75,7 +75,7 @@ def test_a_limit_that_is_set_while_we_look(readings) -> None:
     second_version(readings.root)
     found = readings()
     write(readings.root, {"groups/jobs/mine/memory.max": "450000\n"})
-    assert found.limits()[1] == Limit("the limit of the control group /jobs/mine", 390000, 450000)
+    assert found.limits()[1] == MemoryLimit("the limit of the control group /jobs/mine", 390000, 450000)
 
 
 def test_a_container_that_sees_its_own_group_as_the_root(readings) -> None:
@@ -87,7 +87,7 @@ def test_a_container_that_sees_its_own_group_as_the_root(readings) -> None:
             "groups/memory.current": "100000\n",
         },
     )
-    assert readings().limits()[1:] == [Limit("the limit of the control group /", 100000, 500000)]
+    assert readings().limits()[1:] == [MemoryLimit("the limit of the control group /", 100000, 500000)]
 
 
 def test_control_groups_of_the_first_version(readings) -> None:
@@ -104,7 +104,7 @@ def test_control_groups_of_the_first_version(readings) -> None:
         },
     )
     found = readings()
-    assert found.limits()[1:] == [Limit("the limit of the control group /a", 600000, 800000)]
+    assert found.limits()[1:] == [MemoryLimit("the limit of the control group /a", 600000, 800000)]
     assert found.kills() == 4
 
 

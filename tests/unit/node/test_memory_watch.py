@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from kernel.defaults.memory_guard import LocalMemoryGuard
 from kernel.node import memory_watch
-from kernel.node.memory_policy import Limit
 from kernel.node.memory_watch import MemoryWatch
 from kernel.node.worker_pool import ACTOR, IDLE, LEASED, STARTING, LeasedWork, WorkerPool, WorkerRecord
 from kernel.protocol import process_messages as op
@@ -19,6 +19,7 @@ from kernel.runtime.memory_retries import MemoryRetries
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import OutOfMemoryError
 from kernel_spec.ids import ProcessId
+from kernel_spec.memory_guards import MemoryLimit, MemorySettings
 
 MIB = 1 << 20
 
@@ -32,8 +33,8 @@ class Readings:
         self.asked: list[list[int]] = []
         self.held: dict[int, int] = {}
 
-    def limits(self) -> list[Limit]:
-        return [Limit("the test's memory", int(self.share * 1000) * MIB, 1000 * MIB)]
+    def limits(self) -> list[MemoryLimit]:
+        return [MemoryLimit("the test's memory", int(self.share * 1000) * MIB, 1000 * MIB)]
 
     def kills(self) -> int:
         return self.kills_so_far
@@ -64,7 +65,8 @@ class Node:
         readings: Any = self.readings
         reactor = Reactor(lambda: self.now)
         monkeypatch.setattr(memory_watch, "kill", self.killed.append)
-        self.watch = MemoryWatch(config, self.pool, control, reactor, lambda: 1, lambda: 100 * MIB, readings)
+        guard = LocalMemoryGuard(MemorySettings("01" * 4, config.memory_threshold, config.memory_quotas))
+        self.watch = MemoryWatch(config, guard, self.pool, control, reactor, lambda: 1, lambda: 100 * MIB, readings)
 
     def worker(self, pid: int, size: int, state: str = LEASED, memory: int = 0, **details: Any) -> WorkerRecord:
         id = ProcessId(pid.to_bytes(8, "big"))
@@ -129,7 +131,7 @@ def test_the_nodes_own_limit_counts_workers_agent_template_and_store(monkeypatch
 
 
 def test_a_look_that_fails_is_not_the_last(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> list[Limit]:
+    def fail() -> list[MemoryLimit]:
         raise OSError("no such thing")
 
     monkeypatch.setattr(node.readings, "limits", fail)

@@ -9,44 +9,57 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kernel.node.memory_policy import (
-    ACTOR,
-    ALL,
-    ENDING,
+from kernel.conformance.memory_guard import MemoryGuardConformance
+from kernel.defaults.memory_guard import (
     GRACE_SECONDS,
-    IDLE,
     LEAST_WAIT_SECONDS,
     MOST_WAIT_SECONDS,
-    NONE,
     PATIENCE_SECONDS,
     SETTLE_SECONDS,
-    TASK,
-    EndForMemory,
-    Limit,
-    MemoryPolicy,
-    RetireWorker,
-    WorkerUse,
-    readable,
+    LocalMemoryGuard,
+    cost_of,
 )
-from kernel.protocol import process_messages as op
+from kernel_spec.byte_sizes import readable
 from kernel_spec.errors import OptionError
 from kernel_spec.ids import ProcessId
+from kernel_spec.memory_guards import (
+    ACTOR,
+    ALL,
+    CROWDED_OUT,
+    ENDING,
+    IDLE,
+    NONE,
+    OUT_OF_MEMORY,
+    OVER_QUOTA,
+    TASK,
+    EndForMemory,
+    MemoryLimit,
+    MemorySettings,
+    RetireWorker,
+    WorkerMemory,
+    check_quotas,
+    check_threshold,
+)
 
 MIB = 1 << 20
 GIB = 1 << 30
-ROOMY = [Limit("this machine's memory", 8 * GIB, 16 * GIB)]
-FULL = [Limit("this machine's memory", int(15.5 * GIB), 16 * GIB)]
+ROOMY = [MemoryLimit("this machine's memory", 8 * GIB, 16 * GIB)]
+FULL = [MemoryLimit("this machine's memory", int(15.5 * GIB), 16 * GIB)]
 _pids = itertools.count(100)
 
 
-def worker(name: str, size: int, kind: str = TASK, **details: object) -> WorkerUse:
+class TestLocalMemoryGuard(MemoryGuardConformance):
+    make_guard = staticmethod(LocalMemoryGuard)
+
+
+def worker(name: str, size: int, kind: str = TASK, **details: object) -> WorkerMemory:
     """Return a worker that holds `size` bytes; tasks can be run again unless told otherwise."""
     pid = next(_pids)
     given = {"again": True, "owner": b"driver", "since": 1.0, **details}
-    return WorkerUse(ProcessId(pid.to_bytes(8, "big")), pid, name, kind, size, **given)  # type: ignore[arg-type]
+    return WorkerMemory(ProcessId(pid.to_bytes(8, "big")), pid, name, kind, size, **given)  # type: ignore[arg-type]
 
 
-def ended(policy: MemoryPolicy, *workers: WorkerUse, now: float = 10.0) -> str:
+def ended(policy: LocalMemoryGuard, *workers: WorkerMemory, now: float = 10.0) -> str:
     """Return the name of the one worker that a policy ends when memory is full."""
     (step,) = policy.sample(now, FULL, workers)
     assert isinstance(step, EndForMemory)
@@ -54,8 +67,8 @@ def ended(policy: MemoryPolicy, *workers: WorkerUse, now: float = 10.0) -> str:
     return next(one.name for one in workers if one.id == step.worker)
 
 
-def make(**options: object) -> MemoryPolicy:
-    return MemoryPolicy("ab12cd34", **options)  # type: ignore[arg-type]
+def make(**options: object) -> LocalMemoryGuard:
+    return LocalMemoryGuard(MemorySettings("ab12cd34", **options))  # type: ignore[arg-type]
 
 
 def test_nobody_is_ended_while_there_is_memory() -> None:
@@ -67,7 +80,7 @@ def test_nothing_is_known_of_memory_and_nobody_is_ended() -> None:
 
 
 def test_the_fullest_limit_counts() -> None:
-    container = Limit("the limit of the control group /job", 990 * MIB, 1000 * MIB)
+    container = MemoryLimit("the limit of the control group /job", 990 * MIB, 1000 * MIB)
     (step,) = make().sample(0.0, [*ROOMY, container], [worker("a()", 500 * MIB)])
     assert "990.0 MiB of 1000.0 MiB (the limit of the control group /job) were in use, 99.0%" in step.cause  # type: ignore[union-attr]
 
@@ -138,7 +151,7 @@ def test_the_message_says_it_all() -> None:
     assert step.cause in make_story(hog, others)
 
 
-def make_story(hog: WorkerUse, others: list[WorkerUse]) -> str:
+def make_story(hog: WorkerMemory, others: list[WorkerMemory]) -> str:
     policy = make()
     policy.sample(0.0, FULL, [*others, hog])
     return policy.story()
@@ -157,7 +170,7 @@ def test_the_message_says_when_nobody_else_was_left() -> None:
 def test_who_held_most_is_told_apart_from_who_was_in_the_way() -> None:
     (alone,) = make().sample(0.0, FULL, [worker("hog()", 4 * GIB), worker("b()", GIB)])
     (crowded,) = make().sample(0.0, FULL, [worker(f"{name}()", GIB) for name in "abc"])
-    assert (alone.fault, crowded.fault) == (op.OUT_OF_MEMORY, op.CROWDED_OUT)  # type: ignore[union-attr]
+    assert (alone.fault, crowded.fault) == (OUT_OF_MEMORY, CROWDED_OUT)  # type: ignore[union-attr]
 
 
 # -- pauses --------------------------------------------------------------------------------------------------------
@@ -177,7 +190,7 @@ def test_one_that_can_not_be_ended_does_not_hold_up_the_others() -> None:
     policy = make()
     stuck, second = worker("stuck()", GIB, since=2.0), worker("second()", GIB)
     policy.sample(0.0, FULL, [stuck, second])
-    stuck = WorkerUse(stuck.id, stuck.pid, stuck.name, ENDING, stuck.size)
+    stuck = WorkerMemory(stuck.id, stuck.pid, stuck.name, ENDING, stuck.size)
     assert policy.sample(PATIENCE_SECONDS - 0.1, FULL, [stuck, second]) == []
     assert policy.sample(PATIENCE_SECONDS, FULL, [stuck, second]) == []
     assert [s.worker for s in policy.sample(PATIENCE_SECONDS + SETTLE_SECONDS, FULL, [stuck, second])] == [second.id]
@@ -212,15 +225,15 @@ def test_an_idle_worker_that_stays_is_left_alone_for_a_while_and_ended_last() ->
 def test_it_looks_more_often_the_nearer_the_limit_is() -> None:
     policy = make()
     assert policy.wait([]) == MOST_WAIT_SECONDS
-    assert policy.wait([Limit("m", 0, 1000 * GIB)]) == MOST_WAIT_SECONDS
+    assert policy.wait([MemoryLimit("m", 0, 1000 * GIB)]) == MOST_WAIT_SECONDS
     assert policy.wait(FULL) == LEAST_WAIT_SECONDS
-    assert LEAST_WAIT_SECONDS < policy.wait([Limit("m", 13 * GIB, 16 * GIB)]) < MOST_WAIT_SECONDS
+    assert LEAST_WAIT_SECONDS < policy.wait([MemoryLimit("m", 13 * GIB, 16 * GIB)]) < MOST_WAIT_SECONDS
 
 
 # -- quotas --------------------------------------------------------------------------------------------------------
 
 
-def over(kind: str = ACTOR) -> WorkerUse:
+def over(kind: str = ACTOR) -> WorkerMemory:
     return worker("Greedy", 3 * GIB, kind, reserved=GIB)
 
 
@@ -231,7 +244,7 @@ def test_an_actor_may_exceed_its_quota_for_a_moment_only() -> None:
     (step,) = policy.sample(GRACE_SECONDS, ROOMY, [greedy])
     assert step == EndForMemory(
         greedy.id,
-        op.OVER_QUOTA,
+        OVER_QUOTA,
         f"it used 3.0 GiB of memory for 1.0 s, more than its memory quota of 1.0 GiB (pid {greedy.pid}, node ab12cd34)",
     )
     assert policy.sample(GRACE_SECONDS + 0.2, ROOMY, [greedy]) == []
@@ -241,7 +254,7 @@ def test_an_actor_may_exceed_its_quota_for_a_moment_only() -> None:
 def test_the_moment_begins_anew_when_it_kept_to_its_quota_in_between() -> None:
     policy, greedy = make(), over()
     policy.sample(0.0, ROOMY, [greedy])
-    modest = WorkerUse(greedy.id, greedy.pid, greedy.name, ACTOR, GIB, reserved=GIB)
+    modest = WorkerMemory(greedy.id, greedy.pid, greedy.name, ACTOR, GIB, reserved=GIB)
     assert policy.sample(GRACE_SECONDS / 2, ROOMY, [modest]) == []
     assert policy.sample(GRACE_SECONDS, ROOMY, [greedy]) == []
 
@@ -259,9 +272,9 @@ def test_whose_quota_is_a_limit(quotas: str, kind: str, bound: bool) -> None:
 
 def test_values_that_can_not_be() -> None:
     with pytest.raises(OptionError, match=r"memory_threshold is a share of memory from 0 .* to 1, not 1.5"):
-        make(threshold=1.5)
+        check_threshold(1.5)
     with pytest.raises(OptionError, match="memory_quotas must be 'actors', 'all' or 'none', not 'some'"):
-        make(quotas="some")
+        check_quotas("some")
 
 
 def test_sizes_are_readable() -> None:
@@ -284,7 +297,7 @@ uses = st.builds(
 
 
 @given(st.lists(uses, max_size=12))
-def test_the_choice_is_never_dearer_than_it_has_to_be(workers: list[WorkerUse]) -> None:
+def test_the_choice_is_never_dearer_than_it_has_to_be(workers: list[WorkerMemory]) -> None:
     policy = make(quotas=NONE)
     ends = [step for step in policy.sample(0.0, FULL, workers) if isinstance(step, EndForMemory)]
     policy.validate()
@@ -295,10 +308,10 @@ def test_the_choice_is_never_dearer_than_it_has_to_be(workers: list[WorkerUse]) 
     victim = next(one for one in workers if one.id == ends[0].worker)
     assert victim in candidates
     weight = (lambda one: one.excess) if any(one.excess for one in candidates) else (lambda one: one.size)
-    for cost in range(victim.cost):
-        cheaper = sum(weight(one) for one in candidates if one.cost == cost)
+    for cost in range(cost_of(victim)):
+        cheaper = sum(weight(one) for one in candidates if cost_of(one) == cost)
         assert cheaper * 4 < max(map(weight, candidates)), "a cheaper kind was passed over though it holds enough"
-    same = [one for one in candidates if one.cost == victim.cost]
+    same = [one for one in candidates if cost_of(one) == cost_of(victim)]
     assert weight(victim) * 2 >= max(map(weight, same)), "a small one was ended before a big one of its kind"
 
 
@@ -309,13 +322,13 @@ class Node(RuleBasedStateMachine):
     def begin(self, quotas: str) -> None:
         self.policy = make(quotas=quotas)
         self.now = 0.0
-        self.workers: dict[ProcessId, WorkerUse] = {}
+        self.workers: dict[ProcessId, WorkerMemory] = {}
         self.ending: list[ProcessId] = []
         self.gone_at = -100.0
         self.ends = 0
 
     @rule(use=uses.filter(lambda use: use.kind != ENDING))
-    def starts(self, use: WorkerUse) -> None:
+    def starts(self, use: WorkerMemory) -> None:
         self.workers[use.id] = use
 
     @rule()
@@ -328,7 +341,7 @@ class Node(RuleBasedStateMachine):
     def looks(self, full: bool, seconds: float) -> None:
         self.now += seconds
         steps = self.policy.sample(self.now, FULL if full else ROOMY, list(self.workers.values()))
-        crowd = [step for step in steps if isinstance(step, EndForMemory) and step.fault != op.OVER_QUOTA]
+        crowd = [step for step in steps if isinstance(step, EndForMemory) and step.fault != OVER_QUOTA]
         assert full or not crowd, "somebody was ended though there was memory"
         assert len(crowd) <= 1
         if crowd and self.ending:
@@ -338,7 +351,7 @@ class Node(RuleBasedStateMachine):
             if isinstance(step, EndForMemory):
                 use = self.workers[step.worker]
                 assert use.kind != ENDING, "it was ended twice"
-                self.workers[use.id] = WorkerUse(use.id, use.pid, use.name, ENDING, use.size)
+                self.workers[use.id] = WorkerMemory(use.id, use.pid, use.name, ENDING, use.size)
                 self.ending.append(use.id)
                 self.last_end = self.now
 

@@ -14,16 +14,24 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 
-from kernel.protocol import process_messages as op
-from kernel.protocol.agent_config import ACTORS, ALL, NONE, QUOTAS, THRESHOLD
-from kernel_spec.dataclass import dataclass
-from kernel_spec.errors import OptionError
+from kernel_spec.byte_sizes import readable
 from kernel_spec.ids import ProcessId
-
-IDLE = "idle"
-TASK = "task"
-ACTOR = "actor"
-ENDING = "ending"
+from kernel_spec.memory_guards import (
+    ACTOR,
+    ALL,
+    CROWDED_OUT,
+    ENDING,
+    IDLE,
+    NONE,
+    OUT_OF_MEMORY,
+    OVER_QUOTA,
+    TASK,
+    EndForMemory,
+    MemoryLimit,
+    MemorySettings,
+    RetireWorker,
+    WorkerMemory,
+)
 
 GRACE_SECONDS = 1.0
 """Seconds for which a worker may exceed its quota."""
@@ -43,71 +51,6 @@ _BIG = 2
 _SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """One limit of memory and what is used of it, in bytes. `name` is for people."""
-
-    name: str
-    used: int
-    total: int
-
-    @property
-    def share(self) -> float:
-        """The used share of it, from 0 to 1."""
-        return self.used / self.total
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerUse:
-    """The memory of a worker, and what its end would cost.
-
-    `size` is the unshared memory in bytes of it and of the processes that it started. `kind` is idle, task, actor or
-    ending. `again` says whether its work can be repeated. `owner` is the process that it works for, `since` when it
-    began to (seconds of any clock), `reserved` its memory quota in bytes or 0.
-    """
-
-    id: ProcessId
-    pid: int
-    name: str
-    kind: str
-    size: int
-    again: bool = False
-    owner: bytes = b""
-    since: float = 0.0
-    reserved: int = 0
-
-    @property
-    def excess(self) -> int:
-        """Bytes beyond its quota."""
-        return max(0, self.size - self.reserved)
-
-    @property
-    def cost(self) -> int:
-        """A rank of the loss that its end would be: workers of the lowest cost end first."""
-        if self.kind == IDLE:
-            return 4  # one that was asked to go and stays: others need what it owns
-        return (0 if self.kind == TASK else 2) + (not self.again)
-
-
-@dataclass(frozen=True, slots=True)
-class RetireWorker:
-    """Ask this idle worker to end, unless another process needs objects that it owns."""
-
-    worker: ProcessId
-
-
-@dataclass(frozen=True, slots=True)
-class EndForMemory:
-    """End this worker now.
-
-    `fault` says what follows for its work (see `process_messages`), `cause` is the reason for people.
-    """
-
-    worker: ProcessId
-    fault: int
-    cause: str
-
-
 Instruction = RetireWorker | EndForMemory
 
 _KINDS = (
@@ -119,19 +62,15 @@ _KINDS = (
 )
 
 
-class MemoryPolicy:
-    """Decides for one node, which people know as `node`.
+class LocalMemoryGuard:
+    """Decides for one node. Where no size of a worker was asked for, 0 will do."""
 
-    `threshold` is the share of a limit from which on memory has run out (0: never), `quotas` says for whom `memory=`
-    is a limit. Where no size of a worker was asked for, 0 will do. Raises OptionError for values that can't be.
-    """
+    name = "cheapest"
 
-    def __init__(self, node: str, threshold: float = THRESHOLD, quotas: str = ACTORS) -> None:
-        check_threshold(threshold)
-        check_quotas(quotas)
-        self.node = node
-        self.threshold = threshold
-        self.quotas = quotas
+    def __init__(self, settings: MemorySettings) -> None:
+        self.node = settings.node
+        self.threshold = settings.threshold
+        self.quotas = settings.quotas
         self._asked: dict[ProcessId, float] = {}
         """Idle workers that were asked to go, and when."""
         self._over: dict[ProcessId, float] = {}
@@ -145,21 +84,25 @@ class MemoryPolicy:
         """Return whether the quota of a worker of this kind is a limit."""
         return (kind == ACTOR and self.quotas != NONE) or (kind == TASK and self.quotas == ALL)
 
-    def exhausted(self, limits: Iterable[Limit]) -> Limit | None:
-        """Return the limit that is used most, if that is too much: then every worker's size must be known."""
+    def needs_sizes(self, limits: Sequence[MemoryLimit]) -> bool:
+        """Return whether memory has run out: then every worker's size must be known."""
+        return self.exhausted(limits) is not None
+
+    def exhausted(self, limits: Iterable[MemoryLimit]) -> MemoryLimit | None:
+        """Return the limit that is used most, if that is too much."""
         fullest = max(limits, key=lambda limit: limit.share, default=None)
         if not self.threshold or fullest is None or fullest.share <= self.threshold:
             return None
         return fullest
 
-    def wait(self, limits: Iterable[Limit]) -> float:
+    def wait(self, limits: Iterable[MemoryLimit]) -> float:
         """Return in how many seconds to look again: soon where the room could be filled soon."""
         if not self.threshold:
             return MOST_WAIT_SECONDS
         room = min((self.threshold * limit.total - limit.used for limit in limits), default=float("inf"))
         return max(LEAST_WAIT_SECONDS, min(MOST_WAIT_SECONDS, room / BYTES_PER_SECOND))
 
-    def sample(self, now: float, limits: Sequence[Limit], workers: Sequence[WorkerUse]) -> list[Instruction]:
+    def sample(self, now: float, limits: Sequence[MemoryLimit], workers: Sequence[WorkerMemory]) -> list[Instruction]:
         """Take in what is used at `now` (seconds of any clock that never goes back); return what to do."""
         self._forget_gone(now, workers)
         steps: list[Instruction] = [*self._enforce_quotas(now, workers)]
@@ -195,7 +138,7 @@ class MemoryPolicy:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _forget_gone(self, now: float, workers: Sequence[WorkerUse]) -> None:
+    def _forget_gone(self, now: float, workers: Sequence[WorkerMemory]) -> None:
         present = {worker.id for worker in workers}
         for book in (self._asked, self._over):
             for id in [id for id in book if id not in present]:
@@ -205,7 +148,7 @@ class MemoryPolicy:
                 del self._ended[id]
                 self._settled_at = now + SETTLE_SECONDS
 
-    def _enforce_quotas(self, now: float, workers: Sequence[WorkerUse]) -> list[EndForMemory]:
+    def _enforce_quotas(self, now: float, workers: Sequence[WorkerMemory]) -> list[EndForMemory]:
         steps = []
         for worker in workers:
             bound = worker.reserved and self.is_bound(worker.kind) and worker.id not in self._ended
@@ -221,10 +164,10 @@ class MemoryPolicy:
                     f"{readable(worker.reserved)} (pid {worker.pid}, node {self.node})"
                 )
                 self._note(now, f"{worker.name} pid {worker.pid} is ended: {cause}")
-                steps.append(EndForMemory(worker.id, op.OVER_QUOTA, cause))
+                steps.append(EndForMemory(worker.id, OVER_QUOTA, cause))
         return steps
 
-    def _end(self, now: float, limit: Limit, candidates: Sequence[WorkerUse]) -> EndForMemory:
+    def _end(self, now: float, limit: MemoryLimit, candidates: Sequence[WorkerMemory]) -> EndForMemory:
         weights = {worker.id: worker.excess for worker in candidates}
         if not any(weights.values()):
             weights = {worker.id: worker.size for worker in candidates}
@@ -243,25 +186,32 @@ class MemoryPolicy:
         self._ended[victim.id] = now
         self._note(now, f"{victim.name} pid {victim.pid} is ended: {cause}")
         self._over.pop(victim.id, None)
-        return EndForMemory(victim.id, op.OUT_OF_MEMORY if alone else op.CROWDED_OUT, cause)
+        return EndForMemory(victim.id, OUT_OF_MEMORY if alone else CROWDED_OUT, cause)
 
     def _note(self, now: float, what: str) -> None:
         self._history.append(f"{now:.2f} {what}")
 
 
-def _cheapest(candidates: Sequence[WorkerUse], weights: Mapping[ProcessId, int]) -> list[WorkerUse]:
+def cost_of(worker: WorkerMemory) -> int:
+    """Return a rank of the loss that the end of a worker would be: those of the lowest cost end first."""
+    if worker.kind == IDLE:
+        return 4  # one that was asked to go and stays: others need what it owns
+    return (0 if worker.kind == TASK else 2) + (not worker.again)
+
+
+def _cheapest(candidates: Sequence[WorkerMemory], weights: Mapping[ProcessId, int]) -> list[WorkerMemory]:
     """Return the workers whose end costs least, of those kinds whose end helps."""
     largest = max(weights.values())
     for cost in range(len(_KINDS)):
-        group = [worker for worker in candidates if worker.cost == cost]
+        group = [worker for worker in candidates if cost_of(worker) == cost]
         if group and sum(weights[worker.id] for worker in group) * _WORTHWHILE >= largest:
             return group
     raise AssertionError("the largest worker is of some kind")
 
 
-def _reason(victim: WorkerUse, group: Sequence[WorkerUse], big: Sequence[WorkerUse]) -> str:
+def _reason(victim: WorkerMemory, group: Sequence[WorkerMemory], big: Sequence[WorkerMemory]) -> str:
     """Say why it was this one."""
-    text = f"This one was chosen because {_KINDS[victim.cost]}"
+    text = f"This one was chosen because {_KINDS[cost_of(victim)]}"
     beyond = f" beyond the {readable(victim.reserved)} that it reserved" if victim.reserved else ""
     if len(group) == 1:
         return f"{text} and holds {readable(victim.size)}{beyond}"
@@ -270,29 +220,8 @@ def _reason(victim: WorkerUse, group: Sequence[WorkerUse], big: Sequence[WorkerU
     return f"{text} and is the newest of the {len(big)} big ones of these, with {readable(victim.size)}{beyond}"
 
 
-def _largest(workers: Iterable[WorkerUse]) -> str:
+def _largest(workers: Iterable[WorkerMemory]) -> str:
     rows = sorted(workers, key=lambda worker: (-worker.size, worker.pid))
     shown = [f"{worker.name or worker.kind} (pid {worker.pid}) {readable(worker.size)}" for worker in rows[:_SHOWN]]
     more = f" and {len(rows) - _SHOWN} smaller ones" if len(rows) > _SHOWN else ""
     return ", ".join(shown) + more
-
-
-def readable(size: float) -> str:
-    """Return bytes in the unit people think in."""
-    for unit in ("bytes", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"
-
-
-def check_threshold(value: float) -> None:
-    """Raise OptionError unless 0 <= value <= 1."""
-    if not 0 <= value <= 1:
-        raise OptionError(f"memory_threshold is a share of memory from 0 (never end a worker) to 1, not {value}")
-
-
-def check_quotas(value: str) -> None:
-    """Raise OptionError for an unknown word on whose `memory` option is a limit."""
-    if value not in QUOTAS:
-        raise OptionError(f"memory_quotas must be {', '.join(map(repr, QUOTAS[:-1]))} or {QUOTAS[-1]!r}, not {value!r}")
