@@ -1,4 +1,4 @@
-"""Sample the memory of a node a few times a second, in the agent's loop, and end workers that the memory guard chooses."""
+"""Sample the memory of a node a few times a second, in the agent's loop, and end workers that the guard chooses."""
 
 from __future__ import annotations
 
