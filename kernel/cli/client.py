@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from kernel.api.init_options import REMOTE
-from kernel.cli.display import WaitingLine
+from kernel.cli.display import WaitingMessage
 from kernel.cli.tokens import token_to_join
 from kernel.commands import Failure, Refusal, nearest
 from kernel.node.connect_hints import connect_hint
@@ -232,14 +232,14 @@ class SessionClient:
         number = self._number
         self._connection.send((op.CALL, number, method, arguments))
         self._connection.flush()
-        with WaitingLine(f"asking {self.session.name}") as waiting:
+        with WaitingMessage(f"asking {self.session.name}") as waiting:
             self._await_answer(number, waiting)
         answer = self._answers.pop(number)
         if answer[0] == op.REPLY_ERROR:
             raise pickle.loads(answer[2])
         return pickle.loads(answer[2]) if answer[0] == op.REPLY_PICKLED else answer[2]
 
-    def _await_answer(self, number: int, waiting: WaitingLine) -> None:
+    def _await_answer(self, number: int, waiting: WaitingMessage) -> None:
         deadline = time.monotonic() + self._seconds
         while number not in self._answers:
             left = deadline - time.monotonic()

@@ -14,7 +14,7 @@ import click
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
-class WaitingLine:
+class WaitingMessage:
     """A line on a terminal that says what is waited for, once it takes more than a moment. Gone afterwards."""
 
     def __init__(self, what: str) -> None:
@@ -22,7 +22,7 @@ class WaitingLine:
         self._begun = time.monotonic()
         self._shown = 0
 
-    def __enter__(self) -> WaitingLine:
+    def __enter__(self) -> WaitingMessage:
         return self
 
     def __exit__(self, *error: object) -> None:

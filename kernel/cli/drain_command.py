@@ -75,7 +75,7 @@ def place_of(row: Mapping[str, Any]) -> str:
 
 
 def _await_end(client: SessionClient, id: str, what: str) -> Mapping[str, Any]:
-    with display.WaitingLine(what) as waiting:
+    with display.WaitingMessage(what) as waiting:
         while True:
             row: Mapping[str, Any] = next(row for row in client.ask("nodes") if row["NodeID"] == id)
             if not row["Alive"]:

@@ -97,7 +97,7 @@ def _spied(places: list[_Place]) -> dict[_Place, list[stacks.Thread]]:
     spy = stacks.find_spy()
     found = {}
     if spy is not None:
-        with display.WaitingLine(f"looking into {display.count(len(places), 'process')}") as waiting:
+        with display.WaitingMessage(f"looking into {display.count(len(places), 'process')}") as waiting:
             for place in places:
                 waiting.show()
                 threads = stacks.from_spy(spy, place[1])

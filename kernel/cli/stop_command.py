@@ -142,7 +142,7 @@ def _end(session: Session) -> dict[str, Any]:
         if not session.head:
             raise
         found = None  # the head is away; the node can end without it
-    with display.WaitingLine(f"ending {session.name}") as waiting:
+    with display.WaitingMessage(f"ending {session.name}") as waiting:
         end_session(session, waiting.show)
     return {
         "session": session.name,

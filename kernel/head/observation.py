@@ -83,7 +83,7 @@ class Observation:
         return True
 
     def note_calls(self, worker: bytes, calls: Sequence[tuple[str, str, float, float, bool]] | None) -> None:
-        """Add what `Trace.new_calls` of a worker said; None when it could not answer."""
+        """Add what `CallTrace.new_calls` of a worker returned; None when it could not answer."""
         if not self._observers:
             return
         for id, name, begun, ended, failed in calls or ():

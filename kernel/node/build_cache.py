@@ -17,7 +17,7 @@ and who has mended the cause need not wait long."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class EnvironmentPart:
     """One field of an environment and the digest of its value."""
 
     field: str
@@ -44,9 +44,9 @@ class BuildCache:
     """Every part that was asked for on this node. Times are in seconds, of one clock."""
 
     def __init__(self) -> None:
-        self._records: dict[Part, _Record] = {}
+        self._records: dict[EnvironmentPart, _Record] = {}
 
-    def want(self, part: Part, now: float) -> WorkerStart | RuntimeEnvError | bool:
+    def want(self, part: EnvironmentPart, now: float) -> WorkerStart | RuntimeEnvError | bool:
         """Return what was built, or why it could not be; True where it is to be built now, False while that goes on."""
         record = self._records.get(part)
         if record is not None and record.error is not None and now - record.failed_at >= FAILED_SECONDS:
@@ -57,15 +57,15 @@ class BuildCache:
         record.used_at = now
         return record.start or record.error or False
 
-    def built(self, part: Part, start: WorkerStart, size: float, now: float) -> None:
+    def built(self, part: EnvironmentPart, start: WorkerStart, size: float, now: float) -> None:
         """A part is there, and takes `size` bytes."""
         self._records[part] = _Record(start, size, now)
 
-    def failed(self, part: Part, error: RuntimeEnvError, now: float) -> None:
+    def failed(self, part: EnvironmentPart, error: RuntimeEnvError, now: float) -> None:
         """A part could not be built."""
         self._records[part] = _Record(error=error, failed_at=now, used_at=now)
 
-    def evict(self, field: str, limit: float, in_use: Collection[Part]) -> list[Part]:
+    def evict(self, field: str, limit: float, in_use: Collection[EnvironmentPart]) -> list[EnvironmentPart]:
         """Forget, and return, the parts of a field that must be removed for the rest to take at most `limit` bytes.
 
         Those that were asked for longest ago go first; what is in use stays, whatever it takes.

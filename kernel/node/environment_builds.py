@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from kernel.logs import Logger
-from kernel.node.build_cache import BuildCache, Part
+from kernel.node.build_cache import BuildCache, EnvironmentPart
 from kernel.node.build_process import BuildOrder
 from kernel.system.children import open_log, start_child
 from kernel.system.processes import descendants_of, kill
@@ -36,13 +36,13 @@ class EnvironmentBuilds:
     `in_use` returns the parts in which workers run or start.
     """
 
-    def __init__(self, directory: str, reactor: Reactor, in_use: Callable[[], Collection[Part]]) -> None:
+    def __init__(self, directory: str, reactor: Reactor, in_use: Callable[[], Collection[EnvironmentPart]]) -> None:
         self._session = directory
         self._directory = os.path.join(directory, "environments")
         self._reactor = reactor
         self._in_use = in_use
         self._cache = BuildCache()
-        self._waiting: dict[Part, list[Then]] = {}
+        self._waiting: dict[EnvironmentPart, list[Then]] = {}
         self._limits: dict[str, float] = {}
         self._removing = Background(reactor, "environments")
         self._removed = 0
@@ -50,7 +50,7 @@ class EnvironmentBuilds:
 
     def build(
         self,
-        part: Part,
+        part: EnvironmentPart,
         builder: EnvironmentBuilder,
         label: str,
         prepared: Any,
@@ -94,7 +94,9 @@ class EnvironmentBuilds:
             for part in self._cache.evict(field, limit, self._in_use()):
                 self._remove(part)
 
-    def _await(self, part: Part, label: str, seconds: float, process: subprocess.Popen[bytes], reader: int) -> None:
+    def _await(
+        self, part: EnvironmentPart, label: str, seconds: float, process: subprocess.Popen[bytes], reader: int
+    ) -> None:
         """Read what the process reports; end it when that takes longer than `seconds`."""
         data = bytearray()
         os.set_blocking(reader, False)
@@ -135,7 +137,7 @@ class EnvironmentBuilds:
         what = f"took longer than {late:g} s and was ended" if late else f"ended with exit code {code}"
         return RuntimeEnvError(f"the process in which {label} builds {what}; {log} has what it wrote")
 
-    def _end(self, part: Part, outcome: tuple[WorkerStart, float] | RuntimeEnvError) -> None:
+    def _end(self, part: EnvironmentPart, outcome: tuple[WorkerStart, float] | RuntimeEnvError) -> None:
         now = self._reactor.clock()
         if isinstance(outcome, RuntimeEnvError):
             self._log.warning("a runtime_env could not be built", field=part.field, error=str(outcome))
@@ -146,7 +148,7 @@ class EnvironmentBuilds:
             then(outcome if isinstance(outcome, RuntimeEnvError) else outcome[0])
         self._trim()
 
-    def _remove(self, part: Part) -> None:
+    def _remove(self, part: EnvironmentPart) -> None:
         """Remove what was built; under another name, so that it can be built anew meanwhile."""
         self._removed += 1
         old = os.path.join(self._directory, f".removed-{self._removed}")

@@ -19,7 +19,7 @@ from kernel_spec.errors import RuntimeEnvError
 
 if TYPE_CHECKING:
     from kernel.environments.builders import EnvironmentBuilders
-    from kernel.node.build_cache import Part
+    from kernel.node.build_cache import EnvironmentPart
     from kernel.node.environment_builds import EnvironmentBuilds
 
 PLAIN = WorkerStart()
@@ -155,7 +155,7 @@ class WorkerEnvironments:
             self._builds = EnvironmentBuilds(self._session, self._reactor, self._parts_in_use)
         return self._builds
 
-    def _parts_in_use(self) -> set[Part]:
+    def _parts_in_use(self) -> set[EnvironmentPart]:
         keys = set(self._keys_in_use())
         return {part_of(name, value) for key in keys for name, value in self._known.get(key, {}).items()}
 
@@ -176,12 +176,12 @@ class WorkerEnvironments:
             raise RuntimeEnvError(told(f"{self._label(field)}: its {method}", error)) from error
 
 
-def part_of(field: str, prepared: Any) -> Part:
+def part_of(field: str, prepared: Any) -> EnvironmentPart:
     """Return the part that a field of an environment is."""
-    from kernel.node.build_cache import Part
+    from kernel.node.build_cache import EnvironmentPart
 
     text = json.dumps(prepared, sort_keys=True)
-    return Part(field, hashlib.blake2b(text.encode(), digest_size=16).hexdigest())
+    return EnvironmentPart(field, hashlib.blake2b(text.encode(), digest_size=16).hexdigest())
 
 
 def combine(starts: Iterable[tuple[str, WorkerStart]]) -> WorkerStart:

@@ -1,4 +1,4 @@
-"""What agents say to each other without the head: news for a process of another node, and which objects may go."""
+"""Messages between agents, without the head: messages for processes of other nodes, and orders about objects."""
 
 FORWARD = 1
 """agent -> agent: process id, message. Hand it to that process."""

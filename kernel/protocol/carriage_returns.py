@@ -1,4 +1,4 @@
-"""Lines that are written over again and again, such as progress bars: what of them is to be seen in the end."""
+"""Lines that are overwritten by way of carriage returns, such as progress bars: what is visible in the end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ RETURN = "\r"
 
 
 def overwritten(line: str) -> str:
-    """Return what is to be seen of a line on a terminal: what follows a carriage return is written over what was."""
+    """Return what a terminal shows of a line: text after a carriage return overwrites the text before."""
     if RETURN not in line:
         return line
     shown = ""

@@ -1,4 +1,4 @@
-"""What a debugger that waits in a worker and whoever is attached to it say to each other. Pure: no threads, no I/O."""
+"""The conversation between a debugger that waits in a worker and its user. Pure: no threads, no I/O."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections import deque
 from typing import NamedTuple
 
 KEPT_CHARACTERS = 1_000_000
-"""How much output is kept until whoever is attached takes it; of more, the latest."""
+"""The most characters of output that are kept until the user takes them: the latest."""
 
 ID_DIGITS = 8
-"""How long the id of a breakpoint is."""
+"""The number of digits of a breakpoint's id."""
 ATTACH, POLL, ANSWER, DETACH = "attach", "poll", "answer", "detach"
-"""What whoever is attached says."""
+"""The commands of a user."""
 WAITING, ATTACHED, RUNNING, OVER = "waiting", "attached", "running", "over"
-"""What a breakpoint is."""
+"""The states of a breakpoint."""
 
 
 class DebugReply(NamedTuple):
@@ -28,9 +28,8 @@ class DebugReply(NamedTuple):
 class Conversation:
     """One debugger of a worker, from its first stop to its end.
 
-    It stops at a place and shows it, asks for commands, runs the program on, and may stop again. At most one is
-    attached to it; when nobody is, a prompt stands until somebody comes, and what was shown since it stopped is shown
-    to him.
+    It stops at a place and shows it, asks for commands, runs the program on, and may stop again. At most one user is
+    attached. A prompt stands until a user attaches, who is then shown all output since the stop.
     """
 
     def __init__(self) -> None:
@@ -48,7 +47,7 @@ class Conversation:
 
     @property
     def state(self) -> str:
-        """WAITING for somebody to attach, ATTACHED with a prompt, RUNNING code, or OVER."""
+        """WAITING for a user to attach, ATTACHED with a prompt, RUNNING code, or OVER."""
         if self.ended:
             return OVER
         if self._prompt is None:
@@ -107,7 +106,7 @@ class Conversation:
         return True
 
     def reply(self) -> DebugReply:
-        """Return what is new to whoever is attached."""
+        """Return what is new to the attached user."""
         output, self._output = self._output, ""
         stands = self._prompt is not None and not self._lines
         return DebugReply(output, self._number if stands else 0, self._prompt or "" if stands else "", self.ended)

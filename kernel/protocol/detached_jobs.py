@@ -1,4 +1,4 @@
 """Jobs of detached actors: their output is of every program's concern, not of one driver's."""
 
 DETACHED = b"detached:"
-"""How the ids of jobs of detached actors begin."""
+"""The prefix of the ids of jobs of detached actors."""

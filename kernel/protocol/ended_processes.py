@@ -19,7 +19,7 @@ class EndedProcesses:
         return len(self._known)
 
     def add(self, process: ProcessId) -> None:
-        """Remember one; of too many, the one that was heard of first is forgotten."""
+        """Remember an ended process; of too many, the earliest is forgotten."""
         self._known[process] = None
         if len(self._known) > self._kept:
             del self._known[next(iter(self._known))]

@@ -1,4 +1,4 @@
-"""What can never run in a placement group, and the error that says so."""
+"""Refuse what can never run in a placement group, with an error that says why."""
 
 from __future__ import annotations
 

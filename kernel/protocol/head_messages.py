@@ -1,8 +1,8 @@
 """The messages between the head and the agents of its nodes, in order on each link.
 
-What a process says to the head travels through its agent, packed into `FROM_PROCESS`, and the answer back in
-`TO_PROCESS`: those inner messages are the ones of `kernel.protocol.process_messages`. What is sent for every lease is a
-plain tuple, described beside its number; all else is a class (see `kernel.protocol.named_messages`).
+Messages of a process to the head pass through its agent, packed into `FROM_PROCESS`, and the answers back in
+`TO_PROCESS`: those inner messages are the ones of `kernel.protocol.process_messages`. A message that is sent for every
+lease is a plain tuple, described beside its number; all others are classes (see `kernel.protocol.named_messages`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ gives up its CPU; one that asks for it goes on after GO_ON."""
 TO_PROCESS = 121
 """head -> agent: process id, message. The head says this to a process."""
 FIND_WORKER = 124
-"""head -> agent: lease id, job id, environment, work (the fields of `worker_pool.Work`), what `GrantedBefore` tells the
+"""head -> agent: lease id, job id, environment, work (the fields of `LeasedWork`), what `GrantedBefore` tells the
 next head. Give the lease a worker."""
 DROP_WORKER = 125
 """head -> agent: lease id, broken, whether its holder lives. Use its worker again, or (broken) end it."""
@@ -39,7 +39,7 @@ DROP_WORKER = 125
 
 @numbered(101, TO_HEAD)
 class ProcessJoined(NamedTuple):
-    """A process may be heard of from now on. `environment` is the key of the one that it runs in."""
+    """A process has joined, and may send messages from now on. `environment` is the key of the one that it runs in."""
 
     process: ProcessId
     role: str
@@ -68,7 +68,7 @@ class LeaseUnserved(NamedTuple):
 
 @numbered(106, TO_HEAD)
 class WorkerDied(NamedTuple):
-    """A worker has died, as `cause` tells people. `fault` says what that means (see `process_messages`)."""
+    """A worker has died; `cause` is the reason for people. `fault` says what that means (see `process_messages`)."""
 
     worker: ProcessId
     pid: int
@@ -93,7 +93,7 @@ class LifeCycleEvents(NamedTuple):
 
 @numbered(110, TO_HEAD)
 class WorkerCalls(NamedTuple):
-    """The worker has run these calls, as its `Trace.new_calls` tells them."""
+    """The worker has run these calls, as its `CallTrace.new_calls` returns them."""
 
     worker: ProcessId
     calls: list[Any]
@@ -263,7 +263,7 @@ class SetResource(NamedTuple):
 
 @numbered(137, TO_AGENT)
 class Observe(NamedTuple):
-    """Begin (`wanted`), or stop, to tell what happens on the node."""
+    """Begin (`wanted`) or stop reporting what happens on the node."""
 
     wanted: bool
 
@@ -280,7 +280,7 @@ class PackagePiece(NamedTuple):
 
 @numbered(139, TO_AGENT)
 class NodeReachable(NamedTuple):
-    """Whether a node is there that remote drivers may be relayed to. Sent to the node beside the head alone.
+    """Whether there is a node that remote drivers may be relayed to. Sent to the node beside the head only.
 
     `place` is the node's gateway.
     """
@@ -342,7 +342,7 @@ class LeaveCluster(NamedTuple):
 
 @numbered(146, TO_HEAD)
 class AllTold(NamedTuple):
-    """Sent to a head that was started again: it has been told all that the node has."""
+    """Sent to a restarted head: the node has reported all that it has."""
 
 
 @numbered(147, TO_HEAD)

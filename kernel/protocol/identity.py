@@ -1,4 +1,4 @@
-"""Who a process of a session is, and who is at the other end of its connections."""
+"""The identity of a process of a session, and of the peers at the other end of its connections."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from kernel_spec.ids import ProcessId
 
 @dataclass(slots=True)
 class Identity:
-    """Who this process is.
+    """The identity of this process.
 
     `gateway` is the place where other machines reach its node, "" if they can't; `tls` says that TCP is in TLS. `relay`
-    ("HOST:PORT") is what leads to them, where that can't be done directly.
+    ("HOST:PORT") leads to other machines that can't be reached directly.
     """
 
     id: ProcessId
@@ -50,10 +50,10 @@ class Identity:
 
 @dataclass(slots=True)
 class Peer:
-    """Who is at the other end of a connection.
+    """The process at the other end of a connection.
 
     `via` is the connection on which this process sends to it. There may be two, when both connected at once; always
-    sending on the same one keeps everything that one process says to another in order.
+    sending on the same one keeps all messages of one process to another in order.
     """
 
     id: ProcessId

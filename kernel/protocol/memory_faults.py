@@ -1,4 +1,4 @@
-"""What follows when a worker was ended for memory: how long its work rests before it runs again, and what is said."""
+"""The consequences of a worker's end for memory: how long its work rests before it runs again, and the errors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which task wrote a line: a worker runs many, and what it writes goes through one pipe.
+"""Name the task that wrote a line: a worker runs many tasks, and all its output goes through one pipe.
 
-What is written through Python's streams carries the task's name, line by line; a mark that is not shown holds it. What
-comes another way (from a subprocess, a C library, a thread) is the process's, and has none.
+Lines that are written through Python's streams carry the task's name in a mark that is not shown. Lines that come
+another way (from a subprocess, a C library, a thread) belong to the process, and have no name.
 """
 
 from __future__ import annotations

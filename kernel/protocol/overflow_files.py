@@ -27,7 +27,7 @@ class OverflowFile:
 
 
 class _Watch(weakref.ref):  # type: ignore[type-arg]
-    """A weak reference to a mapping, which knows whom to tell when it is gone."""
+    """A weak reference to a mapping, with the function to call when that is gone."""
 
     __slots__ = ("released",)
     released: Callable[[], None]

@@ -9,7 +9,7 @@ from typing import IO
 from kernel_spec.errors import RuntimeEnvError
 
 PIECE_BYTES = 2 << 20
-"""How much of an archive one message carries."""
+"""Bytes of an archive in one message."""
 
 
 def digest_of(archive: IO[bytes]) -> str:

@@ -1,4 +1,4 @@
-"""Questions that wait for an answer, numbered: asked by a head or by an agent, from its loop."""
+"""Numbered requests that wait for an answer: sent by a head or by an agent, from its loop."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
 Asked = TypeVar("Asked", bound=Hashable)
-"""What names who was asked."""
+"""The type that names a receiver of requests."""
 
 Then = Callable[[Any], None]
 
 
 class PendingRequests(Generic[Asked]):
-    """Who was asked what. Each `then(answer)` is called once, with None when there will be no answer.
+    """The open requests. Each `then(answer)` is called once, with None when there will be no answer.
 
-    Numbers count from `first`: who takes the place of another asker begins elsewhere, and hears no answers to that one.
+    Numbers count from `first`: a sender that takes the place of another one begins at another number, and so never
+    takes answers to that one's requests for its own.
     """
 
     def __init__(self, first: int = 0) -> None:
@@ -28,12 +29,12 @@ class PendingRequests(Generic[Asked]):
         return self._last
 
     def answered(self, number: int, value: Any) -> None:
-        """An answer has come; one that nobody waits for is dropped."""
+        """Handle an answer; drop it if its request is not open."""
         found = self._open.pop(number, None)
         if found is not None:
             found[1](value)
 
     def lost(self, asked: Asked) -> None:
-        """Who was asked is gone: nothing of what was asked of it will be answered."""
+        """A receiver is gone: none of its requests will be answered."""
         for number in [number for number, one in self._open.items() if one[0] == asked]:
             self.answered(number, None)

@@ -16,11 +16,11 @@ from kernel_spec.ids import ActorId, LeaseId, ObjectId, ProcessId, TaskId
 CALL = 2
 """caller -> callee: request number, method name, arguments. Call a method of the other process."""
 REPLY = 3
-"""callee -> caller: request number, value. What the method returned."""
+"""callee -> caller: request number, value. The result of the method."""
 REPLY_ERROR = 4
-"""callee -> caller: request number, pickled error. What the method raised."""
+"""callee -> caller: request number, pickled error. The error that the method raised."""
 REPLY_PICKLED = 9
-"""head -> caller: request number, pickled value. What a method of the head returned."""
+"""head -> caller: request number, pickled value. The result of a method of the head."""
 
 # -- tasks and actor calls: owner <-> worker -----------------------------------------------------------------------
 
@@ -100,7 +100,7 @@ STORE_PIN = 63
 STORE_UNPIN = 64
 """client -> agent: object id. The client does not read it any more."""
 STORE_DELETE = 65
-"""owner -> agent: object ids. Nobody needs them any more."""
+"""owner -> agent: object ids. They are not needed any more."""
 STORE_RELEASE_IDLE = 66
 """agent -> clients: nothing. Unpin what is kept without a live view."""
 STORE_FETCH = 69
@@ -119,7 +119,7 @@ COPIED = 36
 
 @numbered(1, "any -> any")
 class Introduction(NamedTuple):
-    """Says who is at this end of a connection, as the first message. Both must run the same `python`."""
+    """The first message of a connection: the identity of its sender. Both sides must run the same `python`."""
 
     process: ProcessId
     role: str
@@ -144,7 +144,7 @@ class WornOut(NamedTuple):
 
 @numbered(37, "borrower -> owner")
 class LostAt(NamedTuple):
-    """`places` could not give an object, and why. What the borrower asks next is answered when it is there again."""
+    """`places` could not give an object, and why. The borrower's next request is answered when the object is back."""
 
     object: ObjectId
     places: tuple[str, ...]
@@ -161,7 +161,7 @@ class LeaseFailed(NamedTuple):
 
 @numbered(48, "head -> holder of a lease")
 class LeasedWorkerDied(NamedTuple):
-    """The worker of a lease has died, as `cause` tells people. `fault` says what that means (see below)."""
+    """The worker of a lease has died; `cause` is the reason for people. `fault` says what that means (see below)."""
 
     worker: ProcessId
     cause: str
@@ -193,7 +193,7 @@ class ActorReady(NamedTuple):
 class ActorState(NamedTuple):
     """The state of an actor, and where it is. `failure` is what its constructor raised.
 
-    `cause` tells people why it died; `crashed` says whether nobody had asked for that.
+    `cause` tells people why it died; `crashed` says whether it died without having been told to.
     """
 
     actor: ActorId
@@ -266,7 +266,7 @@ class LastCalls(NamedTuple):
 
 @numbered(68, "agent -> processes")
 class PeersGone(NamedTuple):
-    """The node at `place` is gone, and these processes with it: nothing is heard of them again."""
+    """The node at `place` is gone, and these processes with it: they will send nothing any more."""
 
     processes: list[ProcessId]
     place: str
@@ -275,11 +275,11 @@ class PeersGone(NamedTuple):
 # -- streams of lines -------------------------------------------------------------------------------------------------
 
 FAILURE_STREAM = "failure"
-"""The stream of texts about calls that failed and whose results nobody asked for."""
+"""The stream of texts about failed calls whose results were never asked for."""
 NOTICE_STREAM = "notice"
 """The stream of lines about what happens now, such as a breakpoint that waits."""
 UNFINISHED = "~"
-"""What follows the name of a stream if the text is that of a line which is written over; the latest one counts."""
+"""Appended to the name of a stream if the text is that of a line which is overwritten; the latest one counts."""
 
 # -- kinds of failure ----------------------------------------------------------------------------------------------
 
@@ -293,7 +293,7 @@ SYSTEM_ERROR = 2
 # -- faults: what the death of a worker means for what it ran ------------------------------------------------------
 
 DIED = 0
-"""fault: it died by itself, or somebody ended it."""
+"""fault: it died by itself, or was killed from outside."""
 CROWDED_OUT = 1
 """fault: memory ran out, and others held more of it than this one: what it ran is run again without counting."""
 OUT_OF_MEMORY = 2
@@ -301,7 +301,7 @@ OUT_OF_MEMORY = 2
 OVER_QUOTA = 3
 """fault: it exceeded its memory quota: a task would do so again."""
 TAKEN = 4
-"""fault: somebody needed its place: what it ran is run again without counting."""
+"""fault: its place was needed: what it ran is run again without counting."""
 LOST = 5
 """fault: it was lost from sight, perhaps with its node: all that was sent to it may have been run, or be run yet."""
 

@@ -1,4 +1,4 @@
-"""How a head and its agents tell that the other is there: by pulses, and for how long one may be silent."""
+"""Pulses, by which a head and its agents know that the other side lives, and how long a side may be silent."""
 
 from __future__ import annotations
 

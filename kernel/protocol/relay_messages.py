@@ -1,4 +1,4 @@
-"""What the agent of a remote driver and the relay say to each other."""
+"""Messages between the agent of a remote driver and the relay."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ class RelayedPlace(NamedTuple):
 
 @numbered(3, "relay -> agent")
 class DialBack(NamedTuple):
-    """Somebody wants the client: dial the relay's gateway with this ticket."""
+    """A caller wants the client: dial the relay's gateway with this ticket."""
 
     ticket: bytes

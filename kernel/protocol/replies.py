@@ -14,9 +14,9 @@ from kernel_spec.errors import InternalError, KernelError
 
 
 def outcome_of(name: str, method: Callable[..., Any], arguments: tuple[Any, ...], place: str, log: Logger) -> Any:
-    """Return what a method returns, or the error that its caller is to be shown.
+    """Return the result of a method, or the error for its caller.
 
-    `place` ("the head") is named in an InternalError: what was not foreseen is written into `log` as well.
+    `place` ("the head") is named in an InternalError: an unforeseen error is written into `log` as well.
     """
     try:
         return method(*arguments)

@@ -24,9 +24,9 @@ def all_tasks(
 ) -> list[Row]:
     """Return a row per task, in the order in which they ended; those that have not come last.
 
-    `ended` are events of the timeline, those of a process with where it is, `waiting` what processes say of their open
-    tasks, `workers` where each process is that may run one, by id. Who knows which actor lives in a process says so in
-    the place of its events; otherwise a name tells calls of actors.
+    `ended` are events of the timeline, those of a process with its place; `waiting` are the open tasks that processes
+    report; `workers` has the place of each process that may run one, by id. The place of events may name the actor that
+    lives in the process; otherwise calls of actors are recognized by their names.
     """
     rows: dict[str, Row] = {}
     attempts: Counter[str] = Counter()
@@ -68,7 +68,7 @@ def _ended_task(event: Mapping[str, Any], of_actor: bool) -> Row:
 
 
 def names_of(name: str, id: str, of_actor: bool, function: str | None) -> Row:
-    """Return what a row says of who a task is: a call of an actor, or of a function that may have another name."""
+    """Return the columns that name a task: a call of an actor, or of a function that may have another name."""
     kind = "NORMAL_TASK"
     if of_actor:
         kind = "ACTOR_CREATION_TASK" if name.endswith(f".{_INIT}") else "ACTOR_TASK"

@@ -11,7 +11,7 @@ NEAR_BYTES = 1 << 20
 
 
 def bytes_near(task: Task) -> dict[str, int]:
-    """Return how many bytes of a task's stored arguments lie at which place (see `value_forms`)."""
+    """Return how many bytes of a task's stored arguments lie at which place (see `value_placement`)."""
     found: dict[str, int] = {}
     for entry in task.holds or ():
         if entry.state == STORED:

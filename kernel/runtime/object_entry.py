@@ -20,7 +20,7 @@ PENDING = 0
 INLINE = 1
 """`value` is the head, or `(head, buffers)`."""
 STORED = 2
-"""The value is in object stores; `value` is its size in bytes, and the nodes that have it (see `value_forms`)."""
+"""The value is in object stores; `value` is its size in bytes, and the nodes that have it (see `value_placement`)."""
 FAILED = 3
 """`value` is `(kind, data)` of a failure, see `kernel.protocol.process_messages`."""
 

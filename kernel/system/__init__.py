@@ -1,4 +1,4 @@
-"""What the operating system is asked for: processes and how they end, their titles, limits and logs.
+"""Services of the operating system: processes and how they end, their titles, limits and logs.
 
-Nothing here knows what a session is.
+Nothing here depends on sessions.
 """

@@ -1,4 +1,4 @@
-"""Being a program that another process started by `children.start_child`: what it was told, its log, its first answer.
+"""The beginning of a program that `children.start_child` has started: its settings, its log, its first answer.
 
 The settings arrive pickled on standard input, which stays open until the program that started this one has ended.
 """
@@ -16,11 +16,11 @@ from kernel.system.processes import ignore_terminal_signals, set_title
 from kernel.system.rotating_file import RotatingFile
 
 LOG_BYTES = 4 << 20
-"""How large the log may grow before it is begun anew; the one before it is kept."""
+"""Bytes at which the log is begun anew; the one before it is kept."""
 
 
 def begin(title: str) -> tuple[int, Any, int]:
-    """Read what this process was told.
+    """Read the settings of this process.
 
     Returns:
         Where to `report`, the settings (they have the `directory` of a session), and a pipe that ends with the program
@@ -60,6 +60,6 @@ def configure_logging(path: str, log_level: str) -> None:
 
 
 def report(ready: int, outcome: Any) -> None:
-    """Tell who started this process that it serves (None), or why not."""
+    """Tell the process that started this one that it serves (None), or why not."""
     os.write(ready, pickle.dumps(outcome))
     os.close(ready)

@@ -1,4 +1,4 @@
-"""Processes of ours that are told their settings over standard input, and say by a pipe when they serve."""
+"""Start child processes, which read their settings from standard input, and say by a pipe when they serve."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def open_log(directory: str, name: str) -> IO[bytes]:
 
 
 def let_go(process: subprocess.Popen[bytes]) -> None:
-    """Close the pipe by which a child knows that who started it lives."""
+    """Close the pipe by which a child knows that its parent lives."""
     assert process.stdin is not None
     with suppress(OSError):
         process.stdin.close()

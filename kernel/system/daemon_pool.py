@@ -10,7 +10,7 @@ from collections.abc import Callable
 from kernel.threads import begin_thread
 
 MOST_HANGING = 16
-"""How many calls may be left behind at a time; then nobody takes their place, and what is to be done waits."""
+"""The most calls that may hang at a time; beyond that no other thread is started, and jobs wait."""
 
 
 class DaemonJob:
@@ -27,15 +27,15 @@ class DaemonJob:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a thread does it, and the pool waits for that."""
+        """Whether a thread runs it, and the pool waits for that."""
         return self.begun is not None and not self.abandoned and not self.ended
 
 
 class DaemonPool:
-    """Does jobs on up to `count` threads, started when they are needed. Its methods are called from one thread.
+    """Run jobs on up to `count` threads, started when they are needed. Its methods are called from one thread.
 
     The threads are daemons called `name`: a call that hangs doesn't hold up the end of the process. Where no thread can
-    be started (`ulimit -u`), jobs are done at once by whoever asks: better late than never.
+    be started (`ulimit -u`), each job runs at once in the thread that submits it.
     """
 
     def __init__(self, count: int, name: str, clock: Callable[[], float]) -> None:
@@ -46,7 +46,7 @@ class DaemonPool:
         self._waiting: list[tuple[bool, int, DaemonJob]] = []
         self._order = itertools.count()
         self._open: dict[DaemonJob, None] = {}
-        """What has not ended, the oldest first."""
+        """Jobs that have not ended, the oldest first."""
         self._threads: set[threading.Thread] = set()
         """Those that serve: without those that hang."""
         self._hanging = 0
@@ -54,7 +54,7 @@ class DaemonPool:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether so many calls hang that no other is begun."""
+        """Whether so many calls hang that no more are begun."""
         return self._hanging >= MOST_HANGING
 
     def begin(self, work: Callable[[], object], urgent: bool = False) -> DaemonJob:
@@ -122,7 +122,7 @@ class DaemonPool:
             del job  # it may hold much memory, and the next may be long in coming
 
     def _take(self, alone: bool) -> DaemonJob | None:
-        """Return what is to be done next, None when there is nothing more to do; wait for it unless `alone`."""
+        """Return the next job, None when there are no more; wait for one unless `alone`."""
         with self._changed:
             while True:
                 while not self._waiting:

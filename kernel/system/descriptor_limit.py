@@ -1,4 +1,4 @@
-"""How many file descriptors a process may have: more than it is given at first, where the system lets it."""
+"""Raise the limit of file descriptors of a process, where the system allows it."""
 
 from __future__ import annotations
 

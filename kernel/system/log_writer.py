@@ -9,9 +9,9 @@ from kernel.system.rotating_file import RotatingFile
 from kernel.threads import begin_thread
 
 WAITING_CHARACTERS = 16 << 20
-"""How much may wait for the disk. What comes while so much waits is left out, and counted."""
+"""The most characters that may wait for the disk. Lines beyond that are left out, and counted."""
 CLOSE_SECONDS = 5.0
-"""How long the end of the log waits for a disk that is slow."""
+"""Seconds for which the end of the log waits for a slow disk."""
 _TOGETHER = 1 << 16
 """Texts are written together up to so many characters."""
 
@@ -22,10 +22,10 @@ def left_out_note(count: int) -> str:
 
 
 class LogWriter:
-    """Has what is written appended to `file`, in order, by a thread. Its methods may be called from any thread.
+    """Append texts to `file`, in order, in a thread. Its methods may be called from any thread.
 
-    The thread starts with the first text. What it has not written when the process is killed is lost. `note(count)`
-    makes the text that stands in the file for so many lines that were left out.
+    The thread starts with the first text. Texts that it has not written when the process is killed are lost.
+    `note(count)` makes the text that stands in the file for lines that were left out.
     """
 
     def __init__(self, file: RotatingFile, note: Callable[[int], str] = left_out_note) -> None:
@@ -53,7 +53,7 @@ class LogWriter:
             self._changed.notify()
 
     def flush(self) -> None:
-        """Do nothing: nobody waits for a log."""
+        """Do nothing: no writer waits for the log."""
 
     def close(self) -> None:
         """Write what waits, for which a slow disk has some seconds, and close the file."""
@@ -75,7 +75,7 @@ class LogWriter:
             self._file.write(text)
 
     def _take(self) -> list[str]:
-        """Return what is to be written next, as soon as there is any; nothing after the end."""
+        """Return the next text to write, as soon as there is any; "" after the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._texts or self._closed)
             texts, self._texts = self._texts, []

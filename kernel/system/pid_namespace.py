@@ -1,7 +1,7 @@
-"""Where a process id means something: one PID namespace, of one host, from one start of it to the next.
+"""The range in which a process id is valid: one PID namespace, of one host, from one boot to the next.
 
 Containers have PID namespaces of their own, and may share a directory with each other, with their host, and with other
-hosts. A process id that was written down elsewhere is nobody's here, or a stranger's.
+hosts. A process id that was written down elsewhere is unused here, or that of a foreign process.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PidNamespace:
         return cls(os.uname().nodename, boot, number)
 
     def is_known(self) -> bool:
-        """Return whether it can be told from others."""
+        """Return whether it can be distinguished from others."""
         return bool(self.boot and self.number)
 
     def shares_processes_with(self, other: PidNamespace) -> bool:

@@ -1,4 +1,4 @@
-"""What `ps` shows of a process of ours: what it is, and of a worker what it does.
+"""Set the title of a process, which `ps` shows: what it is, and what a worker does.
 
 The text is written over the arguments that the process was started with, which is where `ps` reads them. A forked
 process has the same place.
@@ -11,7 +11,7 @@ import sys
 
 PREFIX = "kernel: "
 IDLE_SECONDS = 0.5
-"""How long nothing must be to do before a worker calls itself idle."""
+"""Seconds without work after which a worker's title says idle."""
 
 
 def show(text: str) -> None:
@@ -27,11 +27,11 @@ def fitting(text: str, size: int) -> bytes:
 
 
 class WorkerTitle:
-    """What a worker does, as `ps` shows it: the function that it runs or ran last, its actor, or nothing."""
+    """The part of a worker's title that says what it does: the function that it runs or ran last, or its actor."""
 
     def __init__(self) -> None:
         self.is_worker = False
-        """Whether this process is one: the title of a program is its own."""
+        """Whether this process is a worker: the title of a program is not changed."""
         self.is_idle = False
         self._actor = False
         self._shown = ""

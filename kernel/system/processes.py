@@ -58,7 +58,7 @@ def set_title(title: str, more: str = "") -> None:
 
 
 def offer_to_end() -> None:
-    """Have the machine, when it must end somebody for memory, end this process rather than those it works for."""
+    """Have the system kill this process, rather than those that it works for, when memory runs out."""
     try:
         with open("/proc/self/oom_score_adj", "r+") as file:
             score = max(int(file.read()), _OFFERED_SCORE)
@@ -112,7 +112,8 @@ def end_descendants(pid: int, spare: frozenset[int] = frozenset(), seconds: floa
 def end_orphans(sessions: Container[int], spare: Container[int]) -> None:
     """Kill the children of this process, but `spare`, that belong to one of `sessions`, and what they started.
 
-    Those are what dead session leaders left to this process (a subreaper); who began a session of its own stays.
+    Those are processes that dead session leaders left to this one (a subreaper); a process with a session of its own
+    stays.
     """
     for child in children_of(os.getpid()):
         if child not in spare and _session_of(child) in sessions:
@@ -121,10 +122,10 @@ def end_orphans(sessions: Container[int], spare: Container[int]) -> None:
 
 
 def reap_adopted(known: Container[int]) -> list[tuple[int, int]]:
-    """Take those of our dead children off the process table that are `known`, or that dead parents left to us.
+    """Reap dead children of this process that are `known`, or that dead parents left to it.
 
-    Return their process ids and wait statuses. A child that is in our session, or leads one of its own, may have been
-    started in this process by somebody (a plugin), who waits for it.
+    Return their process ids and wait statuses. A child in the session of this process, or that leads one of its own,
+    may have been started in this process by a plugin, which waits for it.
     """
     ours = os.getsid(0)
     found = []
@@ -157,9 +158,9 @@ def is_alive(pid: int) -> bool:
 
 
 def birth(pid: int) -> int | None:
-    """Return when a living process began (clock ticks since the machine did), None when there is none.
+    """Return when a living process began (clock ticks since boot), None when there is no such process.
 
-    With its pid that names a process for ever; the pid alone may be another's later.
+    Together with its pid this names a process for ever; the pid alone may be that of another one later.
     """
     try:
         with open(f"/proc/{pid}/stat") as file:

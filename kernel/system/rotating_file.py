@@ -8,9 +8,9 @@ from typing import BinaryIO
 
 
 class RotatingFile:
-    """Appends text at `path`. When that has `file_bytes` it becomes `path.1`, and so on up to `files` in all.
+    """Append text at `path`. When that has `file_bytes` it becomes `path.1`, and so on up to `files` in all.
 
-    A disk that is full loses lines; it stops nobody. The file is made when it is opened, or with the first text.
+    On a full disk lines are lost, but no writer fails. The file is made when it is opened, or with the first text.
     """
 
     def __init__(self, path: str, file_bytes: int, files: int) -> None:

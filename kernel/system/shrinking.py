@@ -38,6 +38,6 @@ class Shrinking:
 
 
 def give_memory_back() -> None:
-    """Have the C library give the memory back that nobody uses. Takes some milliseconds; glibc only."""
+    """Have the C library return unused memory to the system. Takes some milliseconds; glibc only."""
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
         libc.malloc_trim(0)

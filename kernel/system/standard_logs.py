@@ -1,4 +1,4 @@
-"""What plugins log in the node agent with `logging` goes to the agent's log, beside what the agent says itself."""
+"""Write what plugins log with `logging` in the node agent to the agent's log."""
 
 from __future__ import annotations
 

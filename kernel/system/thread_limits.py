@@ -1,7 +1,7 @@
-"""How many threads the numerical libraries of a worker start: as many as its lease has CPUs, at least one.
+"""Limit the threads of numerical libraries in a worker: as many as its lease has CPUs, at least one.
 
-A library reads its variable when it is loaded. What the user has set stays as it is, in the program's environment, a
-node's or a runtime_env; `OMP_NUM_THREADS` speaks for all of them.
+A library reads its variable when it is loaded. A variable that the user has set stays as it is, in the environment of
+the program, of a node, or in a runtime_env; `OMP_NUM_THREADS` speaks for all of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OPENMP = "OMP_NUM_THREADS"
 VARIABLES = (OPENMP, "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 _ours: list[str] = []
-"""What `begin` has set in this process, or in the one that it was forked from."""
+"""Variables that `begin` has set in this process, or in the one that it was forked from."""
 
 
 def begin(environment: MutableMapping[str, str] = os.environ) -> None:

@@ -1,1 +1,1 @@
-"""What a worker adds to a process that runs user code: it serves tasks and actor calls of others."""
+"""The part that only workers have: they execute tasks and actor calls of other processes."""

@@ -27,7 +27,7 @@ from kernel.worker.message_loop import run_with_messages
 
 DEFAULT_CONCURRENCY = 1000
 _CANCELLING_SECONDS = 1.0
-"""How long a coroutine that is cancelled because its actor ends may take to clean up."""
+"""Seconds for a coroutine that is cancelled because its actor ends to clean up."""
 _LOOK_SECONDS = 0.01
 _END = object()
 
@@ -63,7 +63,7 @@ class AsyncExecutor(ExecutorBase):
         self.groups |= {name: AsyncGroup(size) for name, size in groups.items()}
         self.running: dict[bytes, asyncio.Task[None]] = {}
         self._cancelled: dict[bytes, bool] = {}
-        """Calls that were cancelled, and whether their task was told: one that does not await anything can't be."""
+        """Cancelled calls, and whether their asyncio task was cancelled: one that does not await anything can't be."""
         self._in_threads: set[bytes] = set()
         """Calls that have a thread of their own, which goes on when they are cancelled, until it looks."""
         self._taken: dict[bytes, int] = {}

@@ -1,7 +1,7 @@
-"""The breakpoints of a worker: `breakpoint()` waits there for a debugger, which comes by `kernel debug`.
+"""The breakpoints of a worker: `breakpoint()` waits there for a debugger, which attaches by `kernel debug`.
 
-Nothing listens for it: the head asks this process as it does for anything else, and who asks the head has shown the
-session's secret.
+No port is opened for it: the head sends requests to this process as it does for anything else, and whoever uses the
+head has shown the session's token.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ class Breakpoints:
 
     @critical_sections.calls_user_code
     def post_mortem(self, error: BaseException) -> BaseException:
-        """Let somebody look where `error` was raised, if that is wanted; return what the call failed with.
+        """Wait for a debugger where `error` was raised, if that is wanted; return the error of the call.
 
-        That is what ends a cancelled call, if it was cancelled meanwhile.
+        That is the cancellation, if the call was cancelled meanwhile.
         """
         if os.environ.get(POST_MORTEM, "").lower() in _NO or not _is_to_be_looked_at(error):
             return error
@@ -140,7 +140,7 @@ class Breakpoints:
     # -- the head asks (under the lock) ----------------------------------------------------------------------------
 
     def _on_debug(self, id: str, debugger: bytes, verb: str, number: int, text: str) -> tuple[Any, ...]:
-        """Do what whoever is attached says; return what is new to him, or why there is nothing."""
+        """Carry out a command of the attached user; return what is new, or the reason why there is nothing."""
         session = self._sessions.get(id)
         if session is None:
             return ("it waits no more",)
@@ -163,7 +163,7 @@ class Breakpoints:
         return reply
 
     def _forget(self, session: DebugSession) -> None:
-        """Let go of a session that is over, as soon as whoever is attached has heard of it."""
+        """Forget a session that is over, as soon as the attached user has been told."""
         if self._here.get(session.thread) is session:
             del self._here[session.thread]
         if not session.talk.debugger:
@@ -197,6 +197,6 @@ class Breakpoints:
 
 
 def _is_to_be_looked_at(error: BaseException) -> bool:
-    """Whether an error is one of the user's code here; one that another task raised was looked at there."""
+    """Whether an error was raised by the user's code here; that of another task was debugged there."""
     told_to_quit = isinstance(error, getattr(sys.modules.get("bdb"), "BdbQuit", ()))
     return isinstance(error, Exception) and not told_to_quit and record_of(error) is None

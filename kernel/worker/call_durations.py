@@ -1,23 +1,23 @@
-"""How long calls of each function take in this worker, and when whoever sends them should hear of it. Pure."""
+"""Measure how long calls of each function take in this worker, and decide when to report it to their senders. Pure."""
 
 from __future__ import annotations
 
 LEAST_SECONDS = 10e-6
-"""Shorter calls are all the same to who sends them: as many at a time as may be."""
+"""Shorter calls make no difference to a sender: it sends as many at a time as it may."""
 REPEAT_SECONDS = 0.1
-"""What was told is told again after this long, though nothing has changed."""
+"""Seconds after which a duration is reported again, even if it has not changed."""
 _CHANGE = 2.0
 
 
 class CallDurations:
-    """Smoothed times. An owner plans with what it was told, so it hears at once of a change by half or double."""
+    """Smoothed times. An owner plans with the reported time, so a change by half or double is reported at once."""
 
     def __init__(self) -> None:
         self._average: dict[bytes, float] = {}
         self._told: dict[bytes, tuple[float, float]] = {}
 
     def measured(self, function: bytes, seconds: float, now: float) -> float | None:
-        """Take the mean of a few calls in a row; return what to tell of the function, or None for nothing new.
+        """Take the mean of a few calls in a row; return the duration to report, or None for no news.
 
         `now` is any clock's time in seconds.
         """
@@ -31,6 +31,6 @@ class CallDurations:
         return average
 
     def forget(self) -> None:
-        """Begin anew: the next calls come from somebody else."""
+        """Begin anew: the next calls come from another sender."""
         self._average.clear()
         self._told.clear()

@@ -1,4 +1,4 @@
-"""A concurrency group of an actor with threads: the calls that wait in it, and who works on them."""
+"""A concurrency group of an actor with threads: the calls that wait in it, and the threads that run them."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class CallRunner:
         self._send = runtime.io.send
         self.actor_name: str | None = None
         self.post_mortem: Callable[[BaseException], BaseException] = lambda error: error
-        """What a call failed with, after somebody has looked at that by a debugger, if it is wanted."""
+        """Returns the error of a call, after a debugger has been attached to it, if that is wanted."""
 
     # -- arguments -------------------------------------------------------------------------------------------------
 
@@ -53,7 +53,7 @@ class CallRunner:
     def arguments_from(
         self, sender: ProcessId, address: str, arguments: Any, slots: tuple[Any, ...]
     ) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any], Arrival | None]:
-        """Do the same for arguments that `sender` sent by way of somebody else."""
+        """Do the same for arguments that `sender` sent through another process."""
         if arguments is None:
             return (), {}, None
         arrival: Arrival | None = None
@@ -210,8 +210,8 @@ class CallRunner:
     def describe_failure(self, name: str, error: BaseException, ends_actor: bool = False) -> tuple[int, bytes]:
         """Return kind and data of a failure; with `ends_actor` of one that every call of this actor gets.
 
-        What the kernel itself says of this call arrives as it is; whatever came out of the user's code, errors of the
-        kernel among it, as a TaskError that tells where it was raised.
+        An error of the kernel about this very call stays as it is; any error that came out of the user's code, even one
+        of the kernel, becomes a TaskError that tells where it was raised.
         """
         if ends_actor and isinstance(error, (ExitActor, SystemExit)):  # which would end whoever asks for a result
             how = "exit_actor()" if isinstance(error, ExitActor) else f"sys.exit({error.code!r})"

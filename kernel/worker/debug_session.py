@@ -1,4 +1,4 @@
-"""A debugger's terminal: what it writes and reads goes to whoever is attached, by way of the agents and the head."""
+"""A debugger's terminal: its output and input go to the attached user, through the agents and the head."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from kernel.runtime.process import Process
 
 AGAIN_SECONDS = 2.0
-"""How often a session that waits tells the head of itself again: that may be another head by then."""
+"""Seconds between two reports of a waiting session to the head, which may be another head by then."""
 
 
 class DebugSession:
-    """What stands in for the file objects of a terminal. `told(self)` is called whenever its row has changed.
+    """A stand-in for the file objects of a terminal. `told(self)` is called whenever its row has changed.
 
     `reply`, `attach` and the like are called by the thread that reads messages, all else by the one that is debugged.
     """
@@ -31,13 +31,13 @@ class DebugSession:
     ) -> None:
         self.id: str = row["id"]
         self.row = row
-        """What the head and `kernel debug` know of it: where it is, and since when."""
+        """What the head and `kernel debug` know about it: where it is, and since when."""
         self.thread = thread
         self.talk = Conversation()
         self.header = ""
-        """What is shown once, with the next stop."""
+        """Text that is shown once, with the next stop."""
         self.has_control = False
-        """Whether the debugger takes commands, or carries one out, rather than that the program runs."""
+        """Whether the debugger takes commands or carries one out, while the program stands still."""
         self.stop_at: Callable[[FrameType], None] = lambda frame: None
         self._process = process
         self._told = told
@@ -112,7 +112,7 @@ class DebugSession:
     # -- whoever is attached (under the lock) ----------------------------------------------------------------------
 
     def answer(self, debugger: bytes, number: int, line: str) -> None:
-        """Take a line of whoever is attached."""
+        """Take a line of the attached user."""
         if self.talk.answer(debugger, number, line):
             self._wake()
 

@@ -56,7 +56,7 @@ class Executor(ExecutorBase):
         self._calls: dict[bytes, int] = {}
         self.durations = CallDurations()
         self.loose_ends: list[Callable[[], None]] = []
-        """What is to be done when the call that runs has ended."""
+        """Functions to call when the running call has ended."""
         self.refuses_tasks = False
         self.worn_out = False
         self._io.interrupts.install(self.in_call)
@@ -237,7 +237,7 @@ class Executor(ExecutorBase):
             self._report(last, function, count, started)
 
     def _report(self, connection: Connection | None, function: Any, count: int, began: float) -> None:
-        """Tell who sends calls of a function how long they take, if that is news."""
+        """Report to the sender of a function's calls how long they take, if that is news."""
         if connection is not None and type(function) is bytes:
             now = time.perf_counter()
             seconds = self.durations.measured(function, (now - began) / count, now)
@@ -383,7 +383,7 @@ class Executor(ExecutorBase):
     # -- giving back and cancelling (under the lock) ---------------------------------------------------------------
 
     def give_back(self, count: int | None = None, only: Connection | None = None) -> None:
-        """Return queued tasks that are not started (the last `count`) to those who sent them."""
+        """Return queued tasks that are not started (the last `count`) to their senders."""
         queue = self.main.queue
         by_connection: dict[Connection, list[bytes]] = {}
         kept: list[Call] = []

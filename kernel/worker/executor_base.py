@@ -1,4 +1,4 @@
-"""What executes calls, one way or the other: the calls that wait and those that run, and how it ends."""
+"""The common part of the executors of calls: the calls that wait and those that run, and how an executor ends."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ NameOf = Callable[[Message], str]
 """Returns the name alone."""
 
 LEAVING_SECONDS = 5.0
-"""How long the calls that run may go on when an actor ends itself."""
+"""Seconds for which running calls may go on when an actor ends itself."""
 
 
 class ConcurrencyGroup(Protocol):
-    """A concurrency group. What runs its calls takes them off the left of `queue`, in any thread, without the lock."""
+    """A concurrency group. Its calls are taken off the left of `queue`, in any thread, without the lock."""
 
     queue: deque[Call]
     limit: int
@@ -58,7 +58,7 @@ class ExecutorBase:
         """This process is a child that user code forked: it runs no calls."""
 
     def cancel_waiting(self, task: bytes) -> bool:
-        """Drop a call that has not begun, and tell who made it; return whether there was one. Under the lock."""
+        """Drop a call that has not begun, and tell its sender; return whether there was one. Under the lock."""
         for group in self.groups.values():
             for call in list(group.queue):
                 if call[1][1] == task:

@@ -29,9 +29,9 @@ class WritingSelector(selectors.DefaultSelector):  # type: ignore[misc,valid-typ
 
 
 class NeighbourLoop(asyncio.SelectorEventLoop):
-    """A loop that hears of what its actor's other loops do: an event that is set in one wakes who awaits it elsewhere.
+    """A loop that notices events of its actor's other loops: an event set in one loop wakes coroutines of the others.
 
-    Python's own would see that only when something else wakes it.
+    Python's own loop would notice only when something else wakes it.
     """
 
     _thread_id: int | None

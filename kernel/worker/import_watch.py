@@ -1,4 +1,4 @@
-"""Doing something to a module as soon as it has been imported, without importing it."""
+"""Call a function as soon as a module has been imported, without importing it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def when_imported(name: str, then: Callable[[], None]) -> None:
-    """Call `then()` once the top-level module `name` is there: now, or when somebody imports it."""
+    """Call `then()` once the top-level module `name` is there: now, or when it is imported."""
     if name in sys.modules:
         then()
     else:

@@ -1,8 +1,8 @@
 """A worker's CPU while its call waits: lent to others, and taken back before the call goes on.
 
-The agent is told when a wait begins and when it is over. If others use the CPU meanwhile the head says so, and the
-call goes on when it hears that they are done. That is never waited for beyond the deadline of the wait, nor for ever:
-those others may be waiting for this call in a way that nobody can see (a file, a socket).
+The agent is told when a wait begins and when it is over. If other workers use the CPU meanwhile, the head says so, and
+the call goes on when it is told that they are done. It never waits for that beyond the deadline of its wait, nor for
+ever: those workers may be waiting for this call in a way that can't be seen (a file, a socket).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     import asyncio
 
 CPU_SECONDS = 30.0
-"""How long a call waits for its CPU at most. Then it goes on without, and so does each later wait of its lease."""
+"""The most seconds that a call waits for its CPU. Then it goes on without, as does each later wait of its lease."""
 
 _OWNER_SECONDS = 0.2
-"""How long an owner may take to say whether it has a value, before the CPU is lent all the same."""
+"""Seconds for an owner to say whether it has a value, before the CPU is lent all the same."""
 
 
 class CpuLending:
@@ -68,8 +68,8 @@ class CpuLending:
     def before_block(self, waiter: Waiter | None = None, pending: list[ObjectEntry] | None = None) -> bool:
         """A thread is about to wait for `pending`; return whether that gave the lease's CPU back.
 
-        Threads that a task has started count: it may be waiting for them. An actor's may wait all its life. What its
-        owner has at hand is no reason to give anything back.
+        A wait in a thread that a task has started counts, because the task may wait for the thread. A thread of an
+        actor may wait all its life, and does not count. A value that its owner has ready is no reason to lend the CPU.
         """
         executor = self._executor
         if not executor.in_call() and (self._is_actor() or not executor.is_running):
@@ -174,7 +174,7 @@ class CpuLending:
 
 
 class _Awaits:
-    """What one loop awaits. In its thread."""
+    """The awaited futures of one loop. Used in its thread."""
 
     def __init__(self, lending: CpuLending, loop: asyncio.AbstractEventLoop) -> None:
         self._lending = lending

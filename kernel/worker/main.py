@@ -1,4 +1,4 @@
-"""What a freshly forked worker does before it serves: identity, environment, devices, runtime."""
+"""Prepare a freshly forked worker before it serves: identity, environment, devices, runtime."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kernel_spec.accelerators import Accelerator
 
 _LAST_SECONDS = 1.0
-"""How long a worker that lost its agent waits for the template to end it."""
+"""Seconds for which a worker that lost its agent waits for the template to end it."""
 
 _variables: dict[str, tuple[str, ...]] = {}
 """Resource to the variables that this worker's present lease has set."""

@@ -1,7 +1,7 @@
 """An event loop that reads this process's messages itself, where it waits for everything else.
 
-The loop's selector watches the reactor beside the loop's own files. What the messages start runs in the same turn of
-the loop, and what that sends is written as the next turn begins: one wait for a call, instead of three.
+The loop's selector watches the reactor beside the loop's own files. Work that messages start runs in the same turn of
+the loop, and the messages that it sends are written as the next turn begins: one wait for a call, instead of three.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kernel.runtime.process import Process
 from kernel.worker.group_loop import cancel_all
 
 _CANCELLING_SECONDS = 1.0
-"""How long what is cancelled may take to clean up."""
+"""Seconds for cancelled coroutines to clean up."""
 
 
 class MessageSelector(selectors.DefaultSelector):  # type: ignore[misc,valid-type]

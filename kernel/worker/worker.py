@@ -1,4 +1,4 @@
-"""The worker: a process that runs tasks for whoever leased it, or is one actor for life."""
+"""The worker: a process that runs tasks for the holder of its lease, or is one actor for life."""
 
 from __future__ import annotations
 

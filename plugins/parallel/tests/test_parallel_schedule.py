@@ -13,7 +13,7 @@ from kernel_parallel.workers.functions import UNKEPT, Functions
 from kernel_parallel.workers.jobs import MAP, CallJob, Chunk, FedJob, MapJob
 from kernel_parallel.workers.messages import PATIENCE_SECONDS, Message, overdue, seconds_to_overdue
 from kernel_parallel.workers.placement import spread
-from kernel_parallel.workers.schedule import Schedule, WorkerRecord
+from kernel_parallel.workers.schedule import Schedule, ScheduledWorker
 from kernel_parallel.workers.worker import MessageProgress
 
 
@@ -58,7 +58,7 @@ def double(x: int) -> int:
 def schedule_of(workers: int, burst: int = 1, max_tasks: int | None = None, retries: float = 1) -> Schedule:
     schedule = Schedule(max_tasks, retries, lambda function: burst)
     for number in range(workers):
-        schedule.add_worker(WorkerRecord(number))
+        schedule.add_worker(ScheduledWorker(number))
     return schedule
 
 
@@ -129,7 +129,7 @@ def test_random_histories_lose_and_repeat_nothing(seed: int) -> None:
     dice = random.Random(seed)
     schedule = schedule_of(3, burst=dice.choice([1, 10]), max_tasks=dice.choice([None, 3]), retries=2)
     logs: list[Log] = []
-    running: list[tuple[WorkerRecord, list[Chunk]]] = []
+    running: list[tuple[ScheduledWorker, list[Chunk]]] = []
     number = 3
 
     def tell(chunks: list[Chunk], ok: bool) -> None:
@@ -160,7 +160,7 @@ def test_random_histories_lose_and_repeat_nothing(seed: int) -> None:
                 tell(chunks, True)
             if replaced:
                 number += 1
-                schedule.add_worker(WorkerRecord(number))
+                schedule.add_worker(ScheduledWorker(number))
     assert [len(log.heard) for log in logs] == [1] * len(logs) and not schedule.jobs
 
 
@@ -201,7 +201,7 @@ def test_only_what_was_quick_many_times_is_put_together() -> None:
 
 
 def test_what_was_thought_to_be_quick_is_asked_back_in_time() -> None:
-    worker = WorkerRecord(None)
+    worker = ScheduledWorker(None)
     alone, together = Message(worker, [], 1, 10.0, False), Message(worker, [], 2, 11.0, True)
     assert seconds_to_overdue([alone], 99.0) is None and overdue([alone], 99.0) == []
     assert seconds_to_overdue([alone, together], 11.0) == pytest.approx(PATIENCE_SECONDS)

@@ -130,5 +130,5 @@ def _run(load: Load, factory: Callable[[], Scheduler], seed: int, until: float |
     from kernel_simulation import Simulation
 
     simulation = Simulation(load, factory, seed, check)
-    with display.WaitingLine(f"simulating {simulation.head.scheduler.name}") as waiting:
+    with display.WaitingMessage(f"simulating {simulation.head.scheduler.name}") as waiting:
         return simulation.run(until, lambda now, left: waiting.show())

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.node.build_cache import FAILED_SECONDS, BuildCache, Part
+from kernel.node.build_cache import FAILED_SECONDS, BuildCache, EnvironmentPart
 from kernel_spec.environments import WorkerStart
 from kernel_spec.errors import RuntimeEnvError
 
 START = WorkerStart(paths=("/somewhere",))
 ERROR = RuntimeEnvError("runtime_env['pip'] can't be installed")
-A, B, C = (Part("pip", digest) for digest in "abc")
+A, B, C = (EnvironmentPart("pip", digest) for digest in "abc")
 
 
-def cache_with(*parts: Part, size: float = 10.0) -> BuildCache:
+def cache_with(*parts: EnvironmentPart, size: float = 10.0) -> BuildCache:
     """Return a cache in which parts were built one after another, a second each."""
     cache = BuildCache()
     for number, part in enumerate(parts):
@@ -29,7 +29,7 @@ def test_a_part_is_built_once_for_all_who_ask() -> None:
     assert [cache.want(A, 0.0) for _ in range(3)] == [True, False, False]
     cache.built(A, START, 1.0, 5.0)
     assert cache.want(A, 6.0) == START
-    assert cache.want(Part("conda", "a"), 6.0) is True, "another field with the same value is another part"
+    assert cache.want(EnvironmentPart("conda", "a"), 6.0) is True, "another field with the same value is another part"
 
 
 def test_a_failure_is_told_for_some_seconds_and_then_tried_again() -> None:
@@ -54,15 +54,15 @@ def test_what_is_in_use_stays_whatever_it_takes() -> None:
 
 
 def test_other_fields_and_what_is_being_built_are_left_alone() -> None:
-    cache = cache_with(A, Part("conda", "x"))
+    cache = cache_with(A, EnvironmentPart("conda", "x"))
     cache.want(B, 3.0)
     assert cache.evict("pip", 0.0, ()) == [A]
     assert cache.want(B, 4.0) is False
 
 
 @given(st.lists(st.tuples(st.sampled_from("wbfe"), st.sampled_from([A, B, C])), max_size=30), st.floats(0, 40))
-def test_no_history_breaks_the_records_or_the_limit(history: list[tuple[str, Part]], limit: float) -> None:
-    cache, building, there = BuildCache(), set[Part](), set[Part]()
+def test_no_history_breaks_the_records_or_the_limit(history: list[tuple[str, EnvironmentPart]], limit: float) -> None:
+    cache, building, there = BuildCache(), set[EnvironmentPart](), set[EnvironmentPart]()
     for now, (event, part) in enumerate(history):
         if event == "w":
             answer = cache.want(part, now)

@@ -24,7 +24,7 @@ from kernel_parallel.workers.jobs import CALL, Chunk, ChunkJob
 from kernel_parallel.workers.messages import Message, overdue, seconds_to_overdue
 from kernel_parallel.workers.outcomes import encoding_error, remote_error, sending_error, wait_for_end
 from kernel_parallel.workers.payload import pack, unpack
-from kernel_parallel.workers.schedule import Schedule, WorkerRecord
+from kernel_parallel.workers.schedule import Schedule, ScheduledWorker
 from kernel_parallel.workers.threads import DaemonThreads
 from kernel_parallel.workers.worker import KNOWN_FUNCTIONS, name_of
 
@@ -100,7 +100,7 @@ class ChunkDispatcher:
 
     def _add_worker(self) -> None:
         try:
-            worker = WorkerRecord(self._start_worker(self._started))
+            worker = ScheduledWorker(self._start_worker(self._started))
         except (FaultError, NotInitializedError) as error:
             if not self._started:
                 raise
@@ -111,7 +111,7 @@ class ChunkDispatcher:
             if self._ended_by is None:
                 self._schedule.add_worker(worker)
 
-    def _retire(self, worker: WorkerRecord) -> None:
+    def _retire(self, worker: ScheduledWorker) -> None:
         self._leaving = [ref for ref in self._leaving if not ref.is_ready()]
         self._leaving.append(worker.actor.leave.remote())
 
@@ -183,7 +183,7 @@ class ChunkDispatcher:
             else:
                 running[ref] = message
 
-    def _send(self, worker: WorkerRecord, chunks: list[Chunk]) -> tuple[kernel.ObjectRef, Message]:
+    def _send(self, worker: ScheduledWorker, chunks: list[Chunk]) -> tuple[kernel.ObjectRef, Message]:
         job = chunks[0].job
         key = self.functions.key_of(job.function)
         payload = pack([chunk.items for chunk in chunks])
@@ -198,7 +198,7 @@ class ChunkDispatcher:
         holds_up = len(chunks) > 1 or worker.unanswered > 1
         return ref, Message(worker, chunks, number, time.monotonic(), holds_up)
 
-    def _not_sent(self, worker: WorkerRecord, chunks: list[Chunk], error: BaseException) -> None:
+    def _not_sent(self, worker: ScheduledWorker, chunks: list[Chunk], error: BaseException) -> None:
         if len(chunks) == 1:
             self._settle(worker, chunks, [(False, sending_error(error))])
             return
@@ -257,7 +257,7 @@ class ChunkDispatcher:
                 self._schedule.give_back(chunks)
             self._wake()
 
-    def _settle(self, worker: WorkerRecord, chunks: list[Chunk], results: list[tuple[bool, Any]]) -> None:
+    def _settle(self, worker: ScheduledWorker, chunks: list[Chunk], results: list[tuple[bool, Any]]) -> None:
         with self._lock:
             retired = self._schedule.finish(worker)
         if retired:
@@ -266,7 +266,7 @@ class ChunkDispatcher:
         for chunk, (ok, value) in zip(chunks, results, strict=True):
             self._tell(chunk, ok, value)
 
-    def _lose(self, worker: WorkerRecord, chunks: list[Chunk], error: FaultError) -> None:
+    def _lose(self, worker: ScheduledWorker, chunks: list[Chunk], error: FaultError) -> None:
         with self._lock:
             if self._ended_by is not None:
                 return

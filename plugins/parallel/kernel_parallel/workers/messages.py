@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kernel_parallel.workers.jobs import Chunk
-from kernel_parallel.workers.schedule import WorkerRecord
+from kernel_parallel.workers.schedule import ScheduledWorker
 from kernel_spec.dataclass import dataclass
 
 PATIENCE_SECONDS = 0.05
@@ -20,7 +20,7 @@ PATIENCE_SECONDS = 0.05
 class Message:
     """Chunks that a worker was sent; or, if `asks_back`, the question which chunks of that message have begun."""
 
-    worker: WorkerRecord
+    worker: ScheduledWorker
     chunks: list[Chunk]
     number: int
     sent_at: float

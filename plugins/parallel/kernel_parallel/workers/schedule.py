@@ -13,7 +13,7 @@ from kernel_spec.dataclass import dataclass
 
 
 @dataclass(slots=True, eq=False)
-class WorkerRecord:
+class ScheduledWorker:
     """A worker process: its actor, how many messages it was sent and has not answered, and the functions it keeps."""
 
     actor: Any
@@ -37,9 +37,9 @@ class Schedule:
         self._burst = burst
         self._max_tasks = max_tasks
         self._retries = retries
-        self.workers: list[WorkerRecord] = []
-        self._idle: deque[WorkerRecord] = deque()
-        self._soon_idle: deque[WorkerRecord] = deque()
+        self.workers: list[ScheduledWorker] = []
+        self._idle: deque[ScheduledWorker] = deque()
+        self._soon_idle: deque[ScheduledWorker] = deque()
         """Those that have one message, of quick calls: another one can be on its way meanwhile."""
         self._lost: deque[Chunk] = deque()
         self._queue: deque[ChunkJob] = deque()
@@ -47,7 +47,7 @@ class Schedule:
         self.jobs: set[ChunkJob] = set()
         """Those that are not over."""
 
-    def add_worker(self, worker: WorkerRecord) -> None:
+    def add_worker(self, worker: ScheduledWorker) -> None:
         """Take a worker in; it is idle."""
         self.workers.append(worker)
         self._idle.append(worker)
@@ -71,7 +71,7 @@ class Schedule:
     def _next_is_quick(self) -> bool:
         return bool(not self._lost and self._queue and self._burst(self._queue[0].function) > 1)
 
-    def assign(self, only: ChunkJob | None = None) -> tuple[WorkerRecord, list[Chunk]] | None:
+    def assign(self, only: ChunkJob | None = None) -> tuple[ScheduledWorker, list[Chunk]] | None:
         """Return a worker and what it does next (of the job `only`, and only if that is first), or None.
 
         That is one chunk, or several calls of one function that is known to be quick. The worker is idle; for a quick
@@ -133,7 +133,7 @@ class Schedule:
                 self.jobs.discard(job)
         return None
 
-    def finish(self, worker: WorkerRecord) -> bool:
+    def finish(self, worker: ScheduledWorker) -> bool:
         """Note that a worker has answered a message; return whether it has served its time and is to be replaced."""
         worker.unanswered -= 1
         if self._max_tasks is not None and worker.tasks >= self._max_tasks:
@@ -149,7 +149,7 @@ class Schedule:
             self._idle.append(worker)
         return False
 
-    def lose(self, worker: WorkerRecord, chunks: list[Chunk]) -> tuple[bool, list[Chunk]]:
+    def lose(self, worker: ScheduledWorker, chunks: list[Chunk]) -> tuple[bool, list[Chunk]]:
         """Note that a worker died over chunks; return whether that is new, and those that no other worker is to try."""
         new = worker in self.workers
         if new:
@@ -166,7 +166,7 @@ class Schedule:
             chunk.attempts -= 1
         self._lost.extendleft(reversed([chunk for chunk in chunks if chunk.job in self.jobs]))
 
-    def clear(self) -> tuple[list[WorkerRecord], list[ChunkJob]]:
+    def clear(self) -> tuple[list[ScheduledWorker], list[ChunkJob]]:
         """Give up all workers and all jobs, and return them."""
         workers, jobs = self.workers, list(self.jobs)
         self.workers = []
