@@ -37,7 +37,7 @@ def find_engine(name: str) -> OpenEngine:
     try:
         opens: OpenEngine = getattr(importlib.import_module(module), attribute)
     except Exception as error:  # whatever a stranger's module raises while it is imported
-        if isinstance(error, ModuleNotFoundError) and error.name == "kernel_local_mode" and name == LOCAL:
+        if name == LOCAL and isinstance(error, ModuleNotFoundError) and error.name in (module, module.split(".")[0]):
             from kernel.installing import install_command
 
             raise PluginNotFoundError(f"local mode is not installed: {install_command('local_mode')}") from None

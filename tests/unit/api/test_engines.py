@@ -14,6 +14,7 @@ import kernel
 from kernel.api import engines, session
 from kernel.api.engines import OWN, engine_name, find_engine
 from kernel.api.init_options import InitOptions
+from kernel.installing import install_command
 from kernel_spec.engines import SessionOptions
 from kernel_spec.errors import ContractError, OptionError, PluginError, PluginNotFoundError
 from kernel_spec.hooks import ENGINE_GROUP
@@ -160,3 +161,11 @@ def test_the_options_of_any_session_can_be_those_of_an_agent() -> None:
     given = InitOptions.of(options)
     assert given.node_resources() == {"CPU": 2.0} and given.chosen_plugins() == {}
     assert InitOptions.of(given) is given
+
+
+def test_local_mode_that_is_not_installed_says_how_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kernel_local_mode", None)  # type: ignore[arg-type]
+    monkeypatch.delitem(sys.modules, "kernel_local_mode.engine", raising=False)
+    with pytest.raises(PluginNotFoundError) as caught:
+        kernel.init(local_mode=True)
+    assert str(caught.value) == f"local mode is not installed: {install_command('local_mode')}"
