@@ -1,4 +1,4 @@
-"""Whether a placement group has room at all for what is sent to it, asked where it is sent."""
+"""Check, where a task or actor is submitted, whether its placement group can ever have room for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What init was given: checked, and turned into what an agent needs."""
+"""Check the arguments of `init`, and turn them into the settings of an agent."""
 
 from __future__ import annotations
 

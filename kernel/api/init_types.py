@@ -1,4 +1,4 @@
-"""What the arguments of `kernel.init` may be, by name: what is not is refused by that name, before anything starts."""
+"""The types of the arguments of `kernel.init`, by name: a wrong one is refused by its name, before anything starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session has, as lists: actors, tasks, nodes, workers, jobs, objects, placement groups."""
+"""List the contents of a session: actors, tasks, nodes, workers, jobs, objects, placement groups."""
 
 from __future__ import annotations
 

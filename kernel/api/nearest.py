@@ -1,4 +1,4 @@
-"""Saying which name somebody may have meant."""
+"""Suggest the name that a user may have meant."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class GroupTable:
         self._removed: deque[GroupId] = deque()
         self._history: deque[str] = deque(maxlen=200)
         self.changed: set[GroupId] = set()
-        """What was changed, or forgotten, since somebody last looked."""
+        """Groups that were changed or forgotten since their reader last cleared this set."""
 
     @property
     def waiting(self) -> bool:

@@ -12,8 +12,10 @@ from kernel_spec.environments import WorkerStart
 from kernel_spec.errors import RuntimeEnvError
 
 FAILED_SECONDS = 10.0
-"""How long a failure is the answer for all who ask: a thousand tasks do not fail at building the same a thousand times,
-and who has mended the cause need not wait long."""
+"""Seconds for which a failure is the answer to all requests.
+
+So a thousand tasks do not each try to build the same part, and after a repair the user need not wait long.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class EnvironmentPart:
 
 @dataclass(slots=True)
 class _Record:
-    """What is known of a part: it is being built as long as there is neither a start nor an error."""
+    """The state of a part: it is being built as long as there is neither a start nor an error."""
 
     start: WorkerStart | None = None
     bytes: float = 0.0

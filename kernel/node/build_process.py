@@ -18,7 +18,7 @@ from kernel_spec.errors import RuntimeEnvError
 
 @dataclass(frozen=True, slots=True)
 class BuildOrder:
-    """What is to be built.
+    """An order to build a part.
 
     `directory` is the session's, `place` the directory to build in, `packages` where the packages are that it needs, by
     their names. `label` is what errors call the builder.

@@ -24,7 +24,7 @@ from kernel_spec.errors import RuntimeEnvError
 LOG = "environments.log"
 CLOSE_SECONDS = 2.0
 TRIM_SECONDS = 10.0
-"""How often to look whether something that was built can be removed, as its last worker has ended."""
+"""Seconds between two looks for built parts that can be removed, because their last workers have ended."""
 _AT_A_TIME = 1 << 16
 
 Then = Callable[[WorkerStart | RuntimeEnvError], None]

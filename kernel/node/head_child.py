@@ -34,15 +34,15 @@ class HeadChild:
             config.directory, "head.err"
         )  # now: a loop that starts another must not wait for a disk
         self._serves = True
-        """Whether the one that was started last has served."""
+        """Whether the head that was started last has served."""
         self._failed_starts = FailedStarts("head")
         """Without those that could not use their metadata store: a full disk and a server that is away may come right,
         for as long as nodes look for a head."""
         self._storeless = ""
-        """What its metadata store said to the head that was started last, if that is why it could not serve."""
+        """The error of the metadata store, if that kept the head that was started last from serving."""
         self._died_at = self._not_before = 0.0
         self._unheard = False
-        """Whether it is not known yet what the one that was started last says."""
+        """Whether the first answer of the head that was started last is still awaited."""
         self._closing = False
         self._process, reader = self._launch()
         self._await(reader)

@@ -20,7 +20,7 @@ _OUTDATED = (
     head_messages.WORKER_FOUND,
     head_messages.LEASE_BLOCKED,
 )
-"""What a head was told of the node's state, or had asked: the next one is told how it is now, and asks anew."""
+"""Messages about the node's state, and answers: a new head is told the present state, and asks again itself."""
 
 
 class OpenRequests:

@@ -206,7 +206,7 @@ def reason_of_end(directory: str) -> str:
 
 
 def last_ended(given: str | None = None) -> Session | None:
-    """Return the latest session whose agent has ended by itself, and said why, since somebody swept."""
+    """Return the latest session whose agent has ended by itself, and said why, since the last sweep."""
     root = root_directory(given)
     sessions = [_read(_target(os.path.join(root, name))) for name in sorted(os.listdir(root), reverse=True)]
     return next((one for one in sessions if one is not None and one.ended and one.is_over()), None)
@@ -235,7 +235,7 @@ def _description(directory: str) -> dict[str, Any]:
 
 
 def running_sessions(given: str | None = None) -> list[Session]:
-    """Return this user's sessions whose agent lives here, newest last; that of a remote driver is nobody else's."""
+    """Return this user's sessions whose agent lives here, newest last, except those of remote drivers."""
     root = root_directory(given)
     found = []
     for name in sorted(os.listdir(root)):
@@ -248,7 +248,7 @@ def running_sessions(given: str | None = None) -> list[Session]:
 
 
 def sessions_elsewhere(given: str | None = None) -> dict[str, str]:
-    """Return where, in words, those of this user's sessions are of which nobody here can tell whether they are over.
+    """Return in words where those of this user's sessions are whose state can't be known here.
 
     They go by their names. Those that nothing describes are among them.
     """

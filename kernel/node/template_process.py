@@ -21,7 +21,7 @@ from kernel.system.processes import command_of, kill
 
 
 class TemplateProcess(Protocol):
-    """What the agent does with the process, besides talking to it."""
+    """The process of a template, as the agent starts and ends it."""
 
     pid: int
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kernel.node.environment_builds import EnvironmentBuilds
 
 PLAIN = WorkerStart()
-"""What a worker is given that runs in no environment of its own."""
+"""The start of a worker without an environment of its own."""
 
 Then = Callable[[WorkerStart | RuntimeEnvError], None]
 

@@ -1,4 +1,4 @@
-"""What discovery found, as plain values that other processes inherit."""
+"""The result of the discovery of plugins, as plain values that other processes inherit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks a plugin against the contracts when it is registered, so that its author hears it in one sentence."""
+"""Check a plugin against the contracts when it is registered, and report what is wrong in one sentence."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The kinds of things a plugin can offer, and how one, some or all of them are taken.
 
 The three patterns are stevedore's words. *driver*: exactly one, chosen by name. *named*: those chosen, in order.
-*hook*: everybody who answers. Libraries are no kind: they are mounted (`kernel.mounts`), not called.
+*hook*: all that answer. Libraries are not a kind: they are mounted (`kernel.mounts`), and not called.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from kernel_spec.dataclass import dataclass
 class PluginKind:
     """One kind. `default` lists names by preference: a driver takes the first that is installed, else the first.
 
-    Without an `environment` (the variable that selects) none is selected: each is asked for by its name where it is
-    needed. Implementations with `late_options` are made without their options, and told them later. Of a kind that is
-    `shared` every process of a session uses the same, with the same options. `contract` is the module of `kernel_spec`
-    and the class in it that says what each must have.
+    Without an `environment` (the variable that selects) none is selected: each is requested by its name where it is
+    needed. Implementations with `late_options` are made without their options, and get them later. Of a `shared` kind
+    every process of a session uses the same implementation, with the same options. `contract` is the module of
+    `kernel_spec` and the class in it that says what each must have.
     """
 
     name: str
@@ -123,4 +123,4 @@ OFFICIAL: Mapping[tuple[str, str], str] = MappingProxyType(
         ("environment", "pip"): "environment_pip",
     }
 )
-"""What this project publishes: kind and name to the plugin, which is also the name of the extra that installs it."""
+"""The plugins of this project: kind and name to the plugin, which is also the name of the extra that installs it."""

@@ -28,7 +28,7 @@ from kernel_spec.hooks import PLUGIN_GROUP
 ONLY_VARIABLE = "KERNEL_PLUGINS"
 
 BUILT_IN = (("local", "kernel.defaults.plugin"),)
-"""Plugins that come with the kernel: name and target. They go through the same door as anybody's."""
+"""Plugins that come with the kernel: name and target. They are registered like any other plugin."""
 
 Factory = Callable[..., Any]
 
@@ -56,7 +56,7 @@ class PluginManager:
         self._targets: dict[str, str] = {}
         self._answers: dict[tuple[str, str], Any] = {}
         self._labels: dict[int, str] = {}
-        """What to call each thing that was handed out, by its identity: they live as long as this process."""
+        """Labels of all implementations that were made, by identity: they live as long as this process."""
         self._registry = ContractRegistry()
         if environment.get(TRACE_VARIABLE, "0") not in ("", "0"):
             trace(self._registry)

@@ -1,4 +1,4 @@
-"""What plugin errors say: what happened, to which named thing, what was expected, what to do next."""
+"""The texts of plugin errors: what happened, to which named thing, what was expected, what to do next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an implementation is told besides its name: argument, then environment, then configuration file.
+"""The options of implementations: from arguments, then the environment, then the configuration file.
 
 The options of an implementation are the keyword-only arguments of its factory. Everything here is pure.
 """
@@ -16,7 +16,7 @@ from kernel.plugins.selection import Config, nearest
 from kernel_spec.errors import OptionError
 
 VARIABLE = "KERNEL_OPTION_"
-"""What the names of environment variables begin with: KERNEL_OPTION_REDIS_URL is the option `url` of `redis`."""
+"""The prefix of environment variables: KERNEL_OPTION_REDIS_URL is the option `url` of `redis`."""
 
 ARGUMENT = "plugin_options"
 Options = Mapping[str, Mapping[str, Any]]

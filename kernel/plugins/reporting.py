@@ -1,4 +1,4 @@
-"""What plugin management has to say: warnings about broken plugins, and the trace of hook calls."""
+"""Reports of the plugin management: warnings about broken plugins, and the trace of hook calls."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class StoreAccess:
                     process.tell_agent((op.STORE_ABORT, id))
             raise
         if owner != process.id:
-            # The owner must not hear of a result that this process can still take to its grave.
+            # Do not announce a result that would be lost if this process died now.
             request.connection.flush()
         gateway = process.identity.gateway
         return size, (gateway,) if gateway else ()

@@ -41,7 +41,7 @@ def command_of(module: str, *arguments: str) -> list[str]:
 
 
 def collect_garbage() -> None:
-    """Have garbage collected from now on; what there is by now, modules mostly, is not looked through again."""
+    """Enable garbage collection, and freeze existing objects (`gc.freeze`), which are mostly modules."""
     gc.freeze()
     gc.enable()
 

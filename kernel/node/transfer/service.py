@@ -95,7 +95,7 @@ class TransferService:
         """Have an object of `size` bytes, which `owner` owns, in this node's store; `then` may be called at once.
 
         `sources` are addresses of nodes that have it, or are receiving it; the first are asked first. With `urgent`
-        somebody waits for it now: such pulls come before others. The copy may be dropped when space is short, unless it
+        a process waits for it now, so it comes before others. The copy may be dropped when space is short, unless it
         is one to `keep`. Pulls of one object are one pull, with the sources of all. `then` gets `ObjectLostError` when
         no source can give it (which names them and what they said), `OwnerDiedError` when the owner ends, and what the
         store says when that has no room.

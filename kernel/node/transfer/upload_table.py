@@ -189,7 +189,7 @@ class _Slot:
         self.connections: set[int] = set()
         self.used_at = 0.0
         self.has_ended = False
-        """Who has it wants no more; that may be heard before the last of what was sent is known to be sent."""
+        """Whether its node wants no more; that news may arrive before the last send is known to have ended."""
 
 
 class _Helper:

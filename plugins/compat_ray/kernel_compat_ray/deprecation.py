@@ -20,7 +20,7 @@ def warn_ignored(what: str, why: str) -> None:
 
 
 def _warn(text: str, category: type[Warning]) -> None:
-    """Warn at the first line, going outwards, that belongs to nobody of us and not to Python's import system."""
+    """Attribute the warning to the nearest caller outside of the kernel, its plugins and Python's import system."""
     frame = sys._getframe(2)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_PROGRAM):
         frame = frame.f_back

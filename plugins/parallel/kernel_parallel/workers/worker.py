@@ -1,4 +1,7 @@
-"""What runs in a worker process: an actor that applies functions to chunks, and never fails but by dying."""
+"""The actor in a worker process: it applies functions to chunks.
+
+Exceptions of functions are returned as results, so a failed call means that the worker died.
+"""
 
 from __future__ import annotations
 
