@@ -42,26 +42,26 @@ FAILED = 16
 RETURNED = 17
 """worker -> owner: task ids. They were not started, and must run elsewhere."""
 TOOK = 18
-"""worker -> owner: function id, seconds. So long does a call of it take."""
+"""worker -> owner: function id, seconds. So long does a call of the function take."""
 GIVE_BACK = 19
 """owner -> worker: number of tasks. Return up to so many that are not started."""
 STREAM_ITEM = 21
 """worker -> owner: task id, index, result, carried. A generator has yielded an item."""
 STREAM_TAKEN = 22
-"""owner -> worker: task id, number of items. The consumer has taken so many."""
+"""owner -> worker: task id, number of items. The consumer has taken so many; -1: it will take no more."""
 
 # -- objects and references: borrower <-> owner --------------------------------------------------------------------
 
 FETCH = 30
 """borrower -> owner: object ids. Send OBJECT as each is ready."""
 OBJECT = 31
-"""owner -> borrower: object id, kind (RESULT or FAILED), result or error, carried. The answer to FETCH."""
+"""owner -> borrower: object id, kind (RESULTS or FAILED), result or error, carried. The answer to FETCH."""
 BORROW = 32
 """borrower -> owner: object ids, number to acknowledge or 0. Count a reference to each."""
 BORROWED = 33
 """owner -> borrower: number. The references of that BORROW are counted."""
 UNBORROW = 34
-"""borrower -> owner: object ids. Count a reference to each less."""
+"""borrower -> owner: pairs of object id and number of references. Count so many less."""
 SETTLED = 35
 """receiver of a value -> its sender: task or object id. The references that it carried are registered."""
 
@@ -111,7 +111,7 @@ STORE_DELETE_AT = 70
 STORE_KEEP_AT = 72
 """owner -> agent: place, object id. The copy there is the one that counts now, and not to be dropped."""
 COPIED = 36
-"""agent -> owner: object id, place. A copy is there as well."""
+"""agent -> owner: object id, place. A copy is there as well: delete it if the object is not needed any more."""
 
 
 # -- seldom sent ---------------------------------------------------------------------------------------------------
