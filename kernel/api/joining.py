@@ -11,7 +11,7 @@ from typing import Any
 from kernel.api.init_options import InitOptions
 from kernel.api.log_printer import LogPrinter
 from kernel.logs import Logger
-from kernel.node.sessions import Session, gateway_at, relay_at, tls_at
+from kernel.node.sessions import SessionDirectory, gateway_at, relay_at, tls_at
 from kernel.plugins import PluginManager
 from kernel.plugins.messages import skipped
 from kernel.protocol import process_messages as op
@@ -31,7 +31,7 @@ from kernel_spec.ids import ProcessId
 _OF_THIS_MACHINE = ("KERNEL_ADDRESS", "KERNEL_TLS", "KERNEL_TMPDIR")
 
 
-def join(given: InitOptions, session: Session, starter: bool = False) -> ProcessRuntime:
+def join(given: InitOptions, session: SessionDirectory, starter: bool = False) -> ProcessRuntime:
     """Connect this program to a running session and return its runtime; `starter` says that it started it."""
     raise_limit()
     occupy_standard_descriptors()

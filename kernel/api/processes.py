@@ -11,7 +11,7 @@ from kernel_spec.errors import SessionEndedError
 if TYPE_CHECKING:
     import subprocess
 
-    from kernel.node.sessions import Session
+    from kernel.node.sessions import SessionDirectory
     from kernel.runtime.process_runtime import ProcessRuntime
     from kernel_spec.engines import SessionOptions
 
@@ -85,7 +85,7 @@ def _start_remote(given: InitOptions) -> ProcessesSession:
         return ProcessesSession(join(given, session), agent, session.directory)
 
 
-def find_session(address: str) -> Session:
+def find_session(address: str) -> SessionDirectory:
     """Return the running session that `address` names. Raises SessionEndedError, which says where to look instead."""
     from kernel.node.sessions import running_sessions, session_at, session_of_cluster, sessions_elsewhere
     from kernel.transport.addresses import is_place

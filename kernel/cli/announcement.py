@@ -12,14 +12,14 @@ from kernel.cli import display
 from kernel.cli.client import SessionClient
 from kernel.cli.start_options import StartOptions
 from kernel.installing import install_command
-from kernel.node.sessions import Session, gateway_at
+from kernel.node.sessions import SessionDirectory, gateway_at
 from kernel.transport.addresses import parse_host_and_port
 from kernel.transport.host_connector import numeric_place
 
 _ELSEWHERE = "kernel.token"
 
 
-def announce(session: Session, options: StartOptions, seconds: float, as_json: bool, block: bool) -> None:
+def announce(session: SessionDirectory, options: StartOptions, seconds: float, as_json: bool, block: bool) -> None:
     """Say that a node was started, after so many `seconds`."""
     with SessionClient(session) as client:
         found = client.ask("status")
@@ -52,7 +52,7 @@ def announce(session: Session, options: StartOptions, seconds: float, as_json: b
 
 
 def _say_started(
-    session: Session, options: StartOptions, own: Mapping[str, Any], gateway: str, seconds: float, block: bool
+    session: SessionDirectory, options: StartOptions, own: Mapping[str, Any], gateway: str, seconds: float, block: bool
 ) -> None:
     click.echo(f"Started {click.style(session.name, bold=True)} in {display.duration(seconds)}")
     click.echo(
@@ -73,7 +73,7 @@ def _say_started(
 
 
 def _say_joined(
-    session: Session, options: StartOptions, own: Mapping[str, Any], gateway: str, seconds: float, block: bool
+    session: SessionDirectory, options: StartOptions, own: Mapping[str, Any], gateway: str, seconds: float, block: bool
 ) -> None:
     name = click.style(own["NodeID"][:8], bold=True)
     click.echo(f"Node {name} joined the cluster at {options.head} in {display.duration(seconds)}")

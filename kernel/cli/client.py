@@ -21,7 +21,7 @@ from kernel.cli.tokens import token_to_join
 from kernel.commands import Failure, Refusal, nearest
 from kernel.node.connect_hints import connect_hint
 from kernel.node.sessions import (
-    Session,
+    SessionDirectory,
     last_ended,
     running_sessions,
     session_at,
@@ -109,7 +109,7 @@ class DistantHead:
         return self.secret
 
 
-def find_head(address: str | None = None) -> Session | DistantHead:
+def find_head(address: str | None = None) -> SessionDirectory | DistantHead:
     """Return whom to ask: the session that `address` names, or the head at HOST:PORT if it is on no node here."""
     if address is None or not is_place(address := address.removeprefix(REMOTE)):
         return find_session(address)
@@ -122,7 +122,7 @@ def find_head(address: str | None = None) -> Session | DistantHead:
     return DistantHead(address, token_to_join(address, options.get(_TOKEN)), files)
 
 
-def find_session(address: str | None = None, advice: str = "") -> Session:
+def find_session(address: str | None = None, advice: str = "") -> SessionDirectory:
     """Return the session that `address` names, the newest without it. Raises Failure or Refusal when there is none.
 
     `advice` says what to do where `address` is that of a head (HOST:PORT) and its cluster has no node on this machine.
@@ -148,7 +148,7 @@ def _why_there_is_none() -> str:
     return "".join(f" ({name} is {where})" for name, where in sessions_elsewhere().items())
 
 
-def match_session(address: str, sessions: list[Session]) -> Session:
+def match_session(address: str, sessions: list[SessionDirectory]) -> SessionDirectory:
     """Return the session whose directory `address` is, or the one of `sessions` it names or is a part of.
 
     Raises Refusal when there is none.
@@ -176,7 +176,7 @@ def match_session(address: str, sessions: list[Session]) -> Session:
 class SessionClient:
     """A connection to a session's agent. A context manager; `ask` is all it does."""
 
-    def __init__(self, session: Session | DistantHead, seconds: float = ANSWER_SECONDS) -> None:
+    def __init__(self, session: SessionDirectory | DistantHead, seconds: float = ANSWER_SECONDS) -> None:
         self.session = session
         self._seconds = seconds
         self._answers: dict[int, Message] = {}
@@ -275,7 +275,7 @@ class SessionClient:
         return bool(self._lost)
 
 
-def ask_session(address: str | None, method: str, *arguments: Any) -> tuple[Session | DistantHead, Any]:
+def ask_session(address: str | None, method: str, *arguments: Any) -> tuple[SessionDirectory | DistantHead, Any]:
     """Find a session, ask its agent one thing, and return both."""
     session = find_head(address)
     with SessionClient(session) as client:

@@ -14,7 +14,7 @@ import click
 from kernel.cli import display
 from kernel.cli.client import SessionClient, address_option, find_head, json_option
 from kernel.commands import Failure, Refusal
-from kernel.node.sessions import Session, running_sessions
+from kernel.node.sessions import SessionDirectory, running_sessions
 from kernel.protocol.debug_conversation import ANSWER, ATTACH, DETACH, ID_DIGITS, POLL, WAITING, DebugReply
 from kernel.runtime.terminal_text import harmless
 from kernel_spec.errors import KernelError, OptionError
@@ -62,7 +62,7 @@ def debug(which: str | None, only_list: bool, address: str | None, as_json: bool
             _attach(client, _chosen(rows, which))
 
 
-def _session_of(which: str | None) -> Session | None:
+def _session_of(which: str | None) -> SessionDirectory | None:
     """Return the one of your sessions, if it is not the newest, where a breakpoint of that id waits."""
     if which is None or len(which) != ID_DIGITS:
         return None

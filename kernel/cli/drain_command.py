@@ -11,7 +11,7 @@ import click
 from kernel.cli import display
 from kernel.cli.client import SessionClient, address_option, find_head
 from kernel.commands import Failure, Refusal
-from kernel.node.sessions import Session, reason_of_end
+from kernel.node.sessions import SessionDirectory, reason_of_end
 
 _POLL_SECONDS = 0.2
 DRAINED = "it was drained"
@@ -48,7 +48,7 @@ def drain(node: str, deadline: float | None, no_wait: bool, address: str | None)
         try:
             end = _await_end(client, row["NodeID"], f"draining {name}")
         except Failure:
-            reason = reason_of_end(session.directory) if isinstance(session, Session) else ""
+            reason = reason_of_end(session.directory) if isinstance(session, SessionDirectory) else ""
             if not reason.startswith(DRAINED):
                 raise
             end = {"State": "DRAINED"}  # it was the node on this machine, through which we asked

@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 from kernel.cli.client import SessionClient
 from kernel.commands import Failure
-from kernel.node.sessions import Session, remove
+from kernel.node.sessions import SessionDirectory, remove
 from kernel.system.processes import descendants_of, is_alive, kill
 
 END_SECONDS = 15.0
 _POLL_SECONDS = 0.02
 
 
-def end_session(session: Session, waiting: Callable[[], None] = lambda: None) -> None:
+def end_session(session: SessionDirectory, waiting: Callable[[], None] = lambda: None) -> None:
     """Ask the agent to end the session, wait until it is gone, and remove its directory.
 
     `waiting` is called again and again meanwhile. Raises Failure when the agent does not answer or does not end.
@@ -31,7 +31,7 @@ def end_session(session: Session, waiting: Callable[[], None] = lambda: None) ->
     remove(session.directory)
 
 
-def kill_session(session: Session) -> int:
+def kill_session(session: SessionDirectory) -> int:
     """Kill the agent and everything it started, remove the directory, and return how many processes there were."""
     family = _stopped_family(session.pid) if session.is_running() and session.has_process() else []
     for pid in family:

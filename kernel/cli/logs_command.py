@@ -18,7 +18,7 @@ from kernel.cli.log_files import LogLine
 from kernel.cli.status_command import show_silent_nodes
 from kernel.cli.values import id_of
 from kernel.commands import Refusal, nearest
-from kernel.node.sessions import Session
+from kernel.node.sessions import SessionDirectory
 from kernel.runtime.terminal_text import harmless
 
 
@@ -80,7 +80,7 @@ def logs(
 class _Wanted:
     """Whether a line is asked for."""
 
-    def __init__(self, session: Session, worker: str | None, pid: int | None, actor: str | None) -> None:
+    def __init__(self, session: SessionDirectory, worker: str | None, pid: int | None, actor: str | None) -> None:
         self._session = session
         self._pid = pid
         self._worker = worker.lower() if worker else None
@@ -150,7 +150,7 @@ class _Wanted:
         raise Refusal(f"session {self._session.name} has no actor {actor!r}{nearest(text, filter(None, names))}")
 
 
-def _followed(follower: log_files.Follower, session: Session) -> Iterator[LogLine]:
+def _followed(follower: log_files.Follower, session: SessionDirectory) -> Iterator[LogLine]:
     """Yield new lines until the session is over."""
     while True:
         alive = session.is_running()
@@ -170,7 +170,7 @@ def _show(line: LogLine, as_json: bool) -> None:
     click.echo(f"{display.dim(time)} {click.style(origin, fg=colour)} {harmless(line.text)}")
 
 
-def _show_agent(session: Session, lines: int) -> None:
+def _show_agent(session: SessionDirectory, lines: int) -> None:
     said: list[Any] = []
     for name in ("agent.log", "agent.err"):
         try:

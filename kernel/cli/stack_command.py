@@ -12,7 +12,7 @@ from kernel.cli import display, stacks
 from kernel.cli.client import SessionClient, address_option, find_head, json_option
 from kernel.cli.status_command import show_silent_nodes
 from kernel.commands import Refusal
-from kernel.node.sessions import Session
+from kernel.node.sessions import SessionDirectory
 
 _SILENT = "it did not answer within two seconds (pip install py-spy looks into it from outside)"
 _SILENT_ELSEWHERE = "it did not answer within two seconds (kernel stack on its machine looks into it with py-spy)"
@@ -43,7 +43,7 @@ def stack(pid: int | None, full: bool, own: bool, address: str | None, as_json: 
     session = find_head(address)
     with SessionClient(session) as client:
         found = client.ask("status")
-        here = found["node"] if isinstance(session, Session) else ""
+        here = found["node"] if isinstance(session, SessionDirectory) else ""
         processes = _processes(found)
         if pid is not None:
             chosen = {place: name for place, name in processes.items() if place[1] == pid}

@@ -17,10 +17,10 @@ from kernel.cli.drain_command import DRAINED
 from kernel.cli.ending import end_session
 from kernel.cli.start_options import PORT, start_options
 from kernel.cli.tokens import token_option
-from kernel.cli.values import Labels, LabelsFile, Resources, Size
+from kernel.cli.values import Labels, LabelsFile, ResourceValues, Size
 from kernel.commands import Failure, Refusal
 from kernel.daemons.launch import await_agent, launched
-from kernel.node.sessions import Session, reason_of_end
+from kernel.node.sessions import SessionDirectory, reason_of_end
 
 NEITHER = (
     "say --head to start a cluster on this machine (kernel start --head), or --address HOST:PORT to join one whose "
@@ -50,7 +50,7 @@ _WANTED = ("it was asked to stop", DRAINED)
 @tls_option
 @click.option("--num-cpus", type=click.FloatRange(min=0), metavar="N", help="CPUs (default: those of this machine).")
 @click.option("--num-gpus", type=click.FloatRange(min=0), metavar="N", help="GPUs (default: those found).")
-@click.option("--resources", type=Resources(), help="""Custom resources, such as '{"disk": 2}'.""")
+@click.option("--resources", type=ResourceValues(), help="""Custom resources, such as '{"disk": 2}'.""")
 @click.option("--memory", type=Size(), help="Memory for tasks and actors to reserve, such as 8GB.")
 @click.option("--memory-limit", type=Size(), help="What workers and store may hold together (default: any amount).")
 @click.option("--memory-threshold", type=float, metavar="X", help="From which share of memory on a worker is ended.")
@@ -151,7 +151,7 @@ def start(head: bool, address: str | None, block: bool, as_json: bool, **given: 
         click.echo(f"Ended {session.name}.", err=as_json)
 
 
-def _stay(session: Session, agent: subprocess.Popen[bytes]) -> None:
+def _stay(session: SessionDirectory, agent: subprocess.Popen[bytes]) -> None:
     """Wait until the agent ends; a signal raises KeyboardInterrupt."""
     code = agent.wait()
     if code:

@@ -13,7 +13,7 @@ from kernel.cli import display
 from kernel.cli.client import address_option, ask_session, json_option
 from kernel.cli.node_table import show_nodes
 from kernel.head.gathering import PATIENCE_SECONDS
-from kernel.node.sessions import Session, running_sessions, sessions_elsewhere
+from kernel.node.sessions import SessionDirectory, running_sessions, sessions_elsewhere
 
 _BYTES = ("memory", "object_store_memory")
 _BAR = 22
@@ -44,7 +44,7 @@ def status(address: str | None, as_json: bool) -> None:
     ]
     elsewhere = sessions_elsewhere()
     if as_json:
-        stays = session.stays if isinstance(session, Session) else True
+        stays = session.stays if isinstance(session, SessionDirectory) else True
         display.echo_json({**found, "name": session.name, "stays": stays, "sessions": sessions, "elsewhere": elsewhere})
         return
     _show_head(session.name, found)

@@ -17,7 +17,7 @@ from kernel.cli.tokens import token_option, token_to_join
 from kernel.commands import Failure, Refusal
 from kernel.node.session_lock import is_held
 from kernel.node.session_root import root_directory
-from kernel.node.sessions import Session, remove, running_sessions, sessions_elsewhere, sweep
+from kernel.node.sessions import SessionDirectory, remove, running_sessions, sessions_elsewhere, sweep
 from kernel.transport.addresses import parse_host_and_port
 from kernel.transport.credentials import TlsFiles
 from kernel_spec.errors import KernelError
@@ -118,7 +118,7 @@ def _remove_left(root: str, name: str, where: str, force: bool, as_json: bool) -
         click.echo(f"Removed what was left of {name}.")
 
 
-def named_session(name: str, chosen: list[Session], running: list[Session]) -> Session:
+def named_session(name: str, chosen: list[SessionDirectory], running: list[SessionDirectory]) -> SessionDirectory:
     """Return the one of `chosen` that `name` or a part of it names, or the one of `running` whose full name it is."""
     wanted = name.strip().rstrip("/")
     if not wanted:
@@ -133,7 +133,7 @@ def named_session(name: str, chosen: list[Session], running: list[Session]) -> S
     return match_session(wanted, chosen or running)
 
 
-def _end(session: Session) -> dict[str, Any]:
+def _end(session: SessionDirectory) -> dict[str, Any]:
     begun = time.monotonic()
     try:
         with SessionClient(session, _ANSWER_SECONDS) as client:
@@ -154,7 +154,7 @@ def _end(session: Session) -> dict[str, Any]:
     }
 
 
-def _counts(session: Session, found: Mapping[str, Any] | None) -> dict[str, Any]:
+def _counts(session: SessionDirectory, found: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what ended with a session: everything, or what was on the node that left."""
     if found is None:
         return {"workers": 0, "actors": 0, "programs": 0}
@@ -184,7 +184,7 @@ def _end_cluster(place: str, token_file: Path | None, tls: str | None, as_json: 
         click.echo(f"Ended the cluster at {place}.")
 
 
-def _force(session: Session) -> dict[str, Any]:
+def _force(session: SessionDirectory) -> dict[str, Any]:
     begun = time.monotonic()
     processes = kill_session(session)
     return {
@@ -210,7 +210,7 @@ def _sentence(row: dict[str, Any]) -> str:
     return f"Ended {name}: {', '.join(parts)}; it was up for {display.duration(row['up_seconds'])}"
 
 
-def _nothing(running: list[Session]) -> str:
+def _nothing(running: list[SessionDirectory]) -> str:
     if not running:
         return "Nothing to stop: no session of yours is running."
     names = ", ".join(one.name for one in running)

@@ -52,7 +52,7 @@ class Size(click.ParamType):
             self.fail(str(error), param, ctx)
 
 
-class Resources(click.ParamType):
+class ResourceValues(click.ParamType):
     """A JSON object of names and quantities."""
 
     name = "JSON"

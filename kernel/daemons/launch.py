@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from kernel.node import session_lock
 from kernel.node.crash_output import agent_crash_output
-from kernel.node.sessions import Session, make_session, remove
+from kernel.node.sessions import SessionDirectory, make_session, remove
 from kernel.protocol.agent_config import AgentConfig
 from kernel.system.children import let_go, open_log, start_child
 from kernel.system.standard_descriptors import occupy_standard_descriptors
@@ -27,7 +27,7 @@ START_SECONDS = 30.0
 @contextmanager
 def launched(
     configure: Callable[[str, bytes, bool], AgentConfig], stays: bool, given: str | None, token: bytes = b""
-) -> Iterator[tuple[Session, subprocess.Popen[bytes]]]:
+) -> Iterator[tuple[SessionDirectory, subprocess.Popen[bytes]]]:
     """Make a session below `given` and start its agent; when the block raises, end the agent and remove the session.
 
     `configure(directory, token, ephemeral)` returns what the agent is told. Without a `token` a new one is made.
@@ -39,7 +39,7 @@ def launched(
     agent = None
     try:
         agent = start_agent(configure(directory, token, not stays), stays)
-        yield Session.started(directory, agent.pid), agent
+        yield SessionDirectory.started(directory, agent.pid), agent
     except BaseException:
         if agent is not None:
             agent.kill()

@@ -20,7 +20,7 @@ EXTRA = "control_grpc"
 """The extra of kernel that installs one."""
 
 
-class ControlPlane(Protocol):
+class ServedControlPlane(Protocol):
     """Serves what programs ask of the head, in a protocol of its own, until it is closed."""
 
     def close(self, turn: Callable[[float], object]) -> None:
@@ -32,7 +32,7 @@ class OpenControlPlane(Protocol):
 
     def __call__(
         self, head: Head, path: str, token: bytes, tls: TlsFiles | None, on_ready: Callable[[str], None]
-    ) -> ControlPlane:
+    ) -> ServedControlPlane:
         """Begin to serve `head` at the UNIX socket `path`, to clients that show `token`, in TLS if `tls` is given.
 
         `on_ready(problem)` is called in the head's loop when it serves, or can't: then `problem` says why.

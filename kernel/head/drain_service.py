@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernel.head.cluster_table import ClusterTable
-from kernel.head.drains import AskBack, Copy, DrainTable, Instruction, LookAtStore
+from kernel.head.drains import AskBack, CopyObjects, DrainTable, Instruction, LookAtStore
 from kernel.head.lease_manager import LeaseManager
 from kernel.head.message_dispatcher import MessageDispatcher
 from kernel.head.nodes import NodeRecord, ProcessRecord
@@ -89,7 +89,7 @@ class DrainService:
                         holder.send((op.RECLAIM_LEASE, lease))
             elif isinstance(step, LookAtStore):
                 self._look_at_store(self._cluster.nodes[step.node])
-            elif isinstance(step, Copy):
+            elif isinstance(step, CopyObjects):
                 self._copy(step)
             else:
                 node = self._cluster.nodes[step.node]
@@ -112,7 +112,7 @@ class DrainService:
 
         self._cluster.ask_node(node, "report", reported, True)
 
-    def _copy(self, step: Copy) -> None:
+    def _copy(self, step: CopyObjects) -> None:
         source, target = self._cluster.nodes[step.node], self._cluster.nodes[step.target]
         rows = [self._rows[object] for object in step.objects]
         self._cluster.ask_node(

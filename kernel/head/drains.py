@@ -32,7 +32,7 @@ class LookAtStore:
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class CopyObjects:
     """Have `target` copy these objects from the node, and call `copied`."""
 
     node: NodeId
@@ -48,7 +48,7 @@ class Leave:
     reason: str
 
 
-Instruction = AskBack | LookAtStore | Copy | Leave
+Instruction = AskBack | LookAtStore | CopyObjects | Leave
 
 DONE = "it was drained"
 LATE = "it was drained, and its deadline has come"
@@ -121,7 +121,7 @@ class DrainTable:
             chosen.setdefault(owner if owner in others else others[number % len(others)], []).append(id)
         drain.waits_for = len(chosen)
         self._note(node, f"has {len(wanted)} objects to copy")
-        return [Copy(node, target, tuple(ids)) for target, ids in chosen.items()]
+        return [CopyObjects(node, target, tuple(ids)) for target, ids in chosen.items()]
 
     def copied(self, node: NodeId, objects: Sequence[ObjectId]) -> None:
         """A node has copied what it could of these, or is gone itself: they are not tried again."""

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from kernel.head.control_plane import ControlPlane, find_control_plane
+from kernel.head.control_plane import ServedControlPlane, find_control_plane
 from kernel.head.head import Head
 from kernel.protocol.head_sockets import control_plane_socket
 from kernel.transport.credentials import TlsFiles
@@ -34,7 +34,7 @@ class SocketActivation:
         self._token = token
         self._tls = tls
         self._path = control_plane_socket(directory)
-        self._server: ControlPlane | None = None
+        self._server: ServedControlPlane | None = None
         self._starting: threading.Thread | None = None
         self._splices: set[Splice] = set()
         self._closed = False

@@ -40,7 +40,7 @@ _KEPT = ("logs", _DESCRIPTION)
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class SessionDirectory:
     """A session in a directory that this machine can read.
 
     `pid` is its agent's, and `born` tells that from a later process of the same pid; `spill` is where objects are that
@@ -64,7 +64,7 @@ class Session:
     locked: bool = False
 
     @classmethod
-    def started(cls, directory: str, pid: int) -> Session:
+    def started(cls, directory: str, pid: int) -> SessionDirectory:
         """Return the session that this process made in `directory`, and has just started the agent `pid` for."""
         made = _read(directory)
         assert made is not None
@@ -205,7 +205,7 @@ def reason_of_end(directory: str) -> str:
     return session.ended if session is not None else ""
 
 
-def last_ended(given: str | None = None) -> Session | None:
+def last_ended(given: str | None = None) -> SessionDirectory | None:
     """Return the latest session whose agent has ended by itself, and said why, since the last sweep."""
     root = root_directory(given)
     sessions = [_read(_target(os.path.join(root, name))) for name in sorted(os.listdir(root), reverse=True)]
@@ -234,7 +234,7 @@ def _description(directory: str) -> dict[str, Any]:
     return said
 
 
-def running_sessions(given: str | None = None) -> list[Session]:
+def running_sessions(given: str | None = None) -> list[SessionDirectory]:
     """Return this user's sessions whose agent lives here, newest last, except those of remote drivers."""
     root = root_directory(given)
     found = []
@@ -261,7 +261,7 @@ def sessions_elsewhere(given: str | None = None) -> dict[str, str]:
     return {name: where for name, where in found.items() if where}
 
 
-def session_at(path: str) -> Session | None:
+def session_at(path: str) -> SessionDirectory | None:
     """Return the running session whose directory is `path`, None when there is none.
 
     Raises UsageError for one that others may have put there, and for one elsewhere.
@@ -279,7 +279,7 @@ def session_at(path: str) -> Session | None:
     return session
 
 
-def session_of_cluster(place: str, sessions: Sequence[Session]) -> Session | None:
+def session_of_cluster(place: str, sessions: Sequence[SessionDirectory]) -> SessionDirectory | None:
     """Return the newest of `sessions` that is, or has joined, the head at `place` ("HOST:PORT")."""
     wanted = _number_of(place)
     for session in reversed(sessions):
@@ -383,12 +383,14 @@ def _register(directory: str) -> None:
             os.symlink(directory, link)
 
 
-def _read(directory: str) -> Session | None:
+def _read(directory: str) -> SessionDirectory | None:
     try:
         said = _description(directory)
         texts = [str(said.get(name, "")) for name in ("spill", "gateway", "head", "ended", "relay")]
         where = PidNamespace(*said["pid_namespace"]) if "pid_namespace" in said else None
         locked = bool(said.get("locked"))
-        return Session(directory, int(said["pid"]), bool(said["stays"]), int(said["born"]), *texts, where, locked)
+        return SessionDirectory(
+            directory, int(said["pid"]), bool(said["stays"]), int(said["born"]), *texts, where, locked
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -6,16 +6,16 @@ import pytest
 
 from kernel.cli.stop_command import named_session
 from kernel.commands import Refusal
-from kernel.node.sessions import Session
+from kernel.node.sessions import SessionDirectory
 
-STAYS = Session("/tmp/k/session_1_stays", 1, True)
-PROGRAM = Session("/tmp/k/session_2_program", 2, False)
+STAYS = SessionDirectory("/tmp/k/session_1_stays", 1, True)
+PROGRAM = SessionDirectory("/tmp/k/session_2_program", 2, False)
 BOTH = [STAYS, PROGRAM]
 
 
 @pytest.mark.parametrize("name", ["", " ", "/", "//"])
 @pytest.mark.parametrize("ending", [[], [STAYS], BOTH])
-def test_an_empty_name_names_nothing(name: str, ending: list[Session]) -> None:
+def test_an_empty_name_names_nothing(name: str, ending: list[SessionDirectory]) -> None:
     with pytest.raises(Refusal, match="is no name of a session"):
         named_session(name, ending, BOTH)
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kernel.head.drains import DONE, LATE, STORE_SECONDS, AskBack, Copy, DrainTable, Leave, LookAtStore
+from kernel.head.drains import DONE, LATE, STORE_SECONDS, AskBack, CopyObjects, DrainTable, Leave, LookAtStore
 from kernel_spec.ids import LeaseId, NodeId, ObjectId
 
 GOING, NEAR, FAR = NodeId(b"going"), NodeId(b"near"), NodeId(b"far")
@@ -48,11 +48,11 @@ def test_objects_go_to_their_owners_and_else_anywhere() -> None:
     table.look(GOING, [], 0.0)
     owners = {A: FAR, B: NodeId(b"also going"), C: GOING}
     steps = table.stored(GOING, owners, [NEAR, FAR], busy=False)
-    copies = {step.target: step.objects for step in steps if isinstance(step, Copy)}
+    copies = {step.target: step.objects for step in steps if isinstance(step, CopyObjects)}
     assert copies.pop(FAR)[0] == A and sum(copies.values(), ()) in ((), (B,))
     assert not any(isinstance(step, Leave) for step in steps)
     for step in steps:
-        assert isinstance(step, Copy)
+        assert isinstance(step, CopyObjects)
         table.copied(GOING, step.objects)
     assert table.look(GOING, [], STORE_SECONDS) == [LookAtStore(GOING)]
     assert table.stored(GOING, owners, [NEAR, FAR], busy=False) == [Leave(GOING, DONE)]
@@ -88,7 +88,7 @@ def test_whatever_happens_a_node_leaves_once_and_not_while_it_is_busy() -> None:
         deadline = dice.choice([None, 3.0])
         table = draining(deadline)
         owners = {ObjectId(bytes([n])): dice.choice([NEAR, FAR, GOING]) for n in range(dice.randrange(6))}
-        looking, copying, busy, left, now = False, list[Copy](), True, 0, 0.0
+        looking, copying, busy, left, now = False, list[CopyObjects](), True, 0, 0.0
         for _ in range(200):
             now += dice.choice([0.05, 0.1, 0.6])
             busy = busy and dice.random() < 0.9
@@ -100,7 +100,7 @@ def test_whatever_happens_a_node_leaves_once_and_not_while_it_is_busy() -> None:
                 steps += answer
             if copying and dice.random() < 0.5:
                 table.copied(GOING, copying.pop().objects)
-            copying += [step for step in steps if isinstance(step, Copy)]
+            copying += [step for step in steps if isinstance(step, CopyObjects)]
             looking = looking or any(isinstance(step, LookAtStore) for step in steps)
             left += sum(isinstance(step, Leave) for step in steps)
             table.validate()
@@ -144,7 +144,7 @@ def test_objects_that_nobody_near_owns_are_spread_over_those_that_stay() -> None
     table.look(GOING, [], 0.0)
     gone = NodeId(b"gone")
     steps = table.stored(GOING, {A: gone, B: gone, C: gone}, [NEAR, FAR], busy=True)
-    assert steps == [Copy(GOING, NEAR, (A, C)), Copy(GOING, FAR, (B,))]
+    assert steps == [CopyObjects(GOING, NEAR, (A, C)), CopyObjects(GOING, FAR, (B,))]
     assert table.look(GOING, [], 100.0) == [], "two copies are awaited"
     table.copied(GOING, [A, C])
     assert table.look(GOING, [], 100.0) == [], "one copy is awaited"
