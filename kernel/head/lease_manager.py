@@ -348,7 +348,10 @@ class LeaseManager:
         """Say why a request (of a lease or of a placement group) waits."""
         record = self.leases.get(LeaseId(id))
         if record is not None and record.grant is not None:
-            return "its worker process is starting" if record.worker is None else "it has a worker"
+            if record.worker is not None:
+                return "it has a worker"
+            first = ", once its runtime_env is there" if record.request.environment else ""
+            return f"its worker process is starting{first}"
         if self._held_back is not None:
             return "the head was started again, and waits for the nodes there were before it grants anything"
         return self.scheduler.explain(id, self._clock())

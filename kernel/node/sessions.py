@@ -5,7 +5,7 @@
     session.json the agent's process id and where that is valid, whether the session stays, where it spills to
     agent.sock   the agent
     sockets/     one per process
-    logs/  spill/  packages/  archives/
+    logs/  spill/  packages/  archives/  environments/
 
 A directory of sessions may be shared with other PID namespaces and other hosts. A lock (`session_lock`) tells whether
 an agent lives, but only where its process id is valid: sessions of other hosts are never removed or signalled.

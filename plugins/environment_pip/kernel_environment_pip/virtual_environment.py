@@ -77,15 +77,13 @@ class VirtualEnvironment:
         )
 
     def _pip(self, version: str) -> list[str]:
-        """Return the command of a pip that installs here: the node's, or one of this `version`."""
-        node_has_pip = importlib.util.find_spec("pip") is not None
-        if not node_has_pip:
+        """Return the command of a pip that installs here: the node's, which is seen here, or one of this `version`."""
+        pip = [self.python, "-m", "pip"]
+        if importlib.util.find_spec("pip") is None:
             self._run([self.python, "-m", "ensurepip", "--default-pip"], ["pip"])
-        pip = [sys.executable, "-m", "pip", "--python", self.python] if node_has_pip else [self.python, "-m", "pip"]
-        if not version:
-            return pip
-        self._run([*pip, "install", *_QUIET, "--ignore-installed", f"pip{version}"], [f"pip{version}"])
-        return [self.python, "-m", "pip"]
+        if version:
+            self._run([*pip, "install", *_QUIET, "--ignore-installed", f"pip{version}"], [f"pip{version}"])
+        return pip
 
     def _run(self, command: Sequence[str], wanted: Sequence[str]) -> None:
         """Run a command; what it writes goes to the log as well. Raises RuntimeEnvError with its last lines."""

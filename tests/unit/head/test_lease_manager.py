@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -369,6 +370,11 @@ def test_a_grant_of_an_earlier_head_may_still_be_looking_for_its_worker(books: B
     assert books.lease_manager.explain(A) == "its worker process is starting"
     assert books.lease_manager.remove_node(NODE) == []
     assert books.heard()[1:] == [NodeRemoved(NODE), LeaseRequested(request_of(A))]
+
+
+def test_a_grant_in_an_environment_may_wait_for_what_that_is_made_of(books: Books) -> None:
+    books.lease_manager.held(grant_of(A), replace(request_of(A), environment="key"), 1, ProcessId(b""), False)
+    assert books.lease_manager.explain(A) == "its worker process is starting, once its runtime_env is there"
 
 
 def test_what_is_held_in_groups_is_told_when_the_groups_are(books: Books) -> None:
