@@ -53,7 +53,7 @@ class InitOptions(SessionOptions):
 
     def memory_settings(self) -> dict[str, Any]:
         """Return how an agent watches memory: what was given, else what the environment says, else nothing."""
-        from kernel_spec.memory_guards import check_quotas, check_threshold
+        from kernel_spec.memory_words import check_quotas, check_threshold
 
         settings: dict[str, Any] = {}
         for name, variable, read, check in (

@@ -18,13 +18,8 @@ from kernel_spec.byte_sizes import readable
 from kernel_spec.ids import ProcessId
 from kernel_spec.memory_guards import (
     ACTOR,
-    ALL,
-    CROWDED_OUT,
     ENDING,
     IDLE,
-    NONE,
-    OUT_OF_MEMORY,
-    OVER_QUOTA,
     TASK,
     EndForMemory,
     MemoryLimit,
@@ -32,6 +27,7 @@ from kernel_spec.memory_guards import (
     RetireWorker,
     WorkerMemory,
 )
+from kernel_spec.memory_words import ALL, CROWDED_OUT, NONE, OUT_OF_MEMORY, OVER_QUOTA
 
 GRACE_SECONDS = 1.0
 """Seconds for which a worker may exceed its quota."""

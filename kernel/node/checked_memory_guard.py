@@ -6,14 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kernel.plugin_faults import told
-from kernel_spec.memory_guards import (
-    FAULTS,
-    EndForMemory,
-    MemoryGuard,
-    MemoryLimit,
-    RetireWorker,
-    WorkerMemory,
-)
+from kernel_spec.memory_guards import EndForMemory, MemoryGuard, MemoryLimit, RetireWorker, WorkerMemory
+from kernel_spec.memory_words import FAULTS
 
 _THEN = "from now on this node has the kernel's own memory guard"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kernel.transport.credentials import TlsFiles
 from kernel_spec.dataclass import dataclass
-from kernel_spec.memory_guards import ACTORS, THRESHOLD
+from kernel_spec.memory_words import ACTORS, THRESHOLD
 
 
 def preloaded(environment: Mapping[str, str], given: Sequence[str] = ()) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ class AgentConfig:
     told, where that is to outlive the session's.
     A head tells all nodes for how long to look for it when it has gone away (`head_away_seconds`).
     `memory_limit` is what the node's processes and its store may hold, in bytes (0: as much as the machine lets them);
-    for the other two see `kernel_spec.memory_guards`.
+    for the other two see `kernel_spec.memory_words`.
     """
 
     directory: str

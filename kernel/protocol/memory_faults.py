@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from kernel.protocol import process_messages as op
-from kernel_spec import memory_guards
+from kernel_spec import memory_words
 from kernel_spec.errors import ActorOutOfMemoryError, OutOfMemoryError
 
 FIRST_SECONDS = 1.0
 MOST_SECONDS = 60.0
 
 FAULTS = {
-    op.CROWDED_OUT: memory_guards.CROWDED_OUT,
-    op.OUT_OF_MEMORY: memory_guards.OUT_OF_MEMORY,
-    op.OVER_QUOTA: memory_guards.OVER_QUOTA,
+    op.CROWDED_OUT: memory_words.CROWDED_OUT,
+    op.OUT_OF_MEMORY: memory_words.OUT_OF_MEMORY,
+    op.OVER_QUOTA: memory_words.OVER_QUOTA,
 }
 """What memory guards call the faults."""
 _ADVICE = {

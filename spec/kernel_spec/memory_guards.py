@@ -17,25 +17,11 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from kernel_spec.dataclass import dataclass
-from kernel_spec.errors import OptionError
 from kernel_spec.ids import ProcessId
+from kernel_spec.memory_words import ACTORS, THRESHOLD
 
 IDLE, TASK, ACTOR, ENDING = "idle", "task", "actor", "ending"
 """What a worker does: nothing, a task, it is an actor, or it was told to end."""
-
-ACTORS, ALL, NONE = "actors", "all", "none"
-QUOTAS = (ACTORS, ALL, NONE)
-"""Whose memory quota (`memory=`) is a limit, and not only a reservation."""
-THRESHOLD = 0.95
-"""Which share of the memory may be in use before workers are ended."""
-
-CROWDED_OUT = "crowded out"
-"""Memory ran out, and others held more of it: what the worker ran is run again, without counting as a retry."""
-OUT_OF_MEMORY = "out of memory"
-"""Memory ran out, and this worker held most of it: what it ran is run again if it has retries left."""
-OVER_QUOTA = "over quota"
-"""The worker exceeded its own quota: a task is not run again, as it would do so again."""
-FAULTS = (CROWDED_OUT, OUT_OF_MEMORY, OVER_QUOTA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +29,7 @@ class MemorySettings:
     """What a guard is made with.
 
     `node` is what people know the node as. `threshold` is the share of a limit from which on memory has run out (0:
-    never), `quotas` one of `QUOTAS`. Both are what the user has chosen, and were checked.
+    never), `quotas` one of `memory_words.QUOTAS`. Both are what the user has chosen, and were checked.
     """
 
     node: str
@@ -102,7 +88,7 @@ class RetireWorker:
 
 @dataclass(frozen=True, slots=True)
 class EndForMemory:
-    """End this worker now. `fault` is one of `FAULTS`, `cause` is the reason for people."""
+    """End this worker now. `fault` is one of `memory_words.FAULTS`, `cause` is the reason for people."""
 
     worker: ProcessId
     fault: str
@@ -138,15 +124,3 @@ class MemoryGuard(Protocol):
     def wait(self, limits: Sequence[MemoryLimit]) -> float:
         """Return in how many seconds to look again, above 0: soon where the room could be filled soon."""
         ...
-
-
-def check_threshold(value: float) -> None:
-    """Raise OptionError unless 0 <= value <= 1."""
-    if not 0 <= value <= 1:
-        raise OptionError(f"memory_threshold is a share of memory from 0 (never end a worker) to 1, not {value}")
-
-
-def check_quotas(value: str) -> None:
-    """Raise OptionError unless `value` says for whom `memory` is a limit."""
-    if value not in QUOTAS:
-        raise OptionError(f"memory_quotas must be {', '.join(map(repr, QUOTAS[:-1]))} or {QUOTAS[-1]!r}, not {value!r}")

@@ -16,12 +16,8 @@ from random import Random
 from kernel_spec.ids import ProcessId
 from kernel_spec.memory_guards import (
     ACTOR,
-    ALL,
     ENDING,
-    FAULTS,
     IDLE,
-    NONE,
-    QUOTAS,
     TASK,
     EndForMemory,
     MemoryGuard,
@@ -30,6 +26,7 @@ from kernel_spec.memory_guards import (
     RetireWorker,
     WorkerMemory,
 )
+from kernel_spec.memory_words import ALL, FAULTS, NONE, QUOTAS
 
 GIB = 1 << 30
 MOST_SECONDS = 60.0

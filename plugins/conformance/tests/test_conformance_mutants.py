@@ -20,7 +20,8 @@ from kernel.environments.variables import EnvironmentVariables
 from kernel_spec.accelerators import Device
 from kernel_spec.environments import WorkerStart
 from kernel_spec.errors import RuntimeEnvError
-from kernel_spec.memory_guards import ENDING, OUT_OF_MEMORY, EndForMemory
+from kernel_spec.memory_guards import ENDING, EndForMemory
+from kernel_spec.memory_words import OUT_OF_MEMORY
 from kernel_spec.observers import LifecycleEvent
 from kernel_spec.serialization import Payload, SerializerBase
 

@@ -24,22 +24,16 @@ from kernel_spec.errors import OptionError
 from kernel_spec.ids import ProcessId
 from kernel_spec.memory_guards import (
     ACTOR,
-    ALL,
-    CROWDED_OUT,
     ENDING,
     IDLE,
-    NONE,
-    OUT_OF_MEMORY,
-    OVER_QUOTA,
     TASK,
     EndForMemory,
     MemoryLimit,
     MemorySettings,
     RetireWorker,
     WorkerMemory,
-    check_quotas,
-    check_threshold,
 )
+from kernel_spec.memory_words import ALL, CROWDED_OUT, NONE, OUT_OF_MEMORY, OVER_QUOTA, check_quotas, check_threshold
 
 MIB = 1 << 20
 GIB = 1 << 30
