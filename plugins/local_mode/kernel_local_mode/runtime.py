@@ -33,7 +33,6 @@ from kernel.runtime.futures import Futures
 from kernel.runtime.object_entry import FAILED, PENDING, ObjectEntry
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.serialization import ValueSerializer
-from kernel.runtime.stream_consumer import StreamConsumer
 from kernel.runtime.streams import ObjectStream
 from kernel.runtime.task import Task
 from kernel.runtime.tasks import TaskTable
@@ -55,9 +54,10 @@ from kernel_local_mode.in_process_transport import InProcessTransport, LocalOwne
 from kernel_local_mode.objects import LocalObjects
 from kernel_local_mode.promises import LocalPromises
 from kernel_local_mode.resources import LocalResources
+from kernel_local_mode.stream_consumption import LocalStreams
 from kernel_local_mode.streaming import LocalStreaming
 from kernel_local_mode.submission import LocalTasks
-from kernel_spec.errors import InfeasibleError, SessionEndedError
+from kernel_spec.errors import SessionEndedError
 from kernel_spec.ids import ActorId, JobId, NodeId, ObjectId, ProcessId
 from kernel_spec.labels import labels_of_node
 
@@ -139,9 +139,7 @@ class LocalRuntime:
             facts, self.tasks, self.trace, self.store, self.resources, self.actors, self.explanations,
             self.environments,
         )  # fmt: skip
-        # A wait for an item is none for the end of the stream, which may be far off.
-        block = lambda waiter, end, deadline: self.objects.block(waiter, [], deadline)  # noqa: E731
-        self.streams = StreamConsumer(self.io, block, self.objects.explain)  # type: ignore[arg-type]
+        self.streams = LocalStreams(self.io, self.objects, self.streaming, self.calls, self.deadlock)
         self.item_arrival = self.streams.item_arrival
         self._forever: list[ObjectRef] = []
         self._stopped = threading.Event()
@@ -319,35 +317,19 @@ class LocalRuntime:
 
     def next_item(self, stream: ObjectStream, timeout: float | None) -> ObjectRef:
         """See `Runtime.next_item`."""
-        if not stream.items:
-            self.streaming.wanted(stream.task)
-            self.calls.raise_interrupt()
-        if timeout is None and not stream.items and not stream.finished and stream.completed is not None:
-            with self.lock:
-                why = self.deadlock.why_never(stream.completed._entry)
-            if why:
-                raise InfeasibleError(f"this would wait for ever: {why}")
-        ref = self.streams.next_item(stream, timeout)
-        if stream.limit:
-            self.streaming.wanted(stream.task)
-        return ref
+        return self.streams.next_item(stream, timeout)
 
     def take_item(self, stream: ObjectStream) -> tuple[ObjectRef | None, bool]:
         """See `Runtime.take_item`."""
-        if not stream.items:
-            self.streaming.wanted(stream.task)
         return self.streams.take_item(stream)
 
     def next_arrival(self, stream: ObjectStream) -> ObjectEntry:
         """See `Runtime.next_arrival`."""
-        if not stream.items:
-            self.streaming.wanted(stream.task)
         return self.streams.next_arrival(stream)
 
     def close_stream(self, stream: ObjectStream) -> None:
         """See `Runtime.close_stream`."""
         self.streams.close(stream)
-        self.streaming.close(stream.task)
 
     # -- about the session -----------------------------------------------------------------------------------------
 
@@ -397,10 +379,7 @@ class LocalRuntime:
             for entry in list(self.ownership.objects.values()):
                 if entry.state == PENDING:
                     entry.resolve(FAILED, failure)
-            for run in list(self.streaming.runs.values()):
-                if run.task.stream is not None:
-                    run.task.stream.finish()
-            self.streaming.runs.clear()
+            self.streaming.end_all()
         self._stopped.set()
         critical_sections.unguard(self.lock)
         shutil.rmtree(self.session_directory, ignore_errors=True)

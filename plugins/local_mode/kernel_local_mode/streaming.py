@@ -124,6 +124,13 @@ class LocalStreaming:
             run.closed = True
             self.advance(run, 0)
 
+    def end_all(self) -> None:
+        """Tell all consumers that nothing more comes, and forget the generators. Under the lock."""
+        for run in list(self.runs.values()):
+            if run.task.stream is not None:
+                run.task.stream.finish()
+        self.runs.clear()
+
     def wanted(self, task: bytes) -> None:
         """The consumer has nothing left to take: go on if it is put aside."""
         run = self.runs.get(task)
