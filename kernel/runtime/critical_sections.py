@@ -49,7 +49,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _critical: set[CodeType] = {Connection.flush.__code__}
 _boundaries: set[CodeType] = set()
 _waits: dict[CodeType, set[CodeType]] = {Reactor.poll.__code__: set()}
-_locks: list[threading._RLock] = []
+_locks: list[threading.RLock] = []
 
 
 def critical(function: _F) -> _F:
@@ -97,13 +97,13 @@ def take_in_all(folder: str) -> None:
         _amid_submission = (*_amid_submission, inside)
 
 
-def guard(lock: threading._RLock) -> None:
+def guard(lock: threading.RLock) -> None:
     """Take what is done under a lock for critical."""
     if lock not in _locks:
         _locks.append(lock)
 
 
-def unguard(lock: threading._RLock) -> None:
+def unguard(lock: threading.RLock) -> None:
     """Undo `guard`."""
     if lock in _locks:
         _locks.remove(lock)

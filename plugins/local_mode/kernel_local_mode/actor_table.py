@@ -126,7 +126,8 @@ class LocalActors:
             failure = self._tasks.arguments.failure(actor.creation)
             if failure is not None:
                 self._tasks.failures.settled(failure)  # that of the constructor says the same
-                failure = argument_failed(failure, actor.name, actor.id, self._transport.identity, os.getpid())
+                here: Any = self._transport.identity
+                failure = argument_failed(failure, actor.name, actor.id, here, os.getpid())
                 self.die(actor, "an argument of its constructor failed", failure)
                 return
             refusal = self._resources.refusal(actor.name, actor.options)
