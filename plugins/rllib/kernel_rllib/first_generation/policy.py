@@ -66,16 +66,24 @@ class Policy:
         prev_reward_batch: Any = None,
         info_batch: Any = None,
         episodes: Any = None,
+        explore: bool | None = None,
         **further: Any,
     ) -> tuple[Actions, list[Any], dict[str, Any]]:
-        """Return actions, what is remembered, and further columns.
+        """Return actions, what is remembered, and further columns. A policy has to define it.
 
         Args:
             obs_batch: Preprocessed observations [N, ...].
             state_batches: What was remembered, a column [N, ...] for each of `get_initial_state`.
             prev_action_batch, prev_reward_batch, info_batch, episodes: None.
-            further: `explore` and `timestep`.
+            explore: Whether actions are drawn, as while training; None for what the settings say.
+            further: `timestep`.
         """
+        return self._actions_for(obs_batch, state_batches, explore)
+
+    def _actions_for(
+        self, obs_batch: Any, state_batches: Sequence[Any] | None, explore: bool | None
+    ) -> tuple[Actions, list[Any], dict[str, Any]]:
+        """Return what `compute_actions` does."""
         raise NotImplementedError(f"{type(self).__name__} has no compute_actions(): a policy has to define it")
 
     def compute_single_action(

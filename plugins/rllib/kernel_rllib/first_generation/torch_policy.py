@@ -136,16 +136,8 @@ class TorchPolicy(Policy):
 
     # -- acting -------------------------------------------------------------------------------------------------------
 
-    def compute_actions(
-        self,
-        obs_batch: Any,
-        state_batches: Sequence[Any] | None = None,
-        prev_action_batch: Any = None,
-        prev_reward_batch: Any = None,
-        info_batch: Any = None,
-        episodes: Any = None,
-        explore: bool | None = None,
-        **further: Any,
+    def _actions_for(
+        self, obs_batch: Any, state_batches: Sequence[Any] | None, explore: bool | None
     ) -> tuple[Any, list[Any], dict[str, Any]]:
         """Return actions [N, ...], what is remembered, and `action_logp` and further columns."""
         torch = _torch(type(self).__name__)
