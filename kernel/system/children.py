@@ -24,6 +24,7 @@ def start_child(
     What it writes goes to the descriptor `errors`. The child notices when its standard input is closed. It has the
     descriptors `inherited`, which are its further arguments. Raises OSError when no process can be started.
     """
+    told = pickle.dumps(settings)
     reader, writer = os.pipe()
     try:
         process = subprocess.Popen(
@@ -42,7 +43,7 @@ def start_child(
         os.close(writer)
     assert process.stdin is not None
     with suppress(BrokenPipeError):  # one that is dead already is found out by its silence
-        process.stdin.write(pickle.dumps(settings))
+        process.stdin.write(told)
         process.stdin.flush()
     return process, reader
 

@@ -20,7 +20,7 @@ from kernel_spec.errors import RuntimeEnvError
 from tests.unit.transport.test_background import turn_until
 
 BUILDER = """
-    import os, subprocess, sys, time
+    import os, subprocess, sys, threading, time
     from kernel_spec import CONTRACTS, hookimpl
     from kernel_spec.environments import WorkerStart
     from kernel_spec.errors import RuntimeEnvError
@@ -30,6 +30,7 @@ BUILDER = """
 
         def __init__(self, *, build_seconds: float = 60.0, cache_bytes: float = 1e9):
             self.build_seconds, self.cache_bytes = build_seconds, cache_bytes
+            self.lock = threading.Lock() if cache_bytes == 2.0 else None
 
         def check(self, value): ...
         def prepare(self, value, program): return value
@@ -155,6 +156,13 @@ def test_a_refusal_a_fault_and_an_end_of_the_process_are_told_apart(make_bench: 
         f"{log} has what it wrote"
     )
     assert [path.name[:6] for path in bench.built()] == ["notes-"], "what was refused leaves nothing, a crash its files"
+
+
+def test_a_builder_that_can_not_be_sent_is_named(make_bench: Callable[..., Bench]) -> None:
+    bench = make_bench(cache_bytes=2.0)
+    text = str(bench.made("any", {"notes": "x"}))
+    assert text.startswith("the environment 'notes' of the plugin 'notes' can't build in a process of its own: ")
+    assert "it can't be sent there: TypeError(" in text and "lock" in text
 
 
 def test_what_takes_too_long_is_ended_with_all_that_it_has_started(make_bench: Callable[..., Bench]) -> None:
