@@ -45,7 +45,7 @@ class SocketActivation:
         os.chmod(self._path, 0o600)
         self._socket.listen(_QUEUE)
         self._socket.setblocking(False)
-        head.reactor.register(self._socket.fileno(), self._knocked)
+        head.reactor.register(self._socket.fileno(), self._on_connect)
 
     def close(self, turn: Callable[[float], object]) -> None:
         """End the server, if there is one, and remove the socket.
@@ -64,7 +64,7 @@ class SocketActivation:
             with suppress(FileNotFoundError):
                 os.unlink(path)
 
-    def _knocked(self, events: int) -> None:
+    def _on_connect(self, events: int) -> None:
         """Start the server: a client has connected, and waits in the queue of the socket meanwhile."""
         self._head.reactor.unregister(self._socket.fileno())
         self._starting = threading.Thread(target=self._start, name="kernel control plane starts", daemon=True)
@@ -92,11 +92,11 @@ class SocketActivation:
         else:
             os.chmod(self._path + _NEW, 0o600)
             os.rename(self._path + _NEW, self._path)
-            self._let_in()
+            self._splice_waiting()
         self._stop_listening()
 
-    def _let_in(self) -> None:
-        """Connect those who came first with the server."""
+    def _splice_waiting(self) -> None:
+        """Connect the clients that waited for the server with it."""
         for _ in range(_AT_ONCE):
             try:
                 outer, _ = self._socket.accept()

@@ -37,7 +37,7 @@ LocalAnswer = Callable[[int, Any, "Exception | None"], None]
 class StoreService:
     """Serve the object store to the processes of this node.
 
-    `send(process, message)` reaches one process, `broadcast(message)` all; `departed(process)` says whether a process,
+    `send(process, message)` reaches one process, `broadcast(message)` all; `has_ended(process)` says whether a process,
     here or elsewhere, has ended. Objects for which the store has no room go into files in the directory `overflow`,
     which is made when it is needed; `warn(text)` tells users so, once.
     """
@@ -49,7 +49,7 @@ class StoreService:
         reactor: Reactor,
         send: Callable[[ProcessId, Message], None],
         broadcast: Callable[[Message], None],
-        departed: Callable[[ProcessId], bool],
+        has_ended: Callable[[ProcessId], bool],
         observe: Callable[[str, str, bytes, dict[str, Any]], None],
         overflow: str,
         warn: Callable[[str], None],
@@ -61,7 +61,7 @@ class StoreService:
         self._reactor = reactor
         self._send = send
         self._broadcast = broadcast
-        self._departed = departed
+        self._has_ended = has_ended
         self._observe = observe
         self._spill_work = SpillWork(self.server, spill, reactor, self._disk_moved)
         self._files = OverflowFiles(overflow, reactor, self._file_came)
@@ -96,7 +96,7 @@ class StoreService:
 
     def create(self, event: contract.Create) -> None:
         """Let an object be created, unless its owner has ended."""
-        if self._departed(event.owner):
+        if self._has_ended(event.owner):
             self._carry_out([contract.Failed(event.client, event.request, _owner_died(event.object, event.owner))])
         elif self.quotas.is_limited(event.client):
             self._create_within_quota(event, patient=True)
@@ -206,7 +206,7 @@ class StoreService:
         self.handle(create)
 
     def _create_again(self, create: contract.Create) -> None:
-        given_up = create.object not in self._postponed or self._departed(create.client)
+        given_up = create.object not in self._postponed or self._has_ended(create.client)
         self._postponed.discard(create.object)
         if given_up:
             return

@@ -46,7 +46,7 @@ class Ahead(NamedTuple):
 
 
 class WaitLink(NamedTuple):
-    """A call of a chain in which each waits for the next, and how the one before waits for it."""
+    """A call in a chain of calls that each wait for the next one, and how the call before waits for this one."""
 
     task: bytes
     name: str

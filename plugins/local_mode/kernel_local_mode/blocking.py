@@ -1,4 +1,4 @@
-"""Threads of local mode that wait: what goes on meanwhile, and when waiting has become pointless."""
+"""Block threads of local mode: others go on meanwhile, and a wait that can never end fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PATIENCE_SECONDS = 5.0
 
 
 class BlockedThreads:
-    """Lets others have the turn and the CPU of a thread that waits; ends waits that never would."""
+    """Give the turn and the CPU of a waiting thread to others; end waits that would never end."""
 
     def __init__(
         self,

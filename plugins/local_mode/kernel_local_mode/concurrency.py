@@ -1,4 +1,4 @@
-"""What calls of one actor take turns by: its concurrency groups, and what a call runs with once it has its turn."""
+"""The concurrency groups of one actor, by which its calls take turns, and what a call runs with in its turn."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _END = object()
 
 
 class AsyncActor(Protocol):
-    """What the loop asks of its actor."""
+    """What the loop requires of its actor."""
 
     def construct(self) -> tuple[int, bytes] | None:
         """Run the constructor; return its failure, or None."""

@@ -26,7 +26,7 @@ KEPT_REMOVED = 1000
 
 @dataclass(slots=True, eq=False)
 class LocalGroup:
-    """One group. `pools` are its bundles once they are placed, `inside` counts who holds something of them."""
+    """One group. `pools` are its bundles once they are placed, `inside` counts the tasks and actors in them."""
 
     id: str
     bundles: Sequence[Amounts]

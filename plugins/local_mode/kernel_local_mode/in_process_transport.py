@@ -41,7 +41,7 @@ class InProcessChannel:
 
 @dataclass(frozen=True, slots=True)
 class LocalIdentity:
-    """Who this process is, as errors show it."""
+    """The identity of this process, as errors show it."""
 
     id: ProcessId
     node: bytes

@@ -16,7 +16,7 @@ from kernel_spec.ids import ObjectId, object_id
 
 
 class LocalPromises:
-    """What was promised. `pending` has the group that an object waits for. Runs under the lock."""
+    """Promised objects. `pending` has the group that an object waits for. Runs under the lock."""
 
     def __init__(self, tasks: TaskTable, ownership: LocalOwnership, groups: LocalGroups) -> None:
         self.pending: dict[ObjectId, str] = {}

@@ -1,4 +1,4 @@
-"""What the one node has, who holds it, and who waits for it.
+"""The resources of the one node, who holds them, and who waits for them.
 
 A task that submits or waits lends its CPU to what it submitted, as a blocked one does everywhere: in local mode it
 runs below it on the same stack.
@@ -29,7 +29,7 @@ held: ContextVar[Allocation | None] = ContextVar("kernel_local_allocation", defa
 
 
 class ResourceDemand(Protocol):
-    """What a task or actor needs: the shape of the one, the options of the other."""
+    """The requirements of a task or actor: the shape of the one, the options of the other."""
 
     wanted: Amounts
     strategy: Any
@@ -37,7 +37,7 @@ class ResourceDemand(Protocol):
 
 @dataclass(slots=True)
 class ResourceRequest:
-    """Somebody who waits: `retry` is called, without the lock, when it may be worth another try."""
+    """A waiting task or actor: `retry` is called, without the lock, when another try may succeed."""
 
     name: str
     wish: ResourceDemand

@@ -1,4 +1,4 @@
-"""Generators in local mode: pulled on by whoever consumes them, so that an endless one does no harm.
+"""Generators in local mode: they advance only when they are consumed, so that an endless one does no harm.
 
 A generator runs in the calling thread until it is a little ahead of its consumer, is put aside there, and goes on
 when an item is wanted that is not there, when its end is waited for, or when its actor is wanted by another call.

@@ -1,4 +1,4 @@
-"""What never changes about a session in one process."""
+"""The facts that never change about a session in one process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernel_spec.ids import JobId, NodeId, ProcessId
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
-    """Who this process is, and where it keeps files. `started` is in seconds since the epoch."""
+    """The identity of this process, and where it keeps files. `started` is in seconds since the epoch."""
 
     job: JobId
     node: NodeId
