@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from struct import Struct
 
@@ -34,6 +35,8 @@ def fetch_descriptors(address: str, token: bytes, timeout: float = 10.0) -> tupl
                 sock.sendall(answer)
         sock.sendall(ATTACH)
         data, descriptors, _, _ = socket.recv_fds(sock, 1 << 16, _MAXIMUM_DESCRIPTORS)
+        for descriptor in descriptors:  # what a task starts is to have nothing of the store
+            os.set_inheritable(descriptor, False)
         if len(data) < _LENGTH.size:
             raise ProtocolError("the node agent closed the connection instead of passing descriptors")
         length = _LENGTH.unpack_from(data)[0]

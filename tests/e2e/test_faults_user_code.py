@@ -220,6 +220,11 @@ def test_subprocesses_of_a_task_get_no_token_and_no_descriptors(session: Running
         environment = subprocess.run(["env"], capture_output=True, text=True)
         return descriptors.stdout.strip(), environment.stdout, Path("/proc/self/environ").read_bytes().decode()
 
+    @kernel.remote
+    def use_store() -> np.ndarray:
+        return np.ones(1 << 20)
+
+    kernel.get([use_store.remote() for _ in range(4)], timeout=SECONDS)
     descriptors, environment, own = kernel.get(look.remote(), timeout=SECONDS)
     assert descriptors == "['0', '1', '2', '3']", "3 is the listed folder itself"
     token = Path(session.directory, "token").read_text()

@@ -90,6 +90,7 @@ def test_runners_that_are_late_are_named_and_waited_for(tmp_path: Path, caplog: 
 
     made = config(Waits, file=str(file)).environment(disable_env_checking=True)
     algorithm = made.env_runners(num_env_runners=1, num_cpus_per_env_runner=0, sample_timeout_s=0.2).build()
+    algorithm.runners.foreach(lambda runner: runner.index)  # they are made
     logger, handler = logging.getLogger("kernel.rllib"), Comes()
     logger.addHandler(handler)
     try:

@@ -20,7 +20,8 @@ import pytest
 _CODE = """
 import sys
 
-if "from kernel.node." in " ".join(sys.orig_argv):
+command = " ".join(sys.orig_argv)
+if "kernel.daemons.agent_main" in command or "kernel.daemons.head_main" in command:
     import importlib
 
     for name, value in {changes!r}.items():
