@@ -23,18 +23,21 @@ class Futures:
     """Report when a value is ready, without a thread that waits for it.
 
     `when_ready(entry, callback)` calls back once, now or from the thread that learns of the value; `load(entry)`
-    returns it; `attend()` has messages read even if no thread blocks. Values are loaded, and callbacks of futures
-    called, in other threads: the thread that learns of a value holds the process's lock, and both may block.
+    returns it; `asked(entry)` notes that a failure has a reader; `attend()` has messages read even if no thread blocks.
+    Values are loaded, and callbacks of futures called, in other threads: the thread that learns of a value holds the
+    process's lock, and both may block.
     """
 
     def __init__(
         self,
         when_ready: Callable[[ObjectEntry, Callable[[ObjectEntry], None]], None],
         load: Callable[[ObjectEntry], Any],
+        asked: Callable[[ObjectEntry], None],
         attend: Callable[[], None] = lambda: None,
     ) -> None:
         self._when_ready = when_ready
         self._load = load
+        self._asked = asked
         self._attend = attend
         self._awaited: set[concurrent.futures.Future[Any]] = set()
         self._delivery_threads = DeliveryThreads()
@@ -58,8 +61,13 @@ class Futures:
             if self._awaited:  # to read a value from the store this thread has polled, and leaves others without
                 self._attend()
 
+        def ready(entry: ObjectEntry) -> None:
+            if read:
+                self._asked(entry)  # at once: before a thread comes to it, this process may have ended
+            self._delivery_threads.submit(fill)
+
         self._awaited.add(future)
-        self._when_ready(ref._entry, lambda entry: self._delivery_threads.submit(fill))
+        self._when_ready(ref._entry, ready)
         if len(self._awaited) == 1:  # of many at once the first is in no hurry: they travel together
             self._attend()
 
@@ -82,6 +90,8 @@ class Futures:
 
         def ready(entry: ObjectEntry) -> None:
             self._awaited_in_loops -= 1
+            if not future.done():
+                self._asked(entry)
             self.of_calls.pop(future, None)
             call_in(loop, fill)
 

@@ -103,7 +103,7 @@ class ProcessRuntime:
         self.item_arrival = self.streams.item_arrival
         self.next_arrival = self.streams.next_arrival
         self.close_stream = self.streams.close
-        self.futures = Futures(self.values.when_ready, self.values.load, self.io.pump.attend)
+        self.futures = Futures(self.values.when_ready, self.values.load, self.failures.asked, self.io.pump.attend)
         self.deliver = self.futures.deliver
         self.deliver_async = self.futures.deliver_async
         self.inspection.waits.awaited = self.futures.of_calls

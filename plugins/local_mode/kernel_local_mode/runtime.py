@@ -124,7 +124,7 @@ class LocalRuntime:
             self.deadlock,
             self.explanations,
         )
-        futures = Futures(self.objects.when_ready, self.objects.load)
+        futures = Futures(self.objects.when_ready, self.objects.load, self.tasks.failures.asked)
         self.deliver = futures.deliver
         self.deliver_async = futures.deliver_async
         self.cancelling = Cancelling(self.tasks, self.ownership, self.actors, self.calls, self.helpers, self.streaming)

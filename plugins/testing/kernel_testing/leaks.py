@@ -16,6 +16,7 @@ import os
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import field
@@ -118,12 +119,21 @@ def _command_line(pid: int) -> str:
 
 
 def _open_descriptors() -> set[str]:
-    found = set()
+    """Return descriptors with what they are of; those of an inode without a name are only numbered by kind.
+
+    A fork lets gRPC, where it is in use, open its event descriptor anew, with another number.
+    """
+    found: set[str] = set()
+    unnamed: Counter[str] = Counter()
     for name in os.listdir("/proc/self/fd"):
         try:
-            found.add(f"{name} -> {os.readlink(f'/proc/self/fd/{name}')}")
+            target = os.readlink(f"/proc/self/fd/{name}")
         except OSError:
             continue  # the one that listed the folder
+        if target.startswith("anon_inode:"):
+            unnamed[target] += 1
+            name = f"{unnamed[target]}."
+        found.add(f"{name} -> {target}")
     return found
 
 

@@ -49,6 +49,17 @@ def test_a_descriptor_left_open_is_named(tmp_path: Path) -> None:
     file.close()
 
 
+def test_an_event_descriptor_may_have_another_number_afterwards_but_there_is_none_more() -> None:
+    opened = [os.eventfd(0)]
+    with no_leaks(seconds=0.1):
+        opened.append(os.eventfd(0))
+        os.close(opened.pop(0))
+    with pytest.raises(AssertionError, match=r"descriptors: \d+\. -> anon_inode:\[eventfd\]"), no_leaks(seconds=0.1):
+        opened.append(os.eventfd(0))
+    for descriptor in opened:
+        os.close(descriptor)
+
+
 def test_a_thread_left_running_is_named() -> None:
     done = threading.Event()
     with pytest.raises(AssertionError, match="threads: lingers"):

@@ -34,7 +34,7 @@ def entry() -> ObjectEntry:
 
 @pytest.fixture
 def futures() -> Futures:
-    return Futures(ObjectEntry.when_ready, lambda entry: entry.value)
+    return Futures(ObjectEntry.when_ready, lambda entry: entry.value, lambda entry: None)
 
 
 def give_up_on(wait: Callable[[asyncio.AbstractEventLoop], Any]) -> None:
@@ -123,11 +123,34 @@ def test_a_future_of_what_can_not_be_read(entry: ObjectEntry) -> None:
     def load(entry: ObjectEntry) -> Any:
         raise StopIteration
 
-    futures = Futures(ObjectEntry.when_ready, load)
+    futures = Futures(ObjectEntry.when_ready, load, lambda entry: None)
     future: concurrent.futures.Future[Any] = concurrent.futures.Future()
     futures.deliver(ObjectRef(entry), future)
     entry.resolve(INLINE, b"")
     assert isinstance(future.exception(SECONDS), StopIteration)
+
+
+def test_a_failure_with_a_future_has_its_reader_before_a_thread_comes_to_it(entry: ObjectEntry) -> None:
+    """The process may end before that, and would say that nobody has asked for it."""
+    asked: list[ObjectEntry] = []
+    reading = threading.Event()
+    futures = Futures(ObjectEntry.when_ready, lambda entry: reading.wait(SECONDS), asked.append)
+    future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+    futures.deliver(ObjectRef(entry), future)
+    assert asked == []
+    entry.resolve(INLINE, b"")
+    assert asked == [entry] and not future.done()
+    reading.set()
+    assert future.result(SECONDS)
+
+
+def test_a_failure_whose_awaiter_is_gone_has_no_reader(entry: ObjectEntry) -> None:
+    asked: list[ObjectEntry] = []
+    futures = Futures(ObjectEntry.when_ready, lambda entry: entry.value, asked.append)
+    ref = ObjectRef(entry)
+    give_up_on(lambda loop: futures.deliver_async(ref, loop))
+    entry.resolve(INLINE, b"")
+    assert asked == []
 
 
 def test_a_consumer_waits_for_items_as_get_does_for_values(entry: ObjectEntry) -> None:
@@ -149,7 +172,9 @@ def test_a_consumer_waits_for_items_as_get_does_for_values(entry: ObjectEntry) -
 
 def test_who_awaits_has_somebody_read_what_comes_and_the_many_behind_it_do_not_ask_again(entry: ObjectEntry) -> None:
     attended = []
-    futures = Futures(ObjectEntry.when_ready, lambda entry: entry.value, lambda: attended.append(True))
+    futures = Futures(
+        ObjectEntry.when_ready, lambda entry: entry.value, lambda entry: None, lambda: attended.append(True)
+    )
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
