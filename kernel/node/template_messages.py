@@ -8,8 +8,9 @@ from __future__ import annotations
 import marshal
 import os
 import socket
-from typing import Any, NamedTuple
+from typing import Any
 
+from kernel.protocol.message_fields import MessageFields
 from kernel.protocol.named_messages import numbered
 
 _MARK = b"."
@@ -19,21 +20,21 @@ TO_AGENT = "template -> agent"
 
 
 @numbered(1, TO_TEMPLATE)
-class LoadSession(NamedTuple):
+class LoadSession(MessageFields):
     """Load what all workers share: the pickled catalog of plugins and settings of the session."""
 
     session: bytes
 
 
 @numbered(2, TO_TEMPLATE)
-class ForkWorker(NamedTuple):
+class ForkWorker(MessageFields):
     """Fork a worker with these settings. The message has descriptors: the pipes for the worker's output."""
 
     worker: dict[str, Any]
 
 
 @numbered(3, TO_AGENT)
-class WorkerForked(NamedTuple):
+class WorkerForked(MessageFields):
     """The worker is there."""
 
     worker: bytes
@@ -41,7 +42,7 @@ class WorkerForked(NamedTuple):
 
 
 @numbered(4, TO_AGENT)
-class ForkFailed(NamedTuple):
+class ForkFailed(MessageFields):
     """The worker could not be forked, for a reason."""
 
     worker: bytes
@@ -49,7 +50,7 @@ class ForkFailed(NamedTuple):
 
 
 @numbered(5, TO_AGENT)
-class WorkerExited(NamedTuple):
+class WorkerExited(MessageFields):
     """A worker has ended. `status` is its exit status as `os.waitpid` returns it."""
 
     pid: int

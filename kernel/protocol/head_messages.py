@@ -8,8 +8,9 @@ lease is a plain tuple, described beside its number; all others are classes (see
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+from kernel.protocol.message_fields import MessageFields
 from kernel.protocol.named_messages import numbered
 from kernel.transport.connection import Message
 from kernel_spec.ids import JobId, LeaseId, NodeId, ProcessId
@@ -38,7 +39,7 @@ DROP_WORKER = 125
 
 
 @numbered(101, TO_HEAD)
-class ProcessJoined(NamedTuple):
+class ProcessJoined(MessageFields):
     """A process has joined, and may send messages from now on. `environment` is the key of the one that it runs in."""
 
     process: ProcessId
@@ -51,14 +52,14 @@ class ProcessJoined(NamedTuple):
 
 
 @numbered(102, TO_HEAD)
-class ProcessLeft(NamedTuple):
+class ProcessLeft(MessageFields):
     """The connection of a process is closed."""
 
     process: ProcessId
 
 
 @numbered(105, TO_HEAD)
-class LeaseUnserved(NamedTuple):
+class LeaseUnserved(MessageFields):
     """There will be no worker for this `grant` of a lease. `error` is a pickled KernelError."""
 
     lease: LeaseId
@@ -67,7 +68,7 @@ class LeaseUnserved(NamedTuple):
 
 
 @numbered(106, TO_HEAD)
-class WorkerDied(NamedTuple):
+class WorkerDied(MessageFields):
     """A worker has died; `cause` is the reason for people. `fault` says what that means (see `process_messages`)."""
 
     worker: ProcessId
@@ -77,7 +78,7 @@ class WorkerDied(NamedTuple):
 
 
 @numbered(108, TO_HEAD)
-class AskAnswered(NamedTuple):
+class AskAnswered(MessageFields):
     """The answer to `AskProcess` or `AskNode`; `value` is None if there is none."""
 
     number: int
@@ -85,14 +86,14 @@ class AskAnswered(NamedTuple):
 
 
 @numbered(109, TO_HEAD)
-class LifeCycleEvents(NamedTuple):
+class LifeCycleEvents(MessageFields):
     """Life cycle events: kind, state, id, seconds since the epoch, and detail of each."""
 
     events: list[tuple[str, str, bytes, float, dict[str, Any]]]
 
 
 @numbered(110, TO_HEAD)
-class WorkerCalls(NamedTuple):
+class WorkerCalls(MessageFields):
     """The worker has run these calls, as its `CallTrace.new_calls` returns them."""
 
     worker: ProcessId
@@ -100,7 +101,7 @@ class WorkerCalls(NamedTuple):
 
 
 @numbered(111, TO_HEAD)
-class LinesWritten(NamedTuple):
+class LinesWritten(MessageFields):
     """A worker has written lines, and its drivers may be on other nodes."""
 
     job: JobId
@@ -111,7 +112,7 @@ class LinesWritten(NamedTuple):
 
 
 @numbered(112, TO_HEAD)
-class GrantedBefore(NamedTuple):
+class GrantedBefore(MessageFields):
     """A head before this one granted a lease. `held` is its pickled request, grant and count of grants.
 
     `worker` is empty if it has none yet, `blocked` says whether it waits inside get.
@@ -123,14 +124,14 @@ class GrantedBefore(NamedTuple):
 
 
 @numbered(113, TO_HEAD)
-class EndSession(NamedTuple):
+class EndSession(MessageFields):
     """End the whole session, everywhere."""
 
     reason: str
 
 
 @numbered(114, TO_HEAD)
-class WantPackage(NamedTuple):
+class WantPackage(MessageFields):
     """Send what of this package's archive begins at `offset` bytes."""
 
     digest: str
@@ -138,7 +139,7 @@ class WantPackage(NamedTuple):
 
 
 @numbered(115, TO_HEAD)
-class PluginFault(NamedTuple):
+class PluginFault(MessageFields):
     """Tell every program of the session what a plugin did on that node."""
 
     text: str
@@ -148,7 +149,7 @@ class PluginFault(NamedTuple):
 
 
 @numbered(122, TO_AGENT)
-class DescribeJob(NamedTuple):
+class DescribeJob(MessageFields):
     """The pickled surroundings of a job's workers. Sent before the first lease of the job there."""
 
     job: JobId
@@ -156,7 +157,7 @@ class DescribeJob(NamedTuple):
 
 
 @numbered(123, TO_AGENT)
-class DescribeEnvironment(NamedTuple):
+class DescribeEnvironment(MessageFields):
     """The pickled description of an environment. Sent before the first lease of the environment there."""
 
     key: str
@@ -164,7 +165,7 @@ class DescribeEnvironment(NamedTuple):
 
 
 @numbered(126, TO_AGENT)
-class ConstructActor(NamedTuple):
+class ConstructActor(MessageFields):
     """Give a worker the message that makes it an actor of a class, which may be restarted `restarts` times."""
 
     worker: ProcessId
@@ -174,7 +175,7 @@ class ConstructActor(NamedTuple):
 
 
 @numbered(127, TO_AGENT)
-class StopWorker(NamedTuple):
+class StopWorker(MessageFields):
     """End a worker. `drain` says whether it may finish its calls, `kindly` whether it runs exit handlers."""
 
     worker: ProcessId
@@ -184,7 +185,7 @@ class StopWorker(NamedTuple):
 
 
 @numbered(128, TO_AGENT)
-class KillWorker(NamedTuple):
+class KillWorker(MessageFields):
     """End a worker at once."""
 
     worker: ProcessId
@@ -192,14 +193,14 @@ class KillWorker(NamedTuple):
 
 
 @numbered(129, TO_AGENT)
-class JobEnded(NamedTuple):
+class JobEnded(MessageFields):
     """The job is over: end its workers."""
 
     job: JobId
 
 
 @numbered(130, TO_AGENT)
-class ProcessesGone(NamedTuple):
+class ProcessesGone(MessageFields):
     """Processes of another node are gone: nothing of them is needed any more.
 
     `place` is that node's gateway if the whole node is gone, else empty.
@@ -210,7 +211,7 @@ class ProcessesGone(NamedTuple):
 
 
 @numbered(131, TO_AGENT)
-class AskProcess(NamedTuple):
+class AskProcess(MessageFields):
     """Call a method of a process, and send what it returns as the `AskAnswered` of this number."""
 
     number: int
@@ -220,7 +221,7 @@ class AskProcess(NamedTuple):
 
 
 @numbered(132, TO_AGENT)
-class AskNode(NamedTuple):
+class AskNode(MessageFields):
     """Call a method of the agent, and send what it returns as the `AskAnswered` of this number."""
 
     number: int
@@ -229,7 +230,7 @@ class AskNode(NamedTuple):
 
 
 @numbered(133, TO_AGENT)
-class ShowLines(NamedTuple):
+class ShowLines(MessageFields):
     """Show lines to the drivers of that node that listen."""
 
     job: JobId
@@ -240,21 +241,21 @@ class ShowLines(NamedTuple):
 
 
 @numbered(134, TO_AGENT)
-class EndNode(NamedTuple):
+class EndNode(MessageFields):
     """End: the session is over, or the node has to leave it."""
 
     reason: str
 
 
 @numbered(135, TO_AGENT)
-class DrainNode(NamedTuple):
+class DrainNode(MessageFields):
     """The node is to leave within `seconds`, or once it is idle: let idle workers go, and tell the next head."""
 
     seconds: float | None
 
 
 @numbered(136, TO_AGENT)
-class SetResource(NamedTuple):
+class SetResource(MessageFields):
     """The node has this `quantity` of a custom resource from now on."""
 
     name: str
@@ -262,14 +263,14 @@ class SetResource(NamedTuple):
 
 
 @numbered(137, TO_AGENT)
-class Observe(NamedTuple):
+class Observe(MessageFields):
     """Begin (`wanted`) or stop reporting what happens on the node."""
 
     wanted: bool
 
 
 @numbered(138, TO_AGENT)
-class PackagePiece(NamedTuple):
+class PackagePiece(MessageFields):
     """The piece of a package's archive that begins at `offset` bytes, of `total`; 0 if the head does not have it."""
 
     digest: str
@@ -279,7 +280,7 @@ class PackagePiece(NamedTuple):
 
 
 @numbered(139, TO_AGENT)
-class NodeReachable(NamedTuple):
+class NodeReachable(MessageFields):
     """Whether there is a node that remote drivers may be relayed to. Sent to the node beside the head only.
 
     `place` is the node's gateway.
@@ -293,7 +294,7 @@ class NodeReachable(NamedTuple):
 
 
 @numbered(140, TO_HEAD)
-class JoinCluster(NamedTuple):
+class JoinCluster(MessageFields):
     """Let a node in. The first message; `python` and `version` (of the kernel) must be those of the head."""
 
     node: NodeId
@@ -303,28 +304,28 @@ class JoinCluster(NamedTuple):
 
 
 @numbered(141, TO_AGENT)
-class Welcome(NamedTuple):
+class Welcome(MessageFields):
     """The node is let in. `settings` are the pickled ones that all nodes share."""
 
     settings: bytes
 
 
 @numbered(142, TO_AGENT)
-class JoinRefused(NamedTuple):
+class JoinRefused(MessageFields):
     """The node, or the tool, is not let in. The connection ends."""
 
     reason: str
 
 
 @numbered(143, TO_HEAD)
-class DescribeNode(NamedTuple):
+class DescribeNode(MessageFields):
     """The pickled description of a node, sent once its parts are made."""
 
     description: bytes
 
 
 @numbered(144, "head <-> agent")
-class Pulse(NamedTuple):
+class Pulse(MessageFields):
     """Sent by the head now and then, and back at once: one that is silent for too long is gone.
 
     `done` is how many of the agent's messages the head has handled; the agent sends 0.
@@ -334,19 +335,19 @@ class Pulse(NamedTuple):
 
 
 @numbered(145, TO_HEAD)
-class LeaveCluster(NamedTuple):
+class LeaveCluster(MessageFields):
     """The node ends by itself."""
 
     reason: str
 
 
 @numbered(146, TO_HEAD)
-class AllTold(NamedTuple):
+class AllTold(MessageFields):
     """Sent to a restarted head: the node has reported all that it has."""
 
 
 @numbered(147, TO_HEAD)
-class StillDraining(NamedTuple):
+class StillDraining(MessageFields):
     """Sent to a head that was started again: the node was about to leave, in `seconds` or once it is idle."""
 
     seconds: float | None

@@ -1,4 +1,4 @@
-"""Messages with named fields: each kind is a NamedTuple, and on the wire a plain tuple of its number and its fields.
+"""Messages with named fields: each kind is a class of `MessageFields`, and on the wire a plain tuple.
 
 Kinds that are sent for every task, lease or object are no classes: they stay tuples that are written where they are
 sent, and are described beside their numbers. The page on the wire (docs/wire.md) is made from both.
@@ -13,14 +13,14 @@ from kernel.transport.connection import Message
 from kernel_spec.errors import ProtocolError
 
 Kind = TypeVar("Kind", bound=tuple[Any, ...])
-"""A NamedTuple."""
+"""A class of `MessageFields`."""
 
 _NUMBERS: dict[type, int] = {}
 _WAYS: dict[type, str] = {}
 
 
 def numbered(number: int, way: str) -> Callable[[type[Kind]], type[Kind]]:
-    """Return the decorator that makes a NamedTuple a kind of message. `way` says from whom to whom it goes."""
+    """Return the decorator that makes a class of `MessageFields` a kind of message. `way` says from whom to whom it goes."""
 
     def declare(kind: type[Kind]) -> type[Kind]:
         _NUMBERS[kind], _WAYS[kind] = number, way

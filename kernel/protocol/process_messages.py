@@ -8,8 +8,9 @@ lists references inside a value as `(object id, owner id, owner address)`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from kernel.protocol.message_fields import MessageFields
 from kernel.protocol.named_messages import numbered
 from kernel_spec.ids import ActorId, LeaseId, ObjectId, ProcessId, TaskId
 
@@ -118,7 +119,7 @@ COPIED = 36
 
 
 @numbered(1, "any -> any")
-class Introduction(NamedTuple):
+class Introduction(MessageFields):
     """The first message of a connection: the identity of its sender. Both sides must run the same `python`."""
 
     process: ProcessId
@@ -130,7 +131,7 @@ class Introduction(NamedTuple):
 
 
 @numbered(20, "owner -> worker")
-class CancelTask(NamedTuple):
+class CancelTask(MessageFields):
     """Cancel a task or actor call; `recursive`: those that it has submitted as well."""
 
     task: TaskId
@@ -138,12 +139,12 @@ class CancelTask(NamedTuple):
 
 
 @numbered(23, "worker -> owner")
-class WornOut(NamedTuple):
+class WornOut(MessageFields):
     """The worker has run a function as often as its `max_calls` says, and takes no more tasks."""
 
 
 @numbered(37, "borrower -> owner")
-class LostAt(NamedTuple):
+class LostAt(MessageFields):
     """`places` could not give an object, and why. The borrower's next request is answered when the object is back."""
 
     object: ObjectId
@@ -152,7 +153,7 @@ class LostAt(NamedTuple):
 
 
 @numbered(43, "head -> process")
-class LeaseFailed(NamedTuple):
+class LeaseFailed(MessageFields):
     """A lease can't be granted. `error` is a pickled KernelError."""
 
     lease: LeaseId
@@ -160,7 +161,7 @@ class LeaseFailed(NamedTuple):
 
 
 @numbered(48, "head -> holder of a lease")
-class LeasedWorkerDied(NamedTuple):
+class LeasedWorkerDied(MessageFields):
     """The worker of a lease has died; `cause` is the reason for people. `fault` says what that means (see below)."""
 
     worker: ProcessId
@@ -169,7 +170,7 @@ class LeasedWorkerDied(NamedTuple):
 
 
 @numbered(49, "agent -> worker")
-class BecomeActor(NamedTuple):
+class BecomeActor(MessageFields):
     """Construct an actor, for the `attempt`th time. `creation` is the pickled call of its constructor.
 
     `held` is its resources, its devices, and its placement group as in ACTIVATE.
@@ -182,7 +183,7 @@ class BecomeActor(NamedTuple):
 
 
 @numbered(50, "worker -> head")
-class ActorReady(NamedTuple):
+class ActorReady(MessageFields):
     """The constructor has returned, or raised: `failure` is None or what it raised, as a failed call tells it."""
 
     actor: ActorId
@@ -190,7 +191,7 @@ class ActorReady(NamedTuple):
 
 
 @numbered(51, "head -> subscribers")
-class ActorState(NamedTuple):
+class ActorState(MessageFields):
     """The state of an actor, and where it is. `failure` is what its constructor raised.
 
     `cause` tells people why it died; `crashed` says whether it died without having been told to.
@@ -207,7 +208,7 @@ class ActorState(NamedTuple):
 
 
 @numbered(52, "owner -> head")
-class CreateActor(NamedTuple):
+class CreateActor(MessageFields):
     """Create an actor without a name (see also `create_named_actor`), as its pickled description says."""
 
     actor: ActorId
@@ -215,14 +216,14 @@ class CreateActor(NamedTuple):
 
 
 @numbered(53, "owner -> head")
-class ForgetActor(NamedTuple):
+class ForgetActor(MessageFields):
     """The last handle of an actor is gone."""
 
     actor: ActorId
 
 
 @numbered(54, "owner -> head")
-class ActorArguments(NamedTuple):
+class ActorArguments(MessageFields):
     """The arguments of an actor's constructor are there: `failure` is None or how one of them failed."""
 
     actor: ActorId
@@ -231,14 +232,14 @@ class ActorArguments(NamedTuple):
 
 
 @numbered(55, "process -> head")
-class SubscribeActor(NamedTuple):
+class SubscribeActor(MessageFields):
     """Send the `ActorState` of an actor, now and whenever it changes."""
 
     actor: ActorId
 
 
 @numbered(56, "agent -> process")
-class EndProcess(NamedTuple):
+class EndProcess(MessageFields):
     """End. `drain` says whether calls may finish, `kindly` whether destructors and exit handlers run."""
 
     reason: str
@@ -247,7 +248,7 @@ class EndProcess(NamedTuple):
 
 
 @numbered(57, "agent -> driver")
-class LogLines(NamedTuple):
+class LogLines(MessageFields):
     """Show lines of a process. `stream` is stdout, stderr, failure or notice; see also `UNFINISHED`."""
 
     pid: int
@@ -257,7 +258,7 @@ class LogLines(NamedTuple):
 
 
 @numbered(67, "worker -> head")
-class LastCalls(NamedTuple):
+class LastCalls(MessageFields):
     """The latest calls of a worker that ends: as pickled trace events for the timeline, and those for observers."""
 
     events: bytes
@@ -265,7 +266,7 @@ class LastCalls(NamedTuple):
 
 
 @numbered(68, "agent -> processes")
-class PeersGone(NamedTuple):
+class PeersGone(MessageFields):
     """The node at `place` is gone, and these processes with it: they will send nothing any more."""
 
     processes: list[ProcessId]

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from kernel.protocol.message_fields import MessageFields
 from kernel.protocol.named_messages import numbered
 
 
 @numbered(1, "agent -> relay")
-class RelayJoined(NamedTuple):
+class RelayJoined(MessageFields):
     """A remote driver is at this end, as the first message. It is called back by its id, `client` (hexadecimal)."""
 
     client: str
 
 
 @numbered(2, "relay -> agent")
-class RelayedPlace(NamedTuple):
+class RelayedPlace(MessageFields):
     """The answer: `place` is where the whole cluster reaches the client by way of the relay."""
 
     place: str
 
 
 @numbered(3, "relay -> agent")
-class DialBack(NamedTuple):
+class DialBack(MessageFields):
     """A caller wants the client: dial the relay's gateway with this ticket."""
 
     ticket: bytes

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import marshal
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import pytest
 
 from kernel.node import template_messages
 from kernel.protocol import head_messages, process_messages, relay_messages
+from kernel.protocol.message_fields import MessageFields
 from kernel.protocol.named_messages import is_kind, number_of, numbered, packed, unpacked, way_of
 from kernel_spec.errors import ProtocolError
 
@@ -19,7 +20,7 @@ MODULES = (head_messages, process_messages, relay_messages, template_messages)
 
 
 @numbered(7, "agent -> head")
-class Greeted(NamedTuple):
+class Greeted(MessageFields):
     """Somebody was greeted, `times` times."""
 
     name: str
@@ -35,6 +36,30 @@ def test_the_wire_carries_a_plain_tuple_of_the_number_and_the_fields() -> None:
 def test_a_named_message_can_be_marshalled_as_it_is() -> None:
     """Else the messages beside it were looked through for what is no plain value."""
     assert marshal.loads(marshal.dumps([packed(Greeted("Ada"))])) == [(7, "Ada", 1)]
+
+
+def test_fields_are_named_and_shown_and_have_defaults() -> None:
+    greeted = Greeted("Ada")
+    assert (greeted.name, greeted.times) == ("Ada", 1) == tuple(greeted)
+    assert repr(greeted) == "Greeted(name='Ada', times=1)" and Greeted._fields == ("name", "times")
+    with pytest.raises(AttributeError):
+        greeted.name = "Grace"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("values", "named", "words"),
+    [
+        ((), {"times": 1}, "Greeted was not given name"),
+        (("Ada", 1, 2), {}, r"Greeted has the fields \('name', 'times'\), and was given \('Ada', 1, 2\) and {}"),
+        (("Ada",), {"name": "Ada"}, "was given .* and {'name': 'Ada'}"),
+        (("Ada",), {"time": 1}, "was given .* and {'time': 1}"),
+    ],
+)
+def test_fields_that_are_missing_unknown_or_given_twice(
+    values: tuple[Any, ...], named: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(TypeError, match=words):
+        Greeted(*values, **named)
 
 
 def test_a_kind_has_a_number_and_a_way() -> None:
