@@ -20,7 +20,7 @@ _WAYS: dict[type, str] = {}
 
 
 def numbered(number: int, way: str) -> Callable[[type[Kind]], type[Kind]]:
-    """Return the decorator that makes a class of `MessageFields` a kind of message. `way` says from whom to whom it goes."""
+    """Return what makes a class of `MessageFields` a kind of message. `way` says from whom to whom it goes."""
 
     def declare(kind: type[Kind]) -> type[Kind]:
         _NUMBERS[kind], _WAYS[kind] = number, way
