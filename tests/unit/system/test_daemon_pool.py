@@ -12,11 +12,11 @@ SECONDS = 120.0
 
 
 def test_threads_are_as_few_as_are_needed() -> None:
-    threads = DaemonPool(2, "spill", lambda: 0.0)
+    threads = DaemonPool(2, "few", lambda: 0.0)
     ended: list[int] = []
 
     def names() -> int:
-        return sum(thread.name == "spill" for thread in threading.enumerate())
+        return sum(thread.name == "few" for thread in threading.enumerate())
 
     assert names() == 0
     threads.begin(lambda: ended.append(1))
