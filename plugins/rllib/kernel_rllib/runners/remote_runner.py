@@ -12,7 +12,7 @@ from kernel_rllib.connectors.moments import Statistics
 from kernel_rllib.errors import RunnersLostError
 from kernel_rllib.runners.construction import Construction
 from kernel_rllib.runners.place import RunnerPlace
-from kernel_spec.errors import FaultError, GetTimeoutError
+from kernel_spec.errors import FaultError
 
 Weights: TypeAlias = "tuple[kernel.ObjectRef, int]"
 """Parameters in the object store, and their version."""
@@ -112,10 +112,5 @@ class RemoteRunner:
 
 def take_as_heard(refs: Sequence[kernel.ObjectRef]) -> None:
     """Let nobody be told that these have failed, or that they will: it is known, or will be heard of otherwise."""
-    try:
-        kernel.get(list(refs), timeout=0)  # where one has failed, all have been asked for
-    except GetTimeoutError:
-        for ref in refs:
-            ref.future()
-    except Exception:  # whatever it is: somebody else has it, or will have it
-        pass
+    for ref in refs:
+        ref.future()
