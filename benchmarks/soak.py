@@ -31,9 +31,9 @@ from benchmarks.memory_looks import Look
 from benchmarks.outcome import Hang, Outcome
 from benchmarks.side_session import SideKiller
 from benchmarks.waves import Wave
-from kernel.system.processes import is_alive
 from kernel.testing.faults import agents_of, kill, template_of, workers_of
 from kernel.testing.leaks import no_leaks
+from kernel_processes.system.processes import is_alive
 
 SIDE_PAUSES = 20
 """How many times rarer than in this session processes are killed in a session beside."""

@@ -19,8 +19,8 @@ from typing import Any
 
 from kernel_store_plasma import PlasmaStore
 
-from kernel.node.transfer.limits import TransferLimits
 from kernel.testing.transfer_node import TransferNode
+from kernel_processes.node.transfer.limits import TransferLimits
 from kernel_spec.ids import ObjectId
 from kernel_spec.store import Delete
 

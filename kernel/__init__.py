@@ -1,11 +1,12 @@
 """kernel: ordinary Python functions and classes on many cores and many machines.
 
-The kernel itself does little: it moves tasks, actor calls and objects between processes (`kernel.runtime`), holds a
-machine's workers (`kernel.node`) and agrees on what is shared (`kernel.head`). Which worker a task gets, where
-large objects live, how values become bytes, what devices there are: plugins decide, behind the contracts in
+The kernel itself does little: it is the public API (`kernel.api`), the border to an engine (`kernel.runtime`), and what
+finds plugins (`kernel.plugins`), with a simple back end for each contract (`kernel.defaults`). An engine runs tasks and
+actors and keeps objects: `kernel_processes` in many processes, `kernel_local_mode` in this one. Which worker a task
+gets, where large objects live, how values become bytes, what devices there are: plugins decide, behind the contracts in
 `kernel_spec`. Libraries are mounted under this name (`from kernel import tune`).
 
-Where to read next: `kernel/api/` for what is exported here, `kernel/runtime/tasks.py` for the life of a task.
+Where to read next: `kernel/api/` for what is exported here, docs/index.md for the map of the house.
 """
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
@@ -17,7 +18,7 @@ from kernel_spec.version import __version__
 
 if _TYPE_CHECKING:
     from kernel import exceptions as exceptions
-    from kernel.api.actor import ActorClass, ActorHandle, exit_actor, method
+    from kernel.api.actor import ActorClass, ActorHandle, ActorMethod, exit_actor, method
     from kernel.api.context import RuntimeContext, get_gpu_ids, get_resource_ids, get_runtime_context
     from kernel.api.generators import ObjectRefGenerator
     from kernel.api.key_value import KeyValue
@@ -54,12 +55,12 @@ if _TYPE_CHECKING:
         NodeLabelSchedulingStrategy,
         PlacementGroupSchedulingStrategy,
     )
-    from kernel.api.unpicklable import UnpicklablePart, unpicklable_parts
     from kernel.runtime.object_ref import ObjectRef
     from kernel.runtime.streams import DynamicReturns
+    from kernel_engine.serialization.unpicklable_parts import UnpicklablePart, unpicklable_parts
 
 _HOMES = {
-    "actor": ("ActorClass", "ActorHandle", "exit_actor", "method"),
+    "actor": ("ActorClass", "ActorHandle", "ActorMethod", "exit_actor", "method"),
     "context": ("RuntimeContext", "get_gpu_ids", "get_resource_ids", "get_runtime_context"),
     "generators": ("ObjectRefGenerator",),
     "key_value": ("KeyValue",),
@@ -96,14 +97,19 @@ _HOMES = {
         "NodeLabelSchedulingStrategy",
         "PlacementGroupSchedulingStrategy",
     ),
-    "unpicklable": ("UnpicklablePart", "unpicklable_parts"),
 }
 _MODULES = {name: f"kernel.api.{home}" for home, names in _HOMES.items() for name in names}
-_MODULES |= {"ObjectRef": "kernel.runtime.object_ref", "DynamicReturns": "kernel.runtime.streams"}
+_MODULES |= {
+    "DynamicReturns": "kernel.runtime.streams",
+    "ObjectRef": "kernel.runtime.object_ref",
+    "UnpicklablePart": "kernel_engine.serialization.unpicklable_parts",
+    "unpicklable_parts": "kernel_engine.serialization.unpicklable_parts",
+}
 
 __all__ = [
     "ActorClass",
     "ActorHandle",
+    "ActorMethod",
     "DynamicReturns",
     "KeyValue",
     "NodeAffinitySchedulingStrategy",

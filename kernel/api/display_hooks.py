@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-_OWN = ("kernel.", "kernel_spec.")
+_OWN = ("kernel.", "kernel_engine.", "kernel_local_mode.", "kernel_processes.", "kernel_spec.")
 
 
 def _concerns_us(error: BaseException | None) -> bool:

@@ -12,7 +12,7 @@ from kernel_spec.errors import ContractError, PluginError, PluginNotFoundError
 VARIABLE = "KERNEL_ENGINE"
 
 OWN: Mapping[str, str] = MappingProxyType(
-    {PROCESSES: "kernel.api.processes:open_session", LOCAL: "kernel_local_mode.engine:open_session"}
+    {PROCESSES: "kernel_processes.session.engine:open_session", LOCAL: "kernel_local_mode.engine:open_session"}
 )
 """The kernel's own engines: name to target, as their entry points say it.
 

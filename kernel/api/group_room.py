@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kernel.protocol.group_limits import check_fit
+from kernel.runtime.group_limits import check_fit
 from kernel_spec.errors import OptionError
 from kernel_spec.resources import Amounts, amounts
 

@@ -1,77 +1,14 @@
-"""Check the arguments of `init`, and turn them into the settings of an agent."""
+"""Check the arguments of `init`."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
 
 from kernel.api.init_types import argument_of, check_types
-from kernel_spec.engines import SessionOptions
+from kernel_spec.engines import REMOTE, SessionOptions
 from kernel_spec.errors import OptionError
 from kernel_spec.labels import check_labels
 from kernel_spec.resources import to_units
-
-if TYPE_CHECKING:
-    from kernel.protocol.agent_config import AgentConfig
-
-
-class InitOptions(SessionOptions):
-    """The arguments of `kernel.init`, as given, and what an agent needs to know of them."""
-
-    __slots__ = ()
-
-    @classmethod
-    def of(cls, options: SessionOptions) -> InitOptions:
-        """Return these options as such."""
-        if isinstance(options, cls):
-            return options
-        return cls(**{field.name: getattr(options, field.name) for field in fields(options)})
-
-    def agent_config(self, directory: str, token: bytes, ephemeral: bool) -> AgentConfig:
-        """Return what the agent of a new session in `directory` is told."""
-        from kernel.protocol.agent_config import AgentConfig, preloaded
-
-        return AgentConfig(
-            directory,
-            token,
-            os.urandom(8),
-            ephemeral,
-            resources=self.node_resources(),
-            labels=dict(self.labels or {}),
-            store_bytes=int(self.object_store_memory or 0),
-            store_directory=self.object_store_directory,
-            spill_directory=self.spill_directory,
-            plugins=self.chosen_plugins(),
-            plugin_options=self.plugin_options or {},
-            head_services=self.head_services,
-            log_level=os.environ.get("KERNEL_LOG_LEVEL", "warning"),
-            preload=preloaded(os.environ, self.preload or ()),
-            **self.memory_settings(),
-        )
-
-    def memory_settings(self) -> dict[str, Any]:
-        """Return how an agent watches memory: what was given, else what the environment says, else nothing."""
-        from kernel_spec.memory_words import check_quotas, check_threshold
-
-        settings: dict[str, Any] = {}
-        for name, variable, read, check in (
-            ("memory_limit", "KERNEL_MEMORY_LIMIT", int, lambda limit: _check_bytes("memory_limit", limit, 0)),
-            ("memory_threshold", "KERNEL_MEMORY_THRESHOLD", float, check_threshold),
-            ("memory_quotas", "KERNEL_MEMORY_QUOTAS", str, check_quotas),
-        ):
-            value, text = getattr(self, name), os.environ.get(variable)
-            if value is None and text:
-                try:
-                    value = read(text)
-                except ValueError as error:
-                    raise OptionError(f"{variable}={text!r}: {error}") from error
-            if value is not None:
-                check(value)
-                settings[name] = value
-        return settings
-
 
 _ONLY_AT_START = (
     "num_cpus", "num_gpus", "resources", "memory", "memory_limit", "memory_threshold", "memory_quotas",
@@ -81,16 +18,9 @@ _ONLY_AT_START = (
 
 _OF_REMOTE_DRIVERS = ("object_store_memory", "object_store_directory", "spill_directory", "temp_dir")
 """Those of them that a remote driver chooses for itself: it has a store of its own."""
-REMOTE = "kernel://"
-"""How the address of a cluster begins that is joined from outside."""
 
 
-def remote_place(address: str | None) -> str:
-    """Return "HOST:PORT" of `kernel://HOST:PORT`, nothing for any other address."""
-    return address.removeprefix(REMOTE) if address is not None and address.startswith(REMOTE) else ""
-
-
-def check_init(given: InitOptions) -> None:
+def check_init(given: SessionOptions) -> None:
     """Raise OptionError for values that can't be, and for combinations that make no sense."""
     check_types(given)
     for name, quantity in given.node_resources().items():

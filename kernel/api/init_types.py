@@ -49,7 +49,7 @@ _TYPES: dict[str, tuple[tuple[type, ...], str]] = {
 
 
 def check_types(given: object) -> None:
-    """Raise OptionError for an attribute of `given` (`InitOptions`) that is of no type that its argument may have.
+    """Raise OptionError for an attribute of `given` (`SessionOptions`) that is of no type that its argument may have.
 
     A string for a flag would count as true, whatever it says.
     """

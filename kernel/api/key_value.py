@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernel.api.session import ensure_session
-from kernel.head.value_limit import check_size
+from kernel.runtime.value_limit import check_size
 from kernel_spec.errors import OptionError
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from kernel.api.listing_filters import Filter, check_filters, chosen
 from kernel.api.session import ensure_session
 from kernel.logs import Logger
-from kernel.protocol.task_rows import all_tasks
+from kernel.runtime.task_rows import all_tasks
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 

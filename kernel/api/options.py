@@ -7,8 +7,7 @@ from typing import Any
 
 from kernel.api.label_options import with_labels
 from kernel.api.nearest import did_you_mean
-from kernel.protocol.process_messages import DYNAMIC, STREAMING
-from kernel.runtime.definitions import UNSAID
+from kernel.runtime.definitions import DYNAMIC, STREAMING, UNSAID
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 from kernel_spec.labels import conditions_of_selector

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
-from kernel.protocol.package_digests import PIECE_BYTES, digest_of
+from kernel.environments.package_digests import PIECE_BYTES, digest_of
 from kernel.runtime.current import get_runtime
 from kernel_spec.errors import RuntimeEnvError
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kernel.api import display_hooks
 from kernel.api.engines import engine_name, find_engine
-from kernel.api.init_options import InitOptions, check_init
+from kernel.api.init_options import check_init
 from kernel.api.init_types import check_names
 from kernel.logs import Logger, configure_for_people, configure_later, is_debug
 from kernel.runtime.current import check_may_start, find_runtime, get_runtime, leave_at_exit, set_runtime
 from kernel.runtime.object_ref import ObjectRef
-from kernel_spec.engines import LOCAL, PROCESSES
+from kernel_spec.engines import LOCAL, PROCESSES, SessionOptions
 from kernel_spec.errors import AlreadyInitializedError, NotInitializedError, PluginNotFoundError, SessionEndedError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def init(
                 "kernel.init() was called before in this process; call kernel.shutdown() first, "
                 "or pass ignore_reinit_error=True to go on with the session there is"
             )
-        given = InitOptions(
+        given = SessionOptions(
             address if address is not None else os.environ.get("KERNEL_ADDRESS") or None,
             num_cpus, num_gpus, resources, memory, memory_limit, memory_threshold, memory_quotas, object_store_memory,
             driver_object_store_memory, object_store_directory, spill_directory, labels, local_mode, namespace,
@@ -180,7 +180,7 @@ def ensure_session(*given: object) -> Runtime:
     return runtime
 
 
-def _open(given: InitOptions) -> Runtime:
+def _open(given: SessionOptions) -> Runtime:
     name = engine_name(given.local_mode, os.environ)
     try:
         return _open_engine(name, given)
@@ -190,7 +190,7 @@ def _open(given: InitOptions) -> Runtime:
         return _fall_back(given, str(error))
 
 
-def _open_engine(name: str, given: InitOptions) -> Runtime:
+def _open_engine(name: str, given: SessionOptions) -> Runtime:
     global _session
     session = find_engine(name)(given)
     runtime = cast("Runtime", session.runtime)
@@ -209,7 +209,7 @@ def _open_engine(name: str, given: InitOptions) -> Runtime:
     return runtime
 
 
-def _fall_back(given: InitOptions, why: str) -> Runtime:
+def _fall_back(given: SessionOptions, why: str) -> Runtime:
     from kernel.installing import install_command
 
     Logger("kernel").warning(

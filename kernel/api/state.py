@@ -14,8 +14,8 @@ from kernel.api.session import ensure_session
 from kernel.logs import Logger
 from kernel.runtime.current import find_runtime, get_runtime
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.tracing import events_of
-from kernel.system.process_title import worker_title
+from kernel.runtime.process_title import worker_title
+from kernel.runtime.timeline_events import events_of
 
 
 def nodes() -> list[dict[str, Any]]:

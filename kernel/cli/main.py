@@ -13,25 +13,31 @@ from kernel.commands import CommandGroup, Refusal, run_commands
 from kernel_spec.version import __version__
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "start": ("start_command:start", "Start a cluster, or a node of one, that stays."),
-    "stop": ("stop_command:stop", "End what `kernel start` started."),
-    "status": ("status_command:status", "Show what a session has, does and waits for."),
-    "drain": ("drain_command:drain", "Let a node finish its work and leave."),
-    "token": ("token_command:token", "Show the secret that other machines need to join."),
-    "memory": ("memory_command:memory", "Show who holds which object."),
-    "list": ("list_command:list_", "List actors, tasks, nodes, workers, jobs, objects."),
-    "get": ("list_command:get", "Show all that is known of one of them."),
-    "summary": ("list_command:summary", "Count tasks, actors or objects by state."),
-    "explain": ("explain_command:explain", "Say what an object or an actor waits for."),
-    "debug": ("debug_command:debug", "Attach to breakpoint() in a task or an actor."),
-    "logs": ("logs_command:logs", "Show what workers wrote."),
-    "stack": ("stack_command:stack", "Show what every worker is doing, as Python stacks."),
-    "timeline": ("timeline_command:timeline", "Write what ran when, for chrome://tracing."),
-    "microbenchmark": ("microbenchmark_command:microbenchmark", "Measure how fast this machine is with kernel."),
-    "certificates": ("certificates_command:certificates", "Make and show the certificates of a cluster."),
-    "plugins": ("plugins_command:plugins", "See, check and write plugins."),
+    "start": ("kernel_processes.cli.start_command:start", "Start a cluster, or a node of one, that stays."),
+    "stop": ("kernel_processes.cli.stop_command:stop", "End what `kernel start` started."),
+    "status": ("kernel_processes.cli.status_command:status", "Show what a session has, does and waits for."),
+    "drain": ("kernel_processes.cli.drain_command:drain", "Let a node finish its work and leave."),
+    "token": ("kernel_processes.cli.token_command:token", "Show the secret that other machines need to join."),
+    "memory": ("kernel_processes.cli.memory_command:memory", "Show who holds which object."),
+    "list": ("kernel_processes.cli.list_command:list_", "List actors, tasks, nodes, workers, jobs, objects."),
+    "get": ("kernel_processes.cli.list_command:get", "Show all that is known of one of them."),
+    "summary": ("kernel_processes.cli.list_command:summary", "Count tasks, actors or objects by state."),
+    "explain": ("kernel_processes.cli.explain_command:explain", "Say what an object or an actor waits for."),
+    "debug": ("kernel_processes.cli.debug_command:debug", "Attach to breakpoint() in a task or an actor."),
+    "logs": ("kernel_processes.cli.logs_command:logs", "Show what workers wrote."),
+    "stack": ("kernel_processes.cli.stack_command:stack", "Show what every worker is doing, as Python stacks."),
+    "timeline": ("kernel_processes.cli.timeline_command:timeline", "Write what ran when, for chrome://tracing."),
+    "microbenchmark": (
+        "kernel_processes.cli.microbenchmark_command:microbenchmark",
+        "Measure how fast this machine is with kernel.",
+    ),
+    "certificates": (
+        "kernel_processes.cli.certificates_command:certificates",
+        "Make and show the certificates of a cluster.",
+    ),
+    "plugins": ("kernel.cli.plugins_command:plugins", "See, check and write plugins."),
 }
-"""Command to module and attribute in this package, and its line in `kernel --help`."""
+"""Command to module and attribute, and its line in `kernel --help`. Most are of the engine of many processes."""
 
 SEPARATE: Mapping[str, str] = {
     "events": "control_grpc",
@@ -56,7 +62,7 @@ class LazyGroup(CommandGroup):
         """Return a command, or None."""
         if name in COMMANDS:
             module, _, attribute = COMMANDS[name][0].partition(":")
-            command: click.Command = getattr(importlib.import_module(f"kernel.cli.{module}"), attribute)
+            command: click.Command = getattr(importlib.import_module(module), attribute)
             return command
         return self._from_plugins().get(name)
 

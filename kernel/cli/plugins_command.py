@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
-import textwrap
-import time
 import traceback
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 
 from kernel import mounts
-from kernel.cli import completion, display, plugin_check, plugin_template
-from kernel.commands import CommandGroup, Failure, Refusal, unknown
+from kernel.cli import completion, display
+from kernel.commands import CommandGroup, Refusal, unknown
 from kernel.plugins import KINDS, PluginInfo, PluginManager
 from kernel_spec.errors import KernelError
 from kernel_spec.hooks import LIBRARY_GROUP, PLUGIN_GROUP
@@ -23,7 +21,43 @@ from kernel_spec.version import __version__
 BUILT_IN = "built in"
 
 
-@click.group("plugins", cls=CommandGroup)
+AUTHORS: Mapping[str, tuple[str, str]] = {
+    "check": ("kernel_conformance.cli.check_command:check", "Try a plugin against the conformance suites."),
+    "new": ("kernel_conformance.cli.new_command:new", "Write a plugin, with a test that passes."),
+}
+"""The commands for those who write plugins: module and attribute, and the line in `kernel plugins --help`."""
+
+
+class PluginsGroup(CommandGroup):
+    """Has the commands for authors too, which kernel-conformance brings."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return all names."""
+        return [*super().list_commands(ctx), *AUTHORS]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Return a command, or None. Raises Refusal when the distribution that brings it is not installed."""
+        if name not in AUTHORS:
+            return super().get_command(ctx, name)
+        module, _, attribute = AUTHORS[name][0].partition(":")
+        try:
+            command: click.Command = getattr(importlib.import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            if error.name != module.partition(".")[0]:
+                raise
+            from kernel.installing import install_command
+
+            raise Refusal(f"'kernel plugins {name}' is not installed: {install_command('conformance')}") from None
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing those for authors."""
+        own = [(name, command.get_short_help_str(70)) for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl([*own, *((name, line) for name, (_, line) in AUTHORS.items())])
+
+
+@click.group("plugins", cls=PluginsGroup)
 def plugins() -> None:
     """See, check and write plugins.
 
@@ -46,7 +80,7 @@ def list_command(as_json: bool) -> None:
 
     A selected name has a star; a broken plugin says why.
     """
-    manager = _discover()
+    manager = discover()
     rows = [_described(info) for info in manager.plugins()]
     libraries = _libraries()
     if as_json:
@@ -100,8 +134,8 @@ def info_command(name: str, as_json: bool) -> None:
 
     Example: kernel plugins info scheduler_fifo
     """
-    manager = _discover()
-    info = _find(manager, name)
+    manager = discover()
+    info = find(manager, name)
     row = _described(info)
     if as_json:
         display.echo_json(row)
@@ -125,78 +159,10 @@ def info_command(name: str, as_json: bool) -> None:
         click.echo("".join(traceback.format_exception(manager.problems[name])).rstrip())
 
 
-# -- check ---------------------------------------------------------------------------------------------------------
-
-
-@plugins.command("check")
-@click.argument("name", shell_complete=completion.plugin)
-@click.option("--quiet", "-q", is_flag=True, help="Show what failed and the summary only.")
-def check_command(name: str, quiet: bool) -> None:
-    """Try everything that the plugin NAME offers against the conformance suites.
-
-    A plugin says what it does not promise by a mapping CONFORMANCE in its plugin module, such as
-    {"scheduler": {"reclaims": False}}. The exit code is 1 when something fails.
-
-    Example: kernel plugins check scheduler_fifo
-    """
-    manager = _discover()
-    info = _find(manager, name)
-    if info.problem:
-        raise Failure(f"the plugin {name!r} is broken, nothing to check: {info.problem}")
-    started, passed, failed = time.perf_counter(), 0, []
-    try:
-        checks = plugin_check.checks_of(manager, info)
-    except (KernelError, ImportError, ValueError) as error:
-        raise Failure(f"the plugin {name!r} can't be checked: {error}") from error
-    for outcome in plugin_check.run(checks):
-        line = f"{outcome.check.subject}: {outcome.check.title}"
-        if outcome.problem:
-            failed.append(outcome)
-            click.echo(f"{click.style('FAILED', fg='red')}  {line}")
-            click.echo(textwrap.indent(outcome.problem.rstrip(), " " * 8))
-        else:
-            passed += 1
-            if not quiet:
-                click.echo(f"{click.style('passed', fg='green')}  {line}")
-    seconds = time.perf_counter() - started
-    click.echo(f"{name}: {len(checks)} checks, {passed} passed, {len(failed)} failed, in {seconds:.1f} s")
-    if failed:
-        raise click.exceptions.Exit(1)
-
-
-# -- new -----------------------------------------------------------------------------------------------------------
-
-
-@plugins.command("new")
-@click.argument("kind", shell_complete=completion.one_of(plugin_template.TEMPLATES))
-@click.argument("name")
-@click.option("--path", type=click.Path(path_type=Path), help="The folder to write to (default: ./kernel-KIND-NAME).")
-def new_command(kind: str, name: str, path: Path | None) -> None:
-    """Write a plugin of KIND called NAME: a distribution of its own, with a test that passes.
-
-    \b
-    KIND is one of: scheduler, serializer, object_store, metadata_store, spill_target, memory_guard,
-    environment, accelerator, node_provider, observer, cli_command, library, head_service.
-
-    Example: kernel plugins new scheduler priority
-    """
-    kind = kind.replace("-", "_")
-    if kind not in plugin_template.TEMPLATES:
-        raise unknown(f"kind of plugin {kind!r}", kind, plugin_template.TEMPLATES)
-    try:
-        folder = path or Path(plugin_template.default_folder(kind, name))
-        written = plugin_template.write(kind, name, folder)
-    except KernelError as error:
-        raise Refusal(str(error)) from error
-    for file in written:
-        click.echo(f"wrote {file}")
-    click.echo(f'\nNext:  cd {folder} && pip install -e ".[test]" && pytest')
-
-
 # -- shared --------------------------------------------------------------------------------------------------------
 
 
-def _discover() -> PluginManager:
+def discover() -> PluginManager:
     """Discover all plugins; a bad configuration is answered in one line."""
     try:
         return PluginManager.discover()
@@ -204,7 +170,8 @@ def _discover() -> PluginManager:
         raise Refusal(str(error)) from error
 
 
-def _find(manager: PluginManager, name: str) -> PluginInfo:
+def find(manager: PluginManager, name: str) -> PluginInfo:
+    """Return what is known of the plugin `name`. Raises Refusal when there is none."""
     infos = {info.name: info for info in manager.plugins()}
     if name not in infos:
         owners = [plugin for kind in KINDS for plugin in manager.offered(kind).get(name, ())]

@@ -1,5 +1,5 @@
-"""The part of every process that runs user code: it submits tasks, owns objects, and counts references.
+"""The border between the public API and an engine: what is asked of its runtime, and the values that travel through.
 
-Nothing here decides where work runs: the scheduler does, and the node agent carries it out. `kernel.worker` is what a
-worker adds, to execute tasks of other processes.
+`interface` says what a runtime does, and `current` has the one of this process. Nothing here moves anything: engines do
+(`kernel_engine` is what they are made of, `kernel_processes` and `kernel_local_mode` are two).
 """

@@ -18,25 +18,13 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
-from kernel.transport.connection import Connection
-from kernel.transport.reactor import Reactor
-
-_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_own = tuple(
-    os.path.join(_ROOT, *path)
-    for path in (
-        ("protocol", ""),
-        ("runtime", ""),
-        ("system", ""),
-        ("transport", ""),
-        ("worker", ""),
-        ("api", "actor.py"),
-        ("api", "generators.py"),
-        ("api", "operations.py"),
-        ("api", "remote_function.py"),
-    )
+_RUNTIME = os.path.dirname(os.path.abspath(__file__))
+_API = os.path.join(os.path.dirname(_RUNTIME), "api")
+_own = (
+    os.path.join(_RUNTIME, ""),
+    *(os.path.join(_API, name) for name in ("actor.py", "generators.py", "operations.py", "remote_function.py")),
 )
-"""Files and folders of the code that takes messages and values in, and hands values out."""
+"""Files and folders of the code that takes messages and values in, and hands values out. Engines add theirs."""
 _amid_submission: tuple[str, ...] = ()
 """Folders of code in which calls run amid the submission: what it calls must not be interrupted either."""
 _DESTRUCTOR = "__del__"
@@ -46,9 +34,9 @@ _MARK = "_kernel_came_from_outside"
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-_critical: set[CodeType] = {Connection.flush.__code__}
+_critical: set[CodeType] = set()
 _boundaries: set[CodeType] = set()
-_waits: dict[CodeType, set[CodeType]] = {Reactor.poll.__code__: set()}
+_waits: dict[CodeType, set[CodeType]] = {}
 _locks: list[threading.RLock] = []
 
 
@@ -65,7 +53,7 @@ def calls_user_code(function: _F) -> _F:
 
 
 def catches_interrupts(*waits: Callable[..., Any]) -> Callable[[_F], _F]:
-    """Mark a function that catches `Interrupted` (see `message_pump`) around its calls of `waits`."""
+    """Mark a function that catches `Interrupted` around its calls of `waits`."""
 
     def mark(function: _F) -> _F:
         for wait in waits:
@@ -86,6 +74,13 @@ def take_in(cls: type) -> None:
         _own = (*_own, file)
 
 
+def take_in_folders(*folders: str) -> None:
+    """Count the code in folders as the kernel's own: it is that of an engine."""
+    global _own
+    inside = (os.path.join(folder, "") for folder in folders)
+    _own = (*_own, *(folder for folder in inside if folder not in _own))
+
+
 def take_in_all(folder: str) -> None:
     """Count the code in a folder as the kernel's own, and what it calls with it, unless that is the user's.
 
@@ -95,6 +90,17 @@ def take_in_all(folder: str) -> None:
     inside = os.path.join(folder, "")
     if inside not in _amid_submission:
         _amid_submission = (*_amid_submission, inside)
+
+
+class Interrupted(BaseException):
+    """End a wait at once, and have `deliver` called after it. The wait goes on, unless `deliver` raises.
+
+    Raised by what may interrupt a waiting thread (see `signals`). It never leaves the waits.
+    """
+
+    def __init__(self, deliver: Callable[[], None]) -> None:
+        super().__init__()
+        self.deliver = deliver
 
 
 def guard(lock: threading.RLock) -> None:

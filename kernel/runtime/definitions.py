@@ -14,6 +14,12 @@ UNSAID = ""
 """The strategy of a call without one: "DEFAULT", or the placement group of its submitter, if that captures."""
 
 
+DYNAMIC = -2
+"""A number of returns: one reference to a list of references, made while the generator runs."""
+STREAMING = -1
+"""A number of returns: a stream of references, each readable as soon as it is yielded."""
+
+
 @dataclass(slots=True)
 class Shape:
     """The requirements of a task on its worker. Tasks of one shape share leases.

@@ -5,6 +5,9 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import NamedTuple
 
+LEAVING_SECONDS = 5.0
+"""Seconds for which running calls may go on when an actor ends itself."""
+
 
 class Execution(NamedTuple):
     """The task or actor call that runs here; `task` is empty outside of one.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kernel_spec.engines import EngineRuntime
@@ -15,16 +15,27 @@ if TYPE_CHECKING:
     from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition, FunctionDefinition
     from kernel.runtime.object_entry import ObjectEntry
     from kernel.runtime.object_ref import ObjectRef
-    from kernel.runtime.serialization import ValueSerializer
     from kernel.runtime.streams import ObjectStream
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
+class RuntimeSerializer(Protocol):
+    """How the values of this process become bytes."""
+
+    def register(self, cls: type, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]) -> None:
+        """Send instances of `cls` as `serializer(instance)`, of which the receiver makes `deserializer(...)`."""
+
+    def deregister(self, cls: type) -> None:
+        """Undo `register`."""
+
+
 class Runtime(EngineRuntime, Protocol):
     """Tasks, actors and objects of one process. Every method may be called from any thread."""
 
-    serializer: ValueSerializer
+    @property
+    def serializer(self) -> RuntimeSerializer:
+        """How values become bytes."""
 
     @property
     def is_driver(self) -> bool:

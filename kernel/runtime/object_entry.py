@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kernel.logs import Logger
-from kernel.runtime.message_pump import Waiter
+from kernel.runtime.waiter import Waiter
 from kernel_spec.ids import ObjectId, ProcessId
 
 PENDING = 0
@@ -22,7 +22,7 @@ INLINE = 1
 STORED = 2
 """The value is in object stores; `value` is its size in bytes, and the nodes that have it (see `value_placement`)."""
 FAILED = 3
-"""`value` is `(kind, data)` of a failure, see `kernel.protocol.process_messages`."""
+"""`value` is `(kind, data)` of a failure, see `kernel_engine.messages.process_messages`."""
 
 _log = Logger("kernel.runtime")
 

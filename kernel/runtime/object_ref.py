@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kernel.runtime.in_progress import note_reference
 from kernel.runtime.not_a_value import NotAValue
 from kernel.runtime.object_entry import ObjectEntry, dropped
-from kernel.runtime.serialization import note_reference, register_reference_type
 from kernel_spec.errors import InternalError
 from kernel_spec.ids import ObjectId, ProcessId
 
@@ -113,6 +113,3 @@ class ObjectRef(NotAValue):
 
 def _rebuild(id: ObjectId, owner: ProcessId, address: str) -> ObjectRef:
     return get_runtime().adopt(id, owner, address)
-
-
-register_reference_type(ObjectRef)

@@ -75,6 +75,11 @@ def is_hidden(entry: TracebackType) -> bool:
     return is_internal(frame.f_code.co_filename) or frame.f_globals.get("__tracebackhide__") is True
 
 
+def is_group(error: BaseException) -> bool:
+    """Say whether `error` is an exception group, whose members the caller carries one by one."""
+    return sys.version_info >= (3, 11) and isinstance(error, BaseExceptionGroup)  # noqa: F821
+
+
 def is_pythons(entry: TracebackType) -> bool:
     """Say whether an entry is of Python's own library."""
     file = entry.tb_frame.f_code.co_filename

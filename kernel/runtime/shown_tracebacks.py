@@ -8,11 +8,10 @@ from typing import TypeVar
 
 from kernel.logs import shows_own_lines
 from kernel.mounts import is_library
-from kernel.runtime.carried_exception import is_group
 from kernel.runtime.critical_sections import is_from_outside
 from kernel.runtime.current import find_runtime
 from kernel.runtime.hints import hint_of
-from kernel.runtime.remote_traceback import is_hidden, is_pythons, strung_together
+from kernel.runtime.remote_traceback import is_group, is_hidden, is_pythons, strung_together
 from kernel_spec.errors import InternalError, KernelError
 
 _RAISE = opcode.opmap["RAISE_VARARGS"]

@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernel.logs import Logger
-from kernel.runtime.message_pump import Waiter
 from kernel.runtime.object_entry import INLINE, PENDING, ObjectEntry
+from kernel.runtime.waiter import Waiter
 from kernel_spec.ids import ObjectId, TaskId, object_id
 
 if TYPE_CHECKING:

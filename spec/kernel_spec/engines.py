@@ -23,10 +23,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from kernel_spec.dataclass import dataclass
+from kernel_spec.errors import OptionError
 from kernel_spec.ids import JobId, NodeId, ProcessId
 
 PROCESSES = "processes"
 LOCAL = "local"
+REMOTE = "kernel://"
+"""How the address of a cluster begins that is joined from outside: `kernel://HOST:PORT`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,27 @@ class SessionOptions:
         """Return the plugins that were given, by kind."""
         return {kind: name for kind, name in self.plugins.items() if name is not None}
 
+    def memory_settings(self) -> dict[str, Any]:
+        """Return how an agent watches memory: what was given, else what the environment says, else nothing."""
+        from kernel_spec.memory_words import check_quotas, check_threshold
+
+        settings: dict[str, Any] = {}
+        for name, variable, read, check in (
+            ("memory_limit", "KERNEL_MEMORY_LIMIT", int, lambda limit: _check_limit(limit)),
+            ("memory_threshold", "KERNEL_MEMORY_THRESHOLD", float, check_threshold),
+            ("memory_quotas", "KERNEL_MEMORY_QUOTAS", str, check_quotas),
+        ):
+            value, text = getattr(self, name), os.environ.get(variable)
+            if value is None and text:
+                try:
+                    value = read(text)
+                except ValueError as error:
+                    raise OptionError(f"{variable}={text!r}: {error}") from error
+            if value is not None:
+                check(value)
+                settings[name] = value
+        return settings
+
     def process_id(self) -> bytes:
         """Return the program's process id: random, or the same for the same seed."""
         if self.object_id_seed is None:
@@ -81,6 +105,11 @@ class SessionOptions:
         import hashlib
 
         return hashlib.blake2b(str(self.object_id_seed).encode(), digest_size=8).digest()
+
+
+def _check_limit(limit: int) -> None:
+    if limit < 0:
+        raise OptionError(f"memory_limit must be at least 0, in bytes, not {limit}")
 
 
 class EngineRuntime(Protocol):

@@ -35,8 +35,8 @@ def eventually() -> Callable[..., Any]:
 @pytest.fixture
 def patient_explanations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give others the time to say what something waits for: `get` and `explain` would do without it after a moment."""
-    monkeypatch.setattr("kernel.runtime.session_objects._HASTE_SECONDS", PATIENCE_SECONDS)
-    monkeypatch.setattr("kernel.runtime.inspection.PATIENCE_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr("kernel_processes.runtime.session_objects._HASTE_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr("kernel_processes.runtime.inspection.PATIENCE_SECONDS", PATIENCE_SECONDS)
 
 
 @pytest.fixture(scope="module")

@@ -218,7 +218,7 @@ def test_actor_with_objects_and_endless_tasks_of_its_own_still_ends(eventually: 
 def test_kill_fails_what_runs_and_what_waits_and_runs_nothing_any_more(
     eventually: Callable[..., Any], tmp_path: Path, fresh_session: Callable[..., Any]
 ) -> None:
-    with constants({"kernel.node.worker_control.GRACE_SECONDS": SECONDS}):  # usually two seconds
+    with constants({"kernel_processes.node.worker_control.GRACE_SECONDS": SECONDS}):  # usually two seconds
         fresh_session()
     exits, left = tmp_path / "exits", tmp_path / "left"
     worker = Worker.options(name="to be killed").remote(str(exits), str(left))

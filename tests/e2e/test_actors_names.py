@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 import kernel
-from kernel.daemons.launch import await_agent, start_agent
 from kernel.exceptions import ActorDiedError, ActorNotFoundError, NameTakenError, OptionError
-from kernel.node.sessions import make_session
-from kernel.protocol.agent_config import AgentConfig
-from kernel.system.processes import descendants_of, is_alive
 from kernel.testing.constants import constants
-from kernel.transport.authentication import make_token
+from kernel_processes.daemons.launch import await_agent, start_agent
+from kernel_processes.node.sessions import make_session
+from kernel_processes.protocol.agent_config import AgentConfig
+from kernel_processes.system.processes import descendants_of, is_alive
+from kernel_processes.transport.authentication import make_token
 
 SECONDS = 120.0
 
@@ -428,7 +428,7 @@ def test_exit_handlers_run_when_the_driver_ends(root: str, monkeypatch: pytest.M
         tidy = Tidy.remote(os.environ["KERNEL_TMPDIR"] + "/tidy")
         print(kernel.get(tidy.ok.remote()))
     """
-    with constants({"kernel.node.agent.UNOBSERVED_SECONDS": SECONDS}):  # usually half a second
+    with constants({"kernel_processes.node.agent.UNOBSERVED_SECONDS": SECONDS}):  # usually half a second
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         assert run_driver(root, body, address=None) == ["True"]
     assert Path(root, "tidy").read_text() == "tidy"

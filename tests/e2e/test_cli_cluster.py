@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from kernel.system.processes import descendants_of, is_alive
 from kernel.testing.command_line import COMMAND, SECONDS, CommandLine
 from kernel.testing.faults import kill, paused, title_of, wait_until
 from kernel.testing.session import temporary_root
-from kernel.transport import certificates
+from kernel_processes.system.processes import descendants_of, is_alive
+from kernel_processes.transport import certificates
 
 
 @pytest.fixture
@@ -340,7 +340,7 @@ def test_a_wrong_token(head: CommandLine, other: CommandLine, tmp_path: Path) ->
 )
 def test_other_versions(head: CommandLine, other: CommandLine, tmp_path: Path, patch: str, said: str) -> None:
     place = head.start("--port", "0")["address"]
-    only_in_agents = "import sys, os\nif 'kernel.daemons.agent_main' in str(sys.orig_argv):\n"
+    only_in_agents = "import sys, os\nif 'kernel_processes.daemons.agent_main' in str(sys.orig_argv):\n"
     (tmp_path / "sitecustomize.py").write_text(only_in_agents + f"    {patch}\n")
     path = f"{tmp_path}{os.pathsep}{other.environment['PYTHONPATH']}"
     line = other.refused("start", "--address", place, code=1, KERNEL_TOKEN=token_of(head), PYTHONPATH=path)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kernel.system.processes import descendants_of, is_alive
 from kernel.testing.command_line import COMMAND, SECONDS, CommandLine
 from kernel.testing.session import temporary_root
+from kernel_processes.system.processes import descendants_of, is_alive
 
 
 @pytest.fixture

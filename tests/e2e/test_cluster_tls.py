@@ -9,8 +9,8 @@ import pytest
 import kernel
 from kernel.testing.cluster import Cluster
 from kernel.testing.faults import wait_until
-from kernel.transport import certificates
-from kernel.transport.credentials import TlsFiles
+from kernel_processes.transport import certificates
+from kernel_processes.transport.credentials import TlsFiles
 
 SECONDS = 120.0
 

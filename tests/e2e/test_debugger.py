@@ -16,12 +16,12 @@ import pytest
 
 import kernel
 from kernel.runtime.current import get_runtime
-from kernel.system.processes import is_alive
 from kernel.testing.command_line import COMMAND, CommandLine
 from kernel.testing.faults import PATIENCE_SECONDS, wait_until
 from kernel.testing.roots import temporary_root
 from kernel.testing.session import RunningSession, running_session
 from kernel.testing.terminals import CONTROL_C, CONTROL_D, Terminal
+from kernel_processes.system.processes import is_alive
 
 PROMPT = "(Pdb) "
 POST_MORTEM = {"env_vars": {"KERNEL_POST_MORTEM": "1"}}

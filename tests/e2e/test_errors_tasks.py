@@ -128,7 +128,7 @@ def test_the_message_names_task_process_and_node_and_shows_the_users_line():
     pid = str(caught.value.cause).rsplit(" ", 1)[1]
     assert f"process {pid} on node" in shown
     assert kernel.nodes()[0]["NodeID"][:8] in shown
-    assert "kernel/worker/executor.py" not in shown
+    assert "plugins/processes/kernel_processes/worker/executor.py" not in shown
 
 
 def test_a_generator_that_a_pools_thread_runs_shows_the_users_lines_only():

@@ -9,9 +9,9 @@ import sys
 import textwrap
 
 import kernel
-from kernel.system.descriptor_limit import ENOUGH
 from kernel.testing.leaks import MARK, no_leaks
 from kernel.testing.session import RunningSession, kernel_session, temporary_root  # noqa: F401 - the fixture
+from kernel_processes.system.descriptor_limit import ENOUGH
 
 SECONDS = 120.0
 

@@ -12,11 +12,11 @@ import pytest
 
 import kernel
 from kernel import exceptions
-from kernel.system.processes import children_of
 from kernel.testing import Cluster
 from kernel.testing.cluster import HEAD
 from kernel.testing.disks import SmallDisk, why_not
 from kernel.testing.faults import kill, title_of, wait_until
+from kernel_processes.system.processes import children_of
 
 MB = 1 << 20
 SECONDS = 120.0

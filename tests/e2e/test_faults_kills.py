@@ -27,12 +27,12 @@ from kernel.exceptions import (
     SessionEndedError,
     WorkerDiedError,
 )
-from kernel.node import session_lock
 from kernel.runtime.current import get_runtime
-from kernel.system.processes import children_of, descendants_of, is_alive
 from kernel.testing.faults import agents_of, kill, paused, slowed, template_of, wait_until, workers_of
 from kernel.testing.leaks import MARK, no_leaks
 from kernel.testing.session import RunningSession, running_session, temporary_root
+from kernel_processes.node import session_lock
+from kernel_processes.system.processes import children_of, descendants_of, is_alive
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -562,7 +562,7 @@ DIES_IN_INIT = """
     import os, signal
     import kernel
     from kernel.api import joining
-    from kernel.runtime.process import Process
+    from kernel_processes.runtime.process import Process
 
     def die(*arguments, **named):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -714,7 +714,7 @@ def large_then_small(once: Path) -> np.ndarray | int:
     if once.exists():
         return 1
     once.touch()
-    runner = sys.modules["kernel.worker.call_runner"].CallRunner
+    runner = sys.modules["kernel_engine.tasks.call_runner"].CallRunner
     runner._send_results = lambda *told: os._exit(9)
     return np.ones(100_000)
 

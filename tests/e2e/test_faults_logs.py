@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 import kernel
-from kernel.node import log_service
-from kernel.node.log_service import LogService
-from kernel.system.log_writer import LogWriter
-from kernel.system.rotating_file import RotatingFile
 from kernel.testing.faults import agents_of, paused, wait_until
 from kernel.testing.leaks import MARK, no_leaks
 from kernel.testing.session import running_session, temporary_root
-from kernel.transport.reactor import Reactor
+from kernel_processes.node import log_service
+from kernel_processes.node.log_service import LogService
+from kernel_processes.system.log_writer import LogWriter
+from kernel_processes.system.rotating_file import RotatingFile
+from kernel_processes.transport.reactor import Reactor
 
 ROOT = Path(__file__).resolve().parents[2]
 

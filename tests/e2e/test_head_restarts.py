@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import kernel
-from kernel.system.processes import children_of
 from kernel.testing.cluster import Cluster
 from kernel.testing.faults import kill, wait_until
+from kernel_processes.system.processes import children_of
 from kernel_spec.errors import SessionEndedError
 
 PLUGINS = {"metadata_store": "sqlite"}
@@ -161,7 +161,7 @@ def heads_of(agent: int) -> list[int]:
     for pid in children_of(agent):
         with suppress(OSError):
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if b"kernel.daemons.head_main" in command or b"kernel: head" in command:
+            if b"kernel_processes.daemons.head_main" in command or b"kernel: head" in command:
                 found.append(pid)
     return found
 

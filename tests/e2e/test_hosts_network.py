@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from kernel.system.processes import is_alive
 from kernel.testing.faults import wait_until
 from kernel.testing.hosts import Host, on_hosts
-from kernel.transport import certificates
+from kernel_processes.system.processes import is_alive
+from kernel_processes.transport import certificates
 
 SECONDS = 120.0
 

@@ -16,10 +16,10 @@ import pytest
 import kernel
 from kernel.exceptions import ObjectLostError
 from kernel.runtime.current import get_runtime
-from kernel.runtime.lineage import CALL_BYTES
 from kernel.testing import Cluster
 from kernel.testing.faults import wait_until
 from kernel.testing.session import running_session
+from kernel_processes.runtime.lineage import CALL_BYTES
 
 SECONDS = 120.0
 MB = 1 << 20
@@ -213,7 +213,7 @@ def test_what_a_lost_result_was_made_of_is_made_again_before_it(spills: Spills, 
 def test_of_a_chain_without_end_the_last_recipes_are_kept(
     spills: Spills, runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kernel.runtime.lineage.MOST_BYTES", 10 * CALL_BYTES)
+    monkeypatch.setattr("kernel_processes.runtime.lineage.MOST_BYTES", 10 * CALL_BYTES)
 
     def chain(length: int) -> kernel.ObjectRef:
         ref = make.remote(runs, 1)

@@ -333,7 +333,7 @@ def test_the_owners_death_is_told(eventually):
 
 def test_an_owner_that_does_not_answer_costs_a_get_little_more_than_its_time(monkeypatch):
     """A get gives the owner a moment to explain itself, and not as long as `kernel.explain` does."""
-    monkeypatch.setattr("kernel.runtime.inspection.PATIENCE_SECONDS", 600.0)
+    monkeypatch.setattr("kernel_processes.runtime.inspection.PATIENCE_SECONDS", 600.0)
 
     @kernel.remote
     class Owner:

@@ -400,7 +400,7 @@ def test_a_slow_get_says_what_it_waits_for(tmp_path, monkeypatch):
 
     said = []
     inspection = kernel.api.session.ensure_session().inspection
-    monkeypatch.setattr("kernel.runtime.session_objects.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("kernel_processes.runtime.session_objects.PATIENCE_SECONDS", 0.2)
     monkeypatch.setattr(inspection, "warn_waiting", warn)
     ref = slow.remote()
     wait_until((tmp_path / "begun").exists, SECONDS, "the begin")

@@ -42,7 +42,10 @@ RECORDER = """
 """
 
 
-LAST_WORDS = {"kernel.node.agent.GRACE_SECONDS": SECONDS, "kernel.node.worker_control.GRACE_SECONDS": SECONDS}
+LAST_WORDS = {
+    "kernel_processes.node.agent.GRACE_SECONDS": SECONDS,
+    "kernel_processes.node.worker_control.GRACE_SECONDS": SECONDS,
+}
 """How long agents wait for what workers have to tell at their end: on a busy machine that takes more than a moment."""
 
 

@@ -13,14 +13,14 @@ import numpy
 import pytest
 
 import kernel
-from kernel.node.sessions import running_sessions
-from kernel.system.processes import descendants_of, is_alive
 from kernel.testing import Cluster
 from kernel.testing.command_line import CommandLine
 from kernel.testing.constants import constants
 from kernel.testing.faults import kill, title_of, wait_until
 from kernel.testing.session import temporary_root
 from kernel.testing.socket_owners import connections_of
+from kernel_processes.node.sessions import running_sessions
+from kernel_processes.system.processes import descendants_of, is_alive
 
 SECONDS = 120.0
 A, B = ({"resources": {name: 0.01}, "num_cpus": 0} for name in "ab")
@@ -33,7 +33,7 @@ def cluster():
     """Two nodes, and this program outside."""
     kernel.shutdown()
     options = {"num_cpus": 2, "resources": {"a": 100}, "object_store_memory": 512 << 20}
-    with constants({"kernel.protocol.pulses.CLIENT_PATIENCE": 1 / 3}), Cluster(**options) as cluster:
+    with constants({"kernel_processes.protocol.pulses.CLIENT_PATIENCE": 1 / 3}), Cluster(**options) as cluster:
         cluster.add_node(num_cpus=2, resources={"b": 100}, object_store_memory=512 << 20)
         cluster.earlier = set(connections_of([os.getpid()]))  # what other tests have left open
         cluster.connect(remote=True, namespace="tests")

@@ -17,9 +17,9 @@ from kernel.exceptions import KernelError, OptionError, SessionEndedError
 from kernel.testing import Cluster
 from kernel.testing.leaks import no_leaks
 from kernel.testing.session import temporary_root
-from kernel.transport import certificates
-from kernel.transport.authentication import make_token, write_token
-from kernel.transport.credentials import TlsFiles
+from kernel_processes.transport import certificates
+from kernel_processes.transport.authentication import make_token, write_token
+from kernel_processes.transport.credentials import TlsFiles
 
 SECONDS = 120.0
 SOON = 60.0
@@ -240,14 +240,14 @@ OTHER_VERSION = """
 import sys
 import kernel_spec.version
 kernel_spec.version.__version__ = "1999.1.0"
-import kernel.system.children, kernel.system.processes
+import kernel_processes.system.children, kernel_processes.system.processes
 
-command_of = kernel.system.processes.command_of
+command_of = kernel_processes.system.processes.command_of
 def other(module, *arguments):
     command = command_of(module, *arguments)
     command[2] = "import kernel_spec.version; kernel_spec.version.__version__ = '1999.1.0'; " + command[2]
     return command
-kernel.system.children.command_of = other
+kernel_processes.system.children.command_of = other
 
 import kernel
 try:

@@ -19,15 +19,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kernel
-from kernel.protocol.named_messages import packed
 from kernel.testing.constants import constants
 from kernel.testing.faults import wait_until
 from kernel.testing.session import RunningSession, running_session
-from kernel.transport.authentication import MAGIC, Handshake
-from kernel.transport.unix_listener import HANDSHAKE_SECONDS
+from kernel_engine.messages.named_messages import packed
+from kernel_processes.transport.authentication import MAGIC, Handshake
+from kernel_processes.transport.unix_listener import HANDSHAKE_SECONDS
 
 HANDSHAKE_BYTES = len(MAGIC) + 16 + 32
-HANDSHAKE = "kernel.transport.unix_listener.HANDSHAKE_SECONDS"
+HANDSHAKE = "kernel_processes.transport.unix_listener.HANDSHAKE_SECONDS"
 SECONDS = 120.0
 
 
@@ -271,8 +271,8 @@ def test_malformed_frames_end_the_connection_and_nothing_else(healthy: Healthy, 
 
 
 def test_malformed_messages_after_the_introduction(healthy: Healthy) -> None:
-    from kernel.protocol import process_messages as op
-    from kernel.protocol.python_version import PYTHON
+    from kernel_engine.messages import process_messages as op
+    from kernel_processes.protocol.python_version import PYTHON
 
     hello = marshal.dumps(
         [
@@ -343,7 +343,7 @@ def test_the_token_is_nowhere_but_in_its_file(healthy: Healthy) -> None:
 
 def test_a_token_that_others_may_read_is_refused(healthy: Healthy) -> None:
     from kernel.exceptions import ProtocolError
-    from kernel.transport.authentication import read_token
+    from kernel_processes.transport.authentication import read_token
 
     path = Path(healthy.session.directory, "token")
     os.chmod(path, 0o644)

@@ -13,9 +13,9 @@ import pytest
 
 import kernel
 from kernel.runtime.current import get_runtime
-from kernel.system.processes import is_alive
 from kernel.testing.faults import wait_until
 from kernel.testing.session import RunningSession, running_session
+from kernel_processes.system.processes import is_alive
 
 SECONDS = 120.0
 

@@ -143,7 +143,7 @@ def test_shutdown_while_other_threads_wait(monkeypatch: pytest.MonkeyPatch) -> N
     waiting: set[int] = set()
     with running_session(num_cpus=1):
         inspection = kernel.api.session.ensure_session().inspection
-        monkeypatch.setattr("kernel.runtime.session_objects.PATIENCE_SECONDS", 0.05)
+        monkeypatch.setattr("kernel_processes.runtime.session_objects.PATIENCE_SECONDS", 0.05)
         monkeypatch.setattr(inspection, "warn_waiting", lambda pending: waiting.add(threading.get_ident()))
 
         @kernel.remote
@@ -196,7 +196,7 @@ def fails_soon(error: type[Exception], words: str) -> Iterator[None]:
     """The block raises this error without waiting for an agent, which may take ten minutes, and leaves no session."""
     begun = time.monotonic()
     with pytest.MonkeyPatch.context() as patch, pytest.raises(error, match=words):
-        patch.setattr("kernel.daemons.launch.START_SECONDS", 600.0)
+        patch.setattr("kernel_processes.daemons.launch.START_SECONDS", 600.0)
         yield
     assert time.monotonic() - begun < SECONDS
     assert not kernel.is_initialized()
@@ -240,7 +240,7 @@ def test_a_disk_that_is_full() -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with temporary_root() as root, no_leaks(root), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kernel.node.sessions.write_token", no_room)
+        patch.setattr("kernel_processes.node.sessions.write_token", no_room)
         with fails_soon(UsageError, "can't be made: No space left.*KERNEL_TMPDIR"):
             kernel.init(temp_dir=root)
 
@@ -336,8 +336,7 @@ def test_an_agent_that_dies_at_the_start_says_its_last_words() -> None:
     with temporary_root() as root, no_leaks(root), pytest.MonkeyPatch.context() as patch:
         with tempfile.TemporaryDirectory(dir="/tmp") as site:
             Path(site, "sitecustomize.py").write_text(
-                "import sys\n"
-                "if 'kernel.daemons.agent_main' in ' '.join(sys.orig_argv): sys.exit('no room on the island')\n"
+                "import sys\nif '.daemons.agent_main' in ' '.join(sys.orig_argv): sys.exit('no room on the island')\n"
             )
             patch.syspath_prepend(site)
             with fails_soon(SessionEndedError, "exit code 1(.|\n)*no room on the island"):

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernel.system.processes import children_of, descendants_of, is_alive
 from kernel.testing.command_line import CommandLine
 from kernel.testing.faults import wait_until
 from kernel.testing.pid_namespaces import in_pid_namespace, pid_namespace
 from kernel.testing.session import temporary_root
+from kernel_processes.system.processes import children_of, descendants_of, is_alive
 
 SECONDS = 120.0
 ELSEWHERE = "in another PID namespace of this host, such as a container's"

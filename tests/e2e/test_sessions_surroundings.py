@@ -167,7 +167,7 @@ HAS_LITTLE_ROOM = """
 import resource
 import sys
 import kernel
-from kernel.system.processes import descendants_of
+from kernel_processes.system.processes import descendants_of
 from kernel.testing.faults import agents_of
 
 def limit(pid, most):

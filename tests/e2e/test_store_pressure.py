@@ -25,18 +25,18 @@ import pytest
 
 import kernel
 from kernel.exceptions import GetTimeoutError, ObjectStoreFullError, OutOfDiskError, SpillError, WorkerDiedError
-from kernel.node.store_service import PATIENCE_SECONDS
 from kernel.runtime.current import get_runtime
 from kernel.testing.constants import constants
 from kernel.testing.faults import kill, wait_until
 from kernel.testing.session import RunningSession, running_session
+from kernel_processes.node.store_service import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 120.0
 MB = 1 << 20
 PATIENT = {
-    "kernel.node.store_service.PATIENCE_SECONDS": 600.0,
-    "kernel.node.store_service.OVERFLOW_SECONDS": 600.0,
+    "kernel_processes.node.store_service.PATIENCE_SECONDS": 600.0,
+    "kernel_processes.node.store_service.OVERFLOW_SECONDS": 600.0,
 }
 """For how long a store that is full waits for room: longer than any machine stands still."""
 
@@ -184,9 +184,11 @@ def test_ctrl_c_in_a_get_that_waits_for_room_leaves_nothing_pinned() -> None:
 def test_a_get_that_waits_for_room_keeps_to_its_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     with one_spilled_and_no_room_for_it() as (refs, held):
         with monkeypatch.context() as patch:
-            patch.setattr("kernel.runtime.store_access.LEAST_SECONDS", SECONDS)  # the agent has to answer
+            patch.setattr("kernel_processes.runtime.store_access.LEAST_SECONDS", SECONDS)  # the agent has to answer
             assert kernel.get(refs[1], timeout=0)[0] == held[0][0], "what is in memory takes no time"
-        monkeypatch.setattr("kernel.runtime.store_access._QUESTION_SECONDS", SECONDS)  # so that the agent can say why
+        monkeypatch.setattr(
+            "kernel_processes.runtime.store_access._QUESTION_SECONDS", SECONDS
+        )  # so that the agent can say why
         begun = time.monotonic()
         with pytest.raises(GetTimeoutError, match=r"not in memory: \d+ of the store's \d+ bytes are taken, \d+"):
             kernel.get(refs[0], timeout=0.1)

@@ -15,7 +15,7 @@ import pytest
 
 import kernel
 from kernel import exceptions
-from kernel.system.processes import is_alive
+from kernel_processes.system.processes import is_alive
 
 pytestmark = pytest.mark.usefixtures("session")
 SECONDS = 120.0

@@ -20,6 +20,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
+TEMPLATES = ROOT / "plugins" / "conformance" / "kernel_conformance" / "cli" / "templates"
 HOOK = ROOT / "tools" / "workspace_metadata.py"
 DISTRIBUTIONS = [ROOT / "spec", ROOT, *sorted(path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml"))]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/pyproject.toml"))
@@ -145,7 +146,7 @@ def test_the_plugins_extra_names_every_back_end_that_needs_no_server() -> None:
 def test_all_are_built_by_the_same(folder: Path) -> None:
     """So what is needed to build the kernel, and a plugin, is enough for every one."""
     assert project(folder)["build-system"] == {"requires": ["hatchling>=1.24"], "build-backend": "hatchling.build"}
-    new = (ROOT / "kernel" / "cli" / "templates" / "pyproject.toml.template").read_text(encoding="utf-8")
+    new = (TEMPLATES / "pyproject.toml.template").read_text(encoding="utf-8")
     assert new.startswith('[build-system]\nrequires = ["hatchling>=1.24"]\nbuild-backend = "hatchling.build"\n')
 
 

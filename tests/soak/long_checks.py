@@ -27,12 +27,12 @@ import numpy as np
 import kernel
 from benchmarks.chaos.soak import wait_until_empty
 from kernel import exceptions
-from kernel.node.log_service import FILE_BYTES, FILES
 from kernel.runtime.current import get_runtime
 from kernel.testing.cluster import Cluster
 from kernel.testing.faults import wait_until
 from kernel.testing.leaks import no_leaks
 from kernel.testing.session import running_session, temporary_root
+from kernel_processes.node.log_service import FILE_BYTES, FILES
 
 MB = 1 << 20
 

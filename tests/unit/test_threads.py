@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kernel.system.daemon_pool import DaemonPool
-from kernel.system.log_writer import LogWriter
-from kernel.system.rotating_file import RotatingFile
 from kernel.threads import begin_thread, why_no_process
-from kernel.transport.background import Background
-from kernel.transport.reactor import Reactor
+from kernel_processes.system.daemon_pool import DaemonPool
+from kernel_processes.system.log_writer import LogWriter
+from kernel_processes.system.rotating_file import RotatingFile
+from kernel_processes.transport.background import Background
+from kernel_processes.transport.reactor import Reactor
 
 
 @pytest.fixture

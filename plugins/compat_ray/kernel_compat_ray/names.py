@@ -98,7 +98,7 @@ NAMES: dict[str, dict[str, str]] = {
         "ActorClass": ".actors:ActorClass",
         "ActorClassInheritanceException": ".errors:ActorClassInheritanceException",
         "ActorHandle": "kernel:ActorHandle",
-        "ActorMethod": "kernel.api.actor:ActorMethod",
+        "ActorMethod": "kernel:ActorMethod",
         "ActorProxy": "kernel:ActorHandle",
         "exit_actor": "kernel:exit_actor",
         "method": ".actors:method",

@@ -85,7 +85,7 @@ def test_every_command_and_option_is_one_of_kernel() -> None:
     main = importlib.import_module("kernel.cli.main")
     known = {*main.COMMANDS, *(command.name for command in kernel_cli_commands())}
     assert {target for target in command_words.COMMANDS.values() if target[0] != "-"} <= known
-    start = importlib.import_module("kernel.cli.start_command").start
+    start = importlib.import_module("kernel_processes.cli.start_command").start
     options = {option for parameter in start.params for option in parameter.opts}
     assert set(command_words.START_OPTIONS.values()) <= options
     assert not command_words.START_IGNORED.keys() & command_words.START_OPTIONS.keys()

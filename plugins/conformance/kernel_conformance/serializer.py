@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kernel.runtime.serialization import ValueSerializer
+from kernel_engine.serialization.value_serializer import ValueSerializer
 from kernel_spec.errors import SerializationError
 from kernel_spec.serialization import Buffer, Payload, Serializer, SerializerBase
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from kernel_conformance.cli import plugin_check
 
-from kernel.cli import plugin_check
 from kernel.defaults.accelerator import NullAccelerator
 from kernel.defaults.memory_guard import LocalMemoryGuard
 from kernel.defaults.metadata import LocalMetadataStore

@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
+from kernel_conformance.cli.plugin_check import SUITES
 
-from kernel.cli.plugin_check import SUITES
 from kernel.mounts import MOVED
 
 

@@ -20,10 +20,10 @@ from typing import Any
 
 import grpc
 
-from kernel.transport.certificates import NODE_NAME
-from kernel.transport.credentials import TlsFiles
 from kernel_control_grpc.errors import error_named
 from kernel_control_grpc.protocol import ERROR_KEY, METHODS, Method, in_python, messages
+from kernel_processes.transport.certificates import NODE_NAME
+from kernel_processes.transport.credentials import TlsFiles
 from kernel_spec.errors import FaultError, GetTimeoutError, KernelError, OptionError, SessionEndedError
 
 CALL_SECONDS = 10.0

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kernel.cli import display
-from kernel.cli.client import DistantHead, address_option, find_head, json_option
 from kernel.commands import Failure
-from kernel.node.sessions import gateway_at, tls_at
+from kernel_processes.cli.client import DistantHead, address_option, find_head, json_option
+from kernel_processes.node.sessions import gateway_at, tls_at
 from kernel_spec.observers import STATES
 
 if TYPE_CHECKING:

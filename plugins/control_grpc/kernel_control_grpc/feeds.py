@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from kernel.head.observation import Observation
 from kernel_control_grpc.mailbox import Mailbox
+from kernel_processes.head.observation import Observation
 from kernel_spec.observers import ACTOR, NODE, PLACEMENT_GROUP, WORKER, LifecycleEvent
 
 HEAD_KINDS = frozenset({NODE, WORKER, ACTOR, PLACEMENT_GROUP})

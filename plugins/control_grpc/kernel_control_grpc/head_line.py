@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from kernel.head.deferred import Deferred
-from kernel.transport.reactor import Reactor
+from kernel_processes.head.deferred import Deferred
+from kernel_processes.transport.reactor import Reactor
 
 
 class HeadLine:

@@ -19,15 +19,15 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from kernel.head.head import Head
-from kernel.transport.credentials import TlsFiles
-from kernel.transport.refusal_log import RefusalLog
 from kernel_control_grpc.errors import NotAllowedError, NotServedError, bases_of, code_of
 from kernel_control_grpc.feeds import Close
 from kernel_control_grpc.head_line import HeadLine
 from kernel_control_grpc.mailbox import Mailbox
 from kernel_control_grpc.protocol import ERROR_KEY, METHODS, Method, messages
 from kernel_control_grpc.services import SERVICES
+from kernel_processes.head.head import Head
+from kernel_processes.transport.credentials import TlsFiles
+from kernel_processes.transport.refusal_log import RefusalLog
 from kernel_spec.errors import GetTimeoutError, InternalError, KernelError, ProtocolError, SessionEndedError
 
 CALL_SECONDS = 60.0

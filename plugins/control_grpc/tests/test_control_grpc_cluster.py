@@ -19,12 +19,12 @@ from kernel_control_grpc.errors import NotAllowedError, NotKnownError
 from kernel_control_grpc.protocol import messages
 
 import kernel
-from kernel.node.sessions import session_at
-from kernel.system.processes import is_alive
 from kernel.testing.cluster import Cluster
 from kernel.testing.faults import wait_until
-from kernel.transport import certificates
-from kernel.transport.credentials import TlsFiles
+from kernel_processes.node.sessions import session_at
+from kernel_processes.system.processes import is_alive
+from kernel_processes.transport import certificates
+from kernel_processes.transport.credentials import TlsFiles
 from kernel_spec.errors import ActorNotFoundError, OptionError, SessionEndedError
 
 SECONDS = 120.0

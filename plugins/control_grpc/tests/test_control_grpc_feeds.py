@@ -9,7 +9,7 @@ from kernel_control_grpc.feeds import EventFeed, Topics
 from kernel_control_grpc.mailbox import BATCH_BYTES, BATCH_ITEMS, Mailbox
 
 from kernel.defaults.observer import RecordingObserver
-from kernel.head.observation import Observation
+from kernel_processes.head.observation import Observation
 from kernel_spec import observers
 from kernel_spec.observers import LifecycleEvent
 

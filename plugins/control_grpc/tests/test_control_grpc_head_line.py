@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from kernel_control_grpc.head_line import HeadLine
 
-from kernel.head.deferred import Deferred
+from kernel_processes.head.deferred import Deferred
 
 
 class Reactor:

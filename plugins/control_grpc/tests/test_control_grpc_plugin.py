@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from kernel.cli.main import main
-from kernel.head.control_plane import find_control_plane
+from kernel_processes.head.control_plane import find_control_plane
 
 
 def test_the_command_says_in_its_help_what_to_type(capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,7 +27,7 @@ def test_heads_find_the_server() -> None:
 
 def test_a_head_loads_nothing_of_it_before_somebody_asks() -> None:
     program = (
-        "import sys, kernel.head.socket_activation; from kernel.plugins import PluginManager\n"
+        "import sys, kernel_processes.head.socket_activation; from kernel.plugins import PluginManager\n"
         "PluginManager.discover().choose('scheduler')\n"
         "print(*(name for name in sys.modules if name.partition('.')[0] in ('grpc', 'google', 'kernel_control_grpc')))"
     )

@@ -13,7 +13,7 @@ from grpc_tools import protoc
 from kernel_control_grpc.protocol import METHODS, VERSION, in_python, messages
 from kernel_control_grpc.services import SERVICES
 
-from kernel.head import actor_records as actors
+from kernel_processes.head import actor_records as actors
 from kernel_spec.observers import ACTOR, STATES
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -20,14 +20,14 @@ from kernel_control_grpc.client import ControlPlane, error_of
 from kernel_control_grpc.errors import NotAllowedError, NotKnownError, NotServedError
 from kernel_control_grpc.protocol import METHODS, messages
 
-from kernel.head.deferred import Deferred
-from kernel.head.observation import Observation
-from kernel.head.socket_activation import SocketActivation
-from kernel.protocol.head_sockets import control_plane_socket
 from kernel.testing.faults import wait_until
-from kernel.transport import certificates
-from kernel.transport.credentials import TlsFiles
-from kernel.transport.reactor import Reactor
+from kernel_processes.head.deferred import Deferred
+from kernel_processes.head.observation import Observation
+from kernel_processes.head.socket_activation import SocketActivation
+from kernel_processes.protocol.head_sockets import control_plane_socket
+from kernel_processes.transport import certificates
+from kernel_processes.transport.credentials import TlsFiles
+from kernel_processes.transport.reactor import Reactor
 from kernel_spec.errors import (
     GetTimeoutError,
     InternalError,

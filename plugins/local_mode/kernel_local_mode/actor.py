@@ -15,11 +15,10 @@ from dataclasses import field
 from typing import Any
 
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition
-from kernel.runtime.execution_context import Execution, ExitActor
-from kernel.runtime.task import Task
-from kernel.runtime.task_arguments import TaskArguments
-from kernel.worker.call_runner import CallRunner
-from kernel.worker.executor_base import LEAVING_SECONDS
+from kernel.runtime.execution_context import LEAVING_SECONDS, Execution, ExitActor
+from kernel_engine.tasks.call_runner import CallRunner
+from kernel_engine.tasks.task import Task
+from kernel_engine.tasks.task_arguments import TaskArguments
 from kernel_local_mode.calls import LocalCalls, call_user
 from kernel_local_mode.concurrency import LocalConcurrencyGroup, Picked
 from kernel_local_mode.environment import Environment

@@ -9,16 +9,16 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from kernel.protocol.actor_ends import no_handles
 from kernel.runtime.definitions import ActorOptions, ClassDefinition
 from kernel.runtime.execution_context import ExitActor
-from kernel.runtime.failed_arguments import argument_failed
-from kernel.runtime.failures import failure_of
 from kernel.runtime.object_entry import INLINE
-from kernel.runtime.task import Task, cancelled_error
-from kernel.runtime.tasks import TaskTable
-from kernel.runtime.value_placement import inline
-from kernel.worker.call_runner import CallRunner
+from kernel_engine.failures.failed_arguments import argument_failed
+from kernel_engine.failures.failures import failure_of
+from kernel_engine.messages.actor_ends import no_handles
+from kernel_engine.objects.value_placement import inline
+from kernel_engine.tasks.call_runner import CallRunner
+from kernel_engine.tasks.task import Task, cancelled_error
+from kernel_engine.tasks.tasks import TaskTable
 from kernel_local_mode.actor import ALIVE, DEAD, PENDING, RESTARTING, LocalActor
 from kernel_local_mode.calls import LocalCalls
 from kernel_local_mode.environment import Environment, LocalEnvironments

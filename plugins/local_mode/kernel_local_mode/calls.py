@@ -13,10 +13,10 @@ from typing import Any
 
 from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.execution_context import Execution, ExitActor
-from kernel.runtime.task import Task
-from kernel.runtime.tasks import TaskTable
-from kernel.runtime.tracing import FAILED, CallTrace
-from kernel.worker.call_runner import CallRunner
+from kernel_engine.tasks.call_runner import CallRunner
+from kernel_engine.tasks.task import Task
+from kernel_engine.tasks.tasks import TaskTable
+from kernel_engine.tasks.tracing import FAILED, CallTrace
 from kernel_local_mode.in_process_transport import InProcessChannel, InProcessTransport
 from kernel_local_mode.placement import LocalPlace
 from kernel_local_mode.streaming import GeneratorRun, LocalStreaming

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 
 from kernel.runtime.object_entry import PENDING, ObjectEntry
-from kernel.runtime.task import Task, cancelled_error
-from kernel.runtime.tasks import TaskTable
+from kernel_engine.tasks.task import Task, cancelled_error
+from kernel_engine.tasks.tasks import TaskTable
 from kernel_local_mode.actor import LocalActor
 from kernel_local_mode.actor_table import LocalActors
 from kernel_local_mode.calls import LocalCalls

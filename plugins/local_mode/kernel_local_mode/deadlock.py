@@ -10,10 +10,10 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 
 from kernel.runtime.definitions import FunctionDefinition
-from kernel.runtime.delivery_threads import THREAD_NAME as DELIVERY_THREAD
 from kernel.runtime.object_entry import PENDING, ObjectEntry
-from kernel.runtime.task import Task
-from kernel.runtime.tasks import TaskTable
+from kernel_engine.objects.delivery_threads import THREAD_NAME as DELIVERY_THREAD
+from kernel_engine.tasks.task import Task
+from kernel_engine.tasks.tasks import TaskTable
 from kernel_local_mode.actor import ALIVE, LocalActor
 from kernel_local_mode.actor import THREAD_NAME as ACTOR_THREAD
 from kernel_local_mode.actor_table import LocalActors

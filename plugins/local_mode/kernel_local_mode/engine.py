@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from kernel.runtime.failure_reports import show_row
-from kernel.runtime.serialization import ValueSerializer
 from kernel.working_directory import working_directory
+from kernel_engine.failures.failure_reports import show_row
+from kernel_engine.serialization.value_serializer import ValueSerializer
 from kernel_local_mode.runtime import LocalRuntime
 from kernel_spec.errors import OptionError
 

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from kernel.runtime.variables import expand
 from kernel.working_directory import working_directory
+from kernel_engine.tasks.variables import expand
 from kernel_spec.dataclass import dataclass
 from kernel_spec.environments import PACKAGE
 from kernel_spec.errors import RuntimeEnvError

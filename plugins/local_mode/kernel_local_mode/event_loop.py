@@ -13,11 +13,11 @@ from functools import partial
 from typing import Any, Protocol
 
 from kernel.runtime.execution_context import Execution
-from kernel.runtime.futures import call_in
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.streams import resolve_future
-from kernel.runtime.task import Task
-from kernel.runtime.task_arguments import TaskArguments
+from kernel_engine.objects.futures import call_in
+from kernel_engine.tasks.task import Task
+from kernel_engine.tasks.task_arguments import TaskArguments
 from kernel_local_mode.calls import LocalCalls
 from kernel_local_mode.concurrency import Picked
 from kernel_local_mode.in_process_transport import InProcessChannel

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from kernel.runtime.definitions import FunctionDefinition
 from kernel.runtime.object_entry import PENDING, STATE_NAMES, ObjectEntry
-from kernel.runtime.task import Task
+from kernel_engine.tasks.task import Task
 from kernel_local_mode.actor import ALIVE, DEAD, LocalActor
 from kernel_local_mode.calls import LocalCalls
 from kernel_local_mode.resources import LocalResources, ResourceDemand

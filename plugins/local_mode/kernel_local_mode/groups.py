@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from kernel.protocol.group_limits import check_fit
+from kernel.runtime.group_limits import check_fit
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import KernelError, NameTakenError, PlacementGroupRemovedError
 from kernel_spec.ids import NodeId

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import Any
 
 from kernel.runtime.critical_sections import calls_user_code
-from kernel.runtime.layout import pack, packed_size
-from kernel.runtime.message_pump import Waiter
 from kernel.runtime.object_entry import ObjectEntry
-from kernel.runtime.ownership import Carried, Ownership
-from kernel.runtime.value_placement import Stored
+from kernel.runtime.waiter import Waiter
+from kernel_engine.objects.ownership import Carried, Ownership
+from kernel_engine.objects.value_placement import Stored
+from kernel_engine.serialization.layout import pack, packed_size
 from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.serialization import Buffer
@@ -74,7 +74,7 @@ class LocalPump:
 
 
 class InProcessTransport:
-    """The stand-in for `kernel.runtime.process.Process`."""
+    """The stand-in for `kernel_processes.runtime.process.Process`."""
 
     address = ""
     agent = None

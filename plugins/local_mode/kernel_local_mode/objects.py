@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from kernel.runtime.message_pump import Waiter
 from kernel.runtime.object_entry import PENDING, ObjectEntry
-from kernel.runtime.object_operations import ObjectOperations
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.serialization import ValueSerializer
-from kernel.runtime.tasks import TaskTable
+from kernel.runtime.waiter import Waiter
+from kernel_engine.objects.object_operations import ObjectOperations
+from kernel_engine.serialization.value_serializer import ValueSerializer
+from kernel_engine.tasks.tasks import TaskTable
 from kernel_local_mode.blocking import BlockedThreads
 from kernel_local_mode.deadlock import DeadlockDetector
 from kernel_local_mode.explanation import Explanations

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernel.runtime.failures import failure_of
 from kernel.runtime.object_entry import FAILED, INLINE, PENDING, ObjectEntry
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.tasks import TaskTable
-from kernel.runtime.value_placement import inline
+from kernel_engine.failures.failures import failure_of
+from kernel_engine.objects.value_placement import inline
+from kernel_engine.tasks.tasks import TaskTable
 from kernel_local_mode.groups import LocalGroups
 from kernel_local_mode.in_process_transport import LocalOwnership
 from kernel_spec.errors import KernelError

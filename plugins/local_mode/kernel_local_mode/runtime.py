@@ -24,21 +24,23 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernel.runtime import critical_sections, remote_traceback, signals
+import kernel_engine.own_code  # noqa: F401  (before anything of it can be interrupted)
+from kernel.runtime import critical_sections, remote_traceback
 from kernel.runtime.current import find_runtime, set_runtime
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition, FunctionDefinition, function_inside
 from kernel.runtime.execution_context import NO_EXECUTION, current_execution
-from kernel.runtime.failures import failure_of
-from kernel.runtime.futures import Futures
 from kernel.runtime.object_entry import FAILED, PENDING, ObjectEntry
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.serialization import ValueSerializer
 from kernel.runtime.streams import ObjectStream
-from kernel.runtime.task import Task
-from kernel.runtime.tasks import TaskTable
-from kernel.runtime.tracing import CallTrace
 from kernel.runtime.worker_info import current_worker
-from kernel.worker.call_runner import CallRunner
+from kernel_engine import signals
+from kernel_engine.failures.failures import failure_of
+from kernel_engine.objects.futures import Futures
+from kernel_engine.serialization.value_serializer import ValueSerializer
+from kernel_engine.tasks.call_runner import CallRunner
+from kernel_engine.tasks.task import Task
+from kernel_engine.tasks.tasks import TaskTable
+from kernel_engine.tasks.tracing import CallTrace
 from kernel_local_mode.actor import LocalActor
 from kernel_local_mode.actor_table import LocalActors
 from kernel_local_mode.answers.facts import SessionFacts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kernel.runtime.object_entry import ObjectEntry
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.stream_consumer import StreamConsumer
 from kernel.runtime.streams import ObjectStream
+from kernel_engine.objects.stream_consumer import StreamConsumer
 from kernel_local_mode.calls import LocalCalls
 from kernel_local_mode.deadlock import DeadlockDetector
 from kernel_local_mode.in_process_transport import InProcessTransport

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Any
 
-from kernel.protocol import process_messages as op
 from kernel.runtime.critical_sections import calls_user_code
+from kernel.runtime.definitions import DYNAMIC
 from kernel.runtime.execution_context import Execution
-from kernel.runtime.message_pump import Waiter
 from kernel.runtime.object_entry import PENDING, ObjectEntry
-from kernel.runtime.task import Task
-from kernel.worker.call_runner import CallRunner
+from kernel.runtime.waiter import Waiter
+from kernel_engine.messages import process_messages as op
+from kernel_engine.tasks.call_runner import CallRunner
+from kernel_engine.tasks.task import Task
 from kernel_local_mode.in_process_transport import InProcessChannel, InProcessTransport
 from kernel_local_mode.placement import LocalPlace
 from kernel_spec.dataclass import dataclass
@@ -83,7 +84,7 @@ class LocalStreaming:
         """Take a new generator as far as it may go now."""
         run.items = iterator_of(value, run.name, run.task.definition.returns)
         self.runs[run.task.id] = run
-        if run.task.definition.returns == op.DYNAMIC:
+        if run.task.definition.returns == DYNAMIC:
             self.advance(run, 0)
         elif in_thread:
             while not run.ended:
@@ -204,7 +205,7 @@ def iterator_of(value: Any, name: str, returns: int) -> Iterator[Any]:
     """Return the iterator of what a generator function returned; raises TypeError when there is none."""
     if not hasattr(value, "__next__") and not hasattr(value, "__iter__"):
         raise TypeError(
-            f"{name}() has num_returns='{'dynamic' if returns == op.DYNAMIC else 'streaming'}' and must return "
+            f"{name}() has num_returns='{'dynamic' if returns == DYNAMIC else 'streaming'}' and must return "
             f"a generator, but returned a {type(value).__name__}"
         )
     return iter(value)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kernel.runtime.definitions import FunctionDefinition
-from kernel.runtime.task import Task
-from kernel.runtime.tasks import TaskTable
-from kernel.worker.call_runner import CallRunner
+from kernel_engine.tasks.call_runner import CallRunner
+from kernel_engine.tasks.task import Task
+from kernel_engine.tasks.tasks import TaskTable
 from kernel_local_mode.calls import LocalCalls
 from kernel_local_mode.environment import LocalEnvironments
 from kernel_local_mode.helpers import Helpers

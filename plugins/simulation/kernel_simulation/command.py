@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kernel.cli import display
-from kernel.cli.client import json_option
 from kernel.cli.completion import offered
 from kernel.commands import Refusal, unknown
+from kernel_processes.cli.client import json_option
 
 if TYPE_CHECKING:
     from kernel_simulation import Load, Report

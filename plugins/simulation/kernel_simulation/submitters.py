@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from kernel.runtime.leasing import IDLE_SECONDS, MAXIMUM_REQUESTS, WINDOW_SECONDS
+from kernel_processes.runtime.leasing import IDLE_SECONDS, MAXIMUM_REQUESTS, WINDOW_SECONDS
 from kernel_simulation.agenda import Agenda
 from kernel_simulation.distributions import FOREVER
 from kernel_simulation.head import SimulatedHead, SimulatedLease

@@ -22,12 +22,12 @@ from typing import Any
 
 import kernel
 from kernel.api.session import SessionInfo
-from kernel.daemons.launch import await_agent, start_agent
-from kernel.node.sessions import gateway_at, make_session, remove
-from kernel.protocol.agent_config import AgentConfig
-from kernel.system.children import let_go
-from kernel.system.processes import children_of, descendants_of, is_alive
-from kernel.transport.authentication import make_token
+from kernel_processes.daemons.launch import await_agent, start_agent
+from kernel_processes.node.sessions import gateway_at, make_session, remove
+from kernel_processes.protocol.agent_config import AgentConfig
+from kernel_processes.system.children import let_go
+from kernel_processes.system.processes import children_of, descendants_of, is_alive
+from kernel_processes.transport.authentication import make_token
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import UsageError
 from kernel_testing.faults import PATIENCE_SECONDS, kill, slowed, title_of, wait_until, workers_of

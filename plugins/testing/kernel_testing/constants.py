@@ -1,6 +1,6 @@
 """Constants of the product, changed in the processes of a session: its agent, its head, and the workers.
 
-with constants({"kernel.node.store_service.PATIENCE_SECONDS": 600.0}), running_session():
+with constants({"kernel_processes.node.store_service.PATIENCE_SECONDS": 600.0}), running_session():
     ...
 
 So a test that is not about a limit of time does not meet it on a busy machine, and one that is told an answer although
@@ -21,7 +21,7 @@ _CODE = """
 import sys
 
 command = " ".join(sys.orig_argv)
-if "kernel.daemons.agent_main" in command or "kernel.daemons.head_main" in command:
+if "kernel_processes.daemons.agent_main" in command or "kernel_processes.daemons.head_main" in command:
     import importlib
 
     for name, value in {changes!r}.items():

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from kernel.system.processes import children_of, descendants_of, is_alive
+from kernel_processes.system.processes import children_of, descendants_of, is_alive
 
 AGENT = "kernel: agent"
 TEMPLATE = "kernel: templat"

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import field
 
-from kernel.system.processes import is_alive
+from kernel_processes.system.processes import is_alive
 from kernel_spec.dataclass import dataclass
 from kernel_testing.faults import PATIENCE_SECONDS
 

@@ -29,7 +29,7 @@ from kernel_spec.dataclass import dataclass
 
 TURN_SECONDS = 0.1
 """How much processor time one turn of a loop may take."""
-_LOOPS = {"kernel.daemons.agent_main": "agent", "kernel.daemons.head_main": "head"}
+_LOOPS = {"kernel_processes.daemons.agent_main": "agent", "kernel_processes.daemons.head_main": "head"}
 """Modules that are run as processes, and the loop that each has."""
 _WAITS = {"open", "time.sleep", "socket.getaddrinfo", "socket.gethostbyname", "glob.glob", "os.listdir", "os.scandir"}
 _WAITS |= {f"os.{name}" for name in ("remove", "rename", "rmdir", "mkdir", "chmod", "link", "symlink", "truncate")}
@@ -109,7 +109,7 @@ class _Watcher:
         """What was reported, once each."""
 
     def install(self) -> None:
-        from kernel.transport.reactor import Reactor
+        from kernel_processes.transport.reactor import Reactor
 
         self._say("loop", self._loop)
         poll = Reactor.poll

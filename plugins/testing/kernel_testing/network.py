@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from kernel.transport.addresses import format_host_and_port
+from kernel_processes.transport.addresses import format_host_and_port
 from kernel_spec.dataclass import dataclass
 from kernel_testing.socket_owners import directories_behind
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from kernel.system.processes import children_of
+from kernel_processes.system.processes import children_of
 from kernel_testing.faults import PATIENCE_SECONDS, title_of, wait_until
 
 _UNSHARE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")

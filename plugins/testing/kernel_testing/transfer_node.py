@@ -20,11 +20,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 from kernel.defaults.spill import DiskSpill
-from kernel.node.store_service import StoreService
-from kernel.node.transfer.limits import TransferLimits
-from kernel.node.transfer.service import Ticket, TransferService
-from kernel.node.transfer.sockets import shut
-from kernel.transport.reactor import Reactor
+from kernel_processes.node.store_service import StoreService
+from kernel_processes.node.transfer.limits import TransferLimits
+from kernel_processes.node.transfer.service import Ticket, TransferService
+from kernel_processes.node.transfer.sockets import shut
+from kernel_processes.transport.reactor import Reactor
 from kernel_spec import store as contract
 from kernel_spec.ids import ObjectId, ProcessId
 

@@ -13,7 +13,6 @@ import pytest
 import kernel
 from kernel.api import engines, session
 from kernel.api.engines import OWN, engine_name, find_engine
-from kernel.api.init_options import InitOptions
 from kernel.installing import install_command
 from kernel_spec.engines import SessionOptions
 from kernel_spec.errors import ContractError, OptionError, PluginError, PluginNotFoundError
@@ -153,14 +152,6 @@ def test_local_mode_joins_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OptionError) as caught:
         kernel.init("auto")
     assert str(caught.value) == "local mode joins no session, so it can't be had with address='auto'"
-
-
-def test_the_options_of_any_session_can_be_those_of_an_agent() -> None:
-    values = dict.fromkeys(SessionOptions.__dataclass_fields__)
-    options = SessionOptions(**{**values, "num_cpus": 2.0, "plugins": {"scheduler": None}})  # type: ignore[arg-type]
-    given = InitOptions.of(options)
-    assert given.node_resources() == {"CPU": 2.0} and given.chosen_plugins() == {}
-    assert InitOptions.of(given) is given
 
 
 def test_local_mode_that_is_not_installed_says_how_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

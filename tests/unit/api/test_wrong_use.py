@@ -19,7 +19,7 @@ import pytest
 import kernel
 from kernel.api import display_hooks
 from kernel.runtime.object_entry import ObjectEntry
-from kernel.runtime.task_error import capture, rebuild
+from kernel_engine.failures.task_error import capture, rebuild
 from kernel_spec.errors import OptionError, ReferenceUseError
 from kernel_spec.ids import ObjectId
 

@@ -58,7 +58,7 @@ def test_each_command_says_in_its_help_what_to_type(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_table_of_commands_is_right(name: str) -> None:
     module, _, attribute = COMMANDS[name][0].partition(":")
-    command = getattr(importlib.import_module(f"kernel.cli.{module}"), attribute)
+    command = getattr(importlib.import_module(module), attribute)
     assert isinstance(command, click.Command) and command.name == name
 
 
@@ -71,7 +71,9 @@ def test_help_loads_no_command() -> None:
     program = (
         "import sys\n"
         "from kernel.cli.main import main; main(['--help'])\n"
-        "own = [name for name in sys.modules if name.startswith('kernel.cli.') and name.endswith('_command')]\n"
+        "packages = ('kernel', 'kernel_conformance', 'kernel_processes')\n"
+        "commands = [name for name in sys.modules if name.endswith('_command')]\n"
+        "own = [name for name in commands if name.split('.')[0] in packages]\n"
         "print(own, file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -197,7 +199,7 @@ def test_what_nobody_expected_is_one_line_too_and_can_be_looked_into(
     def break_down(address: str | None, *question: str) -> None:
         raise RuntimeError("the roof\nis gone")
 
-    monkeypatch.setattr("kernel.cli.status_command.ask_session", break_down)
+    monkeypatch.setattr("kernel_processes.cli.status_command.ask_session", break_down)
     line = refused(capsys, "status", code=1)
     assert line == "kernel: RuntimeError: the roof is gone (unexpected; KERNEL_TRACEBACK=1 shows where)"
     monkeypatch.setenv("KERNEL_TRACEBACK", "1")
@@ -209,7 +211,7 @@ def test_ctrl_c_ends_a_command_quietly(capsys: pytest.CaptureFixture[str], monke
     def interrupt(address: str | None, *question: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kernel.cli.status_command.ask_session", interrupt)
+    monkeypatch.setattr("kernel_processes.cli.status_command.ask_session", interrupt)
     assert main(["status"]) == 130
     assert capsys.readouterr().err.strip() == ""
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from kernel.head.head_service_host import HeadServiceHost
 from kernel.plugins import PluginManager
 from kernel.plugins.kinds import KINDS
 from kernel.plugins.options import PluginOptions
 from kernel.plugins.selection import Config, read_config
+from kernel_processes.head.head_service_host import HeadServiceHost
 from kernel_spec.errors import OptionError
 from kernel_spec.services import HeadInfo
 

@@ -12,26 +12,33 @@ HEAVY = {
     "structlog",
 }  # fmt: skip
 CLUSTER_LINKS = {
-    "kernel.node.cluster_links",
+    "kernel_processes.node.cluster_links",
     "kernel.node.transfer",
-    "kernel.node.relay.service",
-    "kernel.transport.gateway",
+    "kernel_processes.node.relay.service",
+    "kernel_processes.transport.gateway",
 }
 PLUGINS = {"kernel.plugins", "pluggy", "pathlib", "urllib.parse"}
-CALLS = {"kernel.runtime.actor_calls", "kernel.runtime.ownership", "kernel.runtime.serialization"}
+CALLS = {
+    "kernel_processes.runtime.actor_calls",
+    "kernel_engine.objects.ownership",
+    "kernel_engine.serialization.value_serializer",
+}
 CONTRACTS = {"kernel_spec.store", "kernel_spec.scheduling", "kernel_spec.metadata"}
 
 
 @pytest.mark.parametrize(
     ("module", "never"),
     [
-        ("kernel", HEAVY | CONTRACTS | {"pluggy", "kernel.runtime.process_runtime"}),
-        ("kernel.api.joining", HEAVY | CONTRACTS),
-        ("kernel.worker.main", HEAVY | CONTRACTS),
-        ("kernel.node.agent", HEAVY | CLUSTER_LINKS | CALLS | {"pathlib", "urllib.parse"}),
-        ("kernel.daemons.head_main", HEAVY | CALLS),
-        ("kernel.node.template", HEAVY | CONTRACTS | PLUGINS),
-        ("kernel.daemons.agent_main", HEAVY | CONTRACTS | {"kernel.node.agent", "kernel.runtime.process_runtime"}),
+        ("kernel", HEAVY | CONTRACTS | {"pluggy", "kernel_processes.runtime.process_runtime"}),
+        ("kernel_processes.session.joining", HEAVY | CONTRACTS),
+        ("kernel_processes.worker.main", HEAVY | CONTRACTS),
+        ("kernel_processes.node.agent", HEAVY | CLUSTER_LINKS | CALLS | {"pathlib", "urllib.parse"}),
+        ("kernel_processes.daemons.head_main", HEAVY | CALLS),
+        ("kernel_processes.node.template", HEAVY | CONTRACTS | PLUGINS),
+        (
+            "kernel_processes.daemons.agent_main",
+            HEAVY | CONTRACTS | {"kernel_processes.node.agent", "kernel_processes.runtime.process_runtime"},
+        ),
     ],
 )
 def test_importing_loads_nothing_that_is_not_needed_yet(module: str, never: set[str]) -> None:

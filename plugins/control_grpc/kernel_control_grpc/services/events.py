@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernel.head.deferred import Deferred
 from kernel_control_grpc.feeds import EventFeed
 from kernel_control_grpc.mailbox import Mailbox
 from kernel_control_grpc.protocol import messages
 from kernel_control_grpc.services.service import Service
+from kernel_processes.head.deferred import Deferred
 from kernel_spec.errors import OptionError
 from kernel_spec.observers import STATES
 

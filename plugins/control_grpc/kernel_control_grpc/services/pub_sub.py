@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from kernel.head.head import Head
 from kernel_control_grpc.feeds import Close, Topics
 from kernel_control_grpc.mailbox import Mailbox
 from kernel_control_grpc.protocol import messages
 from kernel_control_grpc.services.service import Service
+from kernel_processes.head.head import Head
 from kernel_spec.errors import OptionError
 
 MAXIMUM_BYTES = 1 << 20

@@ -6,10 +6,10 @@ import pickle
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from kernel.head.deferred import Deferred
-from kernel.head.head import Head
-from kernel.head.nodes import ProcessRecord
 from kernel_control_grpc.errors import NotServedError
+from kernel_processes.head.deferred import Deferred
+from kernel_processes.head.head import Head
+from kernel_processes.head.nodes import ProcessRecord
 from kernel_spec.errors import OptionError, SessionEndedError
 from kernel_spec.ids import JobId, ProcessId
 

@@ -6,9 +6,9 @@ import os
 from collections import Counter
 from typing import Any
 
-from kernel.head.deferred import Deferred
 from kernel_control_grpc.protocol import VERSION, messages
 from kernel_control_grpc.services.service import Service, message_of, parse_id
+from kernel_processes.head.deferred import Deferred
 from kernel_spec.errors import OptionError
 from kernel_spec.version import __version__
 

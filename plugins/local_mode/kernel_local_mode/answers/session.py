@@ -7,9 +7,9 @@ import pickle
 from collections import deque
 from typing import Any
 
-from kernel.runtime.open_tasks import open_tasks
-from kernel.runtime.tasks import TaskTable
-from kernel.runtime.tracing import CallTrace
+from kernel_engine.tasks.open_tasks import open_tasks
+from kernel_engine.tasks.tasks import TaskTable
+from kernel_engine.tasks.tracing import CallTrace
 from kernel_local_mode.answers.actors import ActorAnswers
 from kernel_local_mode.answers.facts import SessionFacts
 from kernel_local_mode.answers.groups import GroupAnswers
@@ -88,11 +88,11 @@ class SessionAnswers:
         }
 
     def timeline(self) -> dict[str, Any]:
-        """Return what this process tells of its calls, see `kernel.runtime.tracing.events_of`; nobody else is asked."""
+        """Return what this process tells of its calls, for `timeline_events.events_of`; nobody else is asked."""
         return {"told": [pickle.dumps(self._trace.events())], "silent": {}}
 
     def tasks(self) -> dict[str, Any]:
-        """Return what this process tells of tasks and calls, see `kernel.protocol.task_rows.all_tasks`."""
+        """Return what this process tells of tasks and calls, see `kernel.runtime.task_rows.all_tasks`."""
         place = {
             "worker_id": self._facts.process.hex(),
             "worker_pid": os.getpid(),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernel.runtime.tasks import TaskTable
-from kernel.runtime.tracing import CallTrace
+from kernel_engine.tasks.tasks import TaskTable
+from kernel_engine.tasks.tracing import CallTrace
 from kernel_local_mode.actor_table import LocalActors
 from kernel_local_mode.answers.actors import ActorAnswers
 from kernel_local_mode.answers.facts import SessionFacts

@@ -9,15 +9,15 @@ from kernel_rllib.config.replay_config import ReplayBufferConfig
 from kernel_rllib.config.sentinels import DEPRECATED_VALUE, NOT_PROVIDED
 
 __all__ = [
-    "AlgorithmConfig",
     "DEFAULT_POLICY_ID",
     "DEPRECATED_VALUE",
+    "NOT_PROVIDED",
+    "AlgorithmConfig",
     "Default",
     "DefaultModelConfig",
     "Field",
     "Generation",
     "ModelConfig",
-    "NOT_PROVIDED",
     "PolicySpec",
     "ReplayBufferConfig",
 ]

@@ -1,4 +1,0 @@
-"""The programs that serve a session in the background: the agent of a node, and the head where it is one of its own.
-
-Each is put together here from parts of `kernel.node` and `kernel.head`, which know of each other by messages alone.
-"""

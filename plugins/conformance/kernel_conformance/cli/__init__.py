@@ -1,0 +1,1 @@
+"""The commands for those who write plugins: `kernel plugins check` and `kernel plugins new`."""

@@ -1,0 +1,50 @@
+"""`kernel plugins check`: does an installed plugin keep its contracts?"""
+
+from __future__ import annotations
+
+import textwrap
+import time
+
+import click
+
+from kernel.cli import completion
+from kernel.cli.plugins_command import discover, find
+from kernel.commands import Failure
+from kernel_conformance.cli import plugin_check
+from kernel_spec.errors import KernelError
+
+
+@click.command("check")
+@click.argument("name", shell_complete=completion.plugin)
+@click.option("--quiet", "-q", is_flag=True, help="Show what failed and the summary only.")
+def check(name: str, quiet: bool) -> None:
+    """Try everything that the plugin NAME offers against the conformance suites.
+
+    A plugin says what it does not promise by a mapping CONFORMANCE in its plugin module, such as
+    {"scheduler": {"reclaims": False}}. The exit code is 1 when something fails.
+
+    Example: kernel plugins check scheduler_fifo
+    """
+    manager = discover()
+    info = find(manager, name)
+    if info.problem:
+        raise Failure(f"the plugin {name!r} is broken, nothing to check: {info.problem}")
+    started, passed, failed = time.perf_counter(), 0, []
+    try:
+        checks = plugin_check.checks_of(manager, info)
+    except (KernelError, ImportError, ValueError) as error:
+        raise Failure(f"the plugin {name!r} can't be checked: {error}") from error
+    for outcome in plugin_check.run(checks):
+        line = f"{outcome.check.subject}: {outcome.check.title}"
+        if outcome.problem:
+            failed.append(outcome)
+            click.echo(f"{click.style('FAILED', fg='red')}  {line}")
+            click.echo(textwrap.indent(outcome.problem.rstrip(), " " * 8))
+        else:
+            passed += 1
+            if not quiet:
+                click.echo(f"{click.style('passed', fg='green')}  {line}")
+    seconds = time.perf_counter() - started
+    click.echo(f"{name}: {len(checks)} checks, {passed} passed, {len(failed)} failed, in {seconds:.1f} s")
+    if failed:
+        raise click.exceptions.Exit(1)

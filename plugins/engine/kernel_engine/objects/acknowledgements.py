@@ -1,0 +1,47 @@
+"""Messages to owners of objects that need an acknowledgement, and the work that waits for it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+from kernel.runtime.waiter import Waiter
+from kernel_spec.dataclass import dataclass
+from kernel_spec.ids import ProcessId
+
+
+@dataclass(slots=True)
+class Arrival:
+    """The origin of a value that is being deserialized: its sender, and the registrations that it still awaits."""
+
+    sender: ProcessId
+    unsettled: Waiter
+
+
+class Acknowledgements:
+    """Those that one process waits for. An owner that has ended has nothing to say, and is not waited for."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self._awaited: dict[int, tuple[ProcessId, Callable[[], object]]] = {}
+
+    def __len__(self) -> int:
+        """Return how many are awaited."""
+        return len(self._awaited)
+
+    def expect(self, owner: ProcessId, then: Callable[[], object]) -> int:
+        """Return the number (never 0) under which `owner` is to acknowledge; `then()` is called once it has."""
+        number = next(self._numbers)
+        self._awaited[number] = (owner, then)
+        return number
+
+    def arrived(self, number: int) -> None:
+        """The acknowledgement is there, or never will be."""
+        found = self._awaited.pop(number, None)
+        if found is not None:
+            found[1]()
+
+    def lost(self, owner: ProcessId) -> None:
+        """An owner has ended."""
+        for number in [number for number, awaited in self._awaited.items() if awaited[0] == owner]:
+            self.arrived(number)

@@ -1,0 +1,118 @@
+"""Values as futures: for other threads, and for event loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kernel.runtime.execution_context import Execution, current_execution
+from kernel.runtime.object_entry import PENDING, ObjectEntry
+from kernel.runtime.object_ref import ObjectRef
+from kernel.runtime.remote_traceback import hide_internal_frames
+from kernel_engine.objects.delivery_threads import DeliveryThreads
+
+if TYPE_CHECKING:
+    import asyncio
+    import concurrent.futures
+
+
+OnAwait = Callable[["asyncio.AbstractEventLoop", "asyncio.Future[Any]"], None]
+
+
+class Futures:
+    """Report when a value is ready, without a thread that waits for it.
+
+    `when_ready(entry, callback)` calls back once, now or from the thread that learns of the value; `load(entry)`
+    returns it; `asked(entry)` notes that a failure has a reader; `attend()` has messages read even if no thread blocks.
+    Values are loaded, and callbacks of futures called, in other threads: the thread that learns of a value holds the
+    process's lock, and both may block.
+    """
+
+    def __init__(
+        self,
+        when_ready: Callable[[ObjectEntry, Callable[[ObjectEntry], None]], None],
+        load: Callable[[ObjectEntry], Any],
+        asked: Callable[[ObjectEntry], None],
+        attend: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._when_ready = when_ready
+        self._load = load
+        self._asked = asked
+        self._attend = attend
+        self._awaited: set[concurrent.futures.Future[Any]] = set()
+        self._delivery_threads = DeliveryThreads()
+        self._awaited_in_loops = 0
+        self.of_calls: dict[asyncio.Future[Any], tuple[Execution, ObjectEntry]] = {}
+        """What coroutines of a worker's calls await."""
+        self.on_await: OnAwait | None = None
+        """Called with a loop and the future of a value that is not there yet, which something is about to await."""
+
+    def deliver(self, ref: ObjectRef, future: concurrent.futures.Future[Any], read: bool = True) -> None:
+        """See `Runtime.deliver`."""
+
+        def fill() -> None:
+            self._awaited.discard(future)
+            try:
+                value = self._load(ref._entry) if read else None
+            except BaseException as error:
+                future.set_exception(hide_internal_frames(error))
+            else:
+                future.set_result(value)
+            if self._awaited:  # to read a value from the store this thread has polled, and leaves others without
+                self._attend()
+
+        def ready(entry: ObjectEntry) -> None:
+            if read:
+                self._asked(entry)  # at once: before a thread comes to it, this process may have ended
+            self._delivery_threads.submit(fill)
+
+        self._awaited.add(future)
+        self._when_ready(ref._entry, ready)
+        if len(self._awaited) == 1:  # of many at once the first is in no hurry: they travel together
+            self._attend()
+
+    def deliver_async(self, ref: ObjectRef, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:
+        """See `Runtime.deliver_async`."""
+        future: asyncio.Future[Any] = loop.create_future()
+        if self.on_await is not None and ref._entry.state == PENDING:
+            self.on_await(loop, future)
+
+        def fill() -> None:
+            if future.done():
+                return
+            try:
+                value = self._load(ref._entry)
+            except BaseException as error:
+                hide_internal_frames(error)
+                future.set_exception(error if not isinstance(error, StopIteration) else RuntimeError(repr(error)))
+            else:
+                future.set_result(value)
+
+        def ready(entry: ObjectEntry) -> None:
+            self._awaited_in_loops -= 1
+            if not future.done():
+                self._asked(entry)
+            self.of_calls.pop(future, None)
+            call_in(loop, fill)
+
+        self._awaited_in_loops += 1
+        here = current_execution.get()
+        if here.task:
+            self.of_calls[future] = here, ref._entry
+        self._when_ready(ref._entry, ready)
+        if self._awaited_in_loops == 1:
+            self._attend()
+        return future
+
+
+def call_in(loop: asyncio.AbstractEventLoop, function: Callable[[], object]) -> None:
+    """Have `loop` call `function` soon, from any thread. A closed loop is ignored: nothing waits in it any more."""
+    import asyncio  # here, where there is a loop: a program without one need not load it
+
+    try:
+        if asyncio._get_running_loop() is loop:
+            loop.call_soon(function)
+        else:
+            loop.call_soon_threadsafe(function)
+    except RuntimeError:  # what a closed loop raises
+        return

@@ -1,0 +1,1 @@
+"""Values as bytes: the default serializer, what it lets out of a process, and what can't leave and why."""

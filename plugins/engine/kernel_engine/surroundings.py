@@ -1,0 +1,112 @@
+"""What the parts of an engine ask of what is around them: the process, its connections, and its store.
+
+`kernel_processes` has them with sockets and shared memory, `kernel_local_mode` within one process.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from kernel.runtime.waiter import Waiter
+from kernel_engine.messages.named_messages import Message
+from kernel_spec.ids import ObjectId, ProcessId
+
+
+class Identity(Protocol):
+    """A process of a session; `gateway` is where other machines reach its node, "" if they can't."""
+
+    id: ProcessId
+    node: bytes
+    gateway: str
+
+
+class Peer(Protocol):
+    """Another process, and where it is reached."""
+
+    id: ProcessId
+    address: str
+
+
+class Connection(Protocol):
+    """A way to another process, `info`."""
+
+    closed: bool
+    info: Peer
+
+
+class Pump(Protocol):
+    """Waits for messages."""
+
+    def wait(self, waiter: Waiter, timeout: float | None = None) -> bool:
+        """Handle messages until the waiter is done; return whether it is, within `timeout` seconds."""
+
+
+class Process(Protocol):
+    """This process: its lock, and its messages to others and from them.
+
+    `handlers` has a function per number of a message, called under the lock. `ended` says why the session is over, if
+    it is. `on_peer_lost` are called when a process has died, `on_peer_met` when one has connected.
+    """
+
+    id: ProcessId
+    address: str
+    identity: Identity
+    lock: threading.RLock
+    pump: Pump
+    agent: Connection
+    ended: str | None
+    handlers: dict[int, Callable[[Any, Message], None]]
+    on_peer_lost: list[Callable[[Any, str], None]]
+    on_peer_met: Callable[[ProcessId], None]
+
+    def peer(self, process: ProcessId, address: str) -> Connection:
+        """Return the connection to a process. Raises OSError when there is none."""
+
+    def send(self, connection: Connection, message: Message) -> None:
+        """Queue a message. Raises OSError when the connection is closed."""
+
+    def flush_soon(self) -> None:
+        """Have what is queued written, though no thread of this process waits."""
+
+    def after_batch(self, leftovers: Any, drain: Callable[[], None]) -> None:
+        """Call `drain` after messages were handled, if `leftovers` has something."""
+
+
+class Store(Protocol):
+    """The object store, as this process sees it. `drop_idle_views` frees mapped values that nobody points into."""
+
+    drop_idle_views: Callable[[], None]
+
+    def write(self, id: ObjectId, head: bytes, buffers: Sequence[Any], owner: ProcessId, weak: bool = False) -> Any:
+        """Store a value; return where it lies."""
+
+    def view(
+        self, id: ObjectId, stored: Any, owner: tuple[ProcessId, str], deadline: float | None = None
+    ) -> memoryview:
+        """Return the bytes of a value, fetched first if they are elsewhere."""
+
+    def delete(self, ids: Iterable[ObjectId]) -> None:
+        """Forget objects of this node's store."""
+
+    def delete_at(self, place: str, ids: Iterable[ObjectId]) -> None:
+        """Have the store of another node forget objects."""
+
+    def keep_at(self, place: str, id: ObjectId) -> None:
+        """Have the store of a node keep its copy, whatever it was made from."""
+
+    def drain_released(self) -> None:
+        """Tell the store of views that are gone."""
+
+
+class CallRuntime(Protocol):
+    """The runtime that calls run in: what a `CallRunner` uses of it."""
+
+    serializer: Any
+    identity: Identity
+    io: Process
+    store: Store
+    ownership: Any
+    values: Any
+    details: Mapping[str, Any]

@@ -1,0 +1,1 @@
+"""Tasks: what was submitted and has not ended, its arguments, how one call is run, and what ran when."""

@@ -1,0 +1,45 @@
+"""Limit the memory that arguments of unfinished calls take in the calling process. Pure.
+
+Calls may be submitted much faster than they run. Arguments that are small enough for messages wait in the caller. So
+that they do not fill its memory, the larger ones go to the object store once they exceed a budget. The store has a
+limit, and a disk to spill to.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kernel_engine.objects.value_placement import INLINE_BYTES
+
+BUDGET_BYTES = 256 << 20
+"""So much of arguments may wait in the memory of a process."""
+SMALL_BYTES = 4 << 10
+"""Smaller arguments always travel inside messages, and are not counted: a call itself takes half a kilobyte."""
+
+
+class Weighty(Protocol):
+    """A call. `weight` is the size of its arguments in bytes as far as they count: 0 if they are small, or stored."""
+
+    weight: int
+
+
+class ArgumentBudget:
+    """Counts the arguments that wait. `largest` is how large arguments may be now to travel inside messages."""
+
+    def __init__(self, budget: int = BUDGET_BYTES) -> None:
+        self.waiting = 0
+        self.largest = INLINE_BYTES
+        self._budget = budget
+
+    def begin(self, call: Weighty) -> None:
+        """A call waits."""
+        self._change(call.weight)
+
+    def end(self, call: Weighty) -> None:
+        """A call has ended; it weighs nothing from now on."""
+        self._change(-call.weight)
+        call.weight = 0
+
+    def _change(self, size: int) -> None:
+        self.waiting += size
+        self.largest = INLINE_BYTES if self.waiting < self._budget else SMALL_BYTES

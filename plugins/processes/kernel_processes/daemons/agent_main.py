@@ -1,0 +1,108 @@
+"""Starting an agent: `main` is run with descriptors as arguments and a pickled `AgentConfig` on standard input.
+
+What happened is written to the first descriptor as one pickled value: None when the agent serves, else the error. The
+second is the lock of the session's directory, which the agent holds from then on; there is none on a file system
+without locks. The input stays open; when it ends, the program that started the agent is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from kernel.logs import configure_later
+from kernel.plugin_faults import lines_of
+from kernel.plugins import PluginManager
+from kernel.threads import why_no_process
+from kernel_processes.node import session_lock
+from kernel_processes.node.relay.guard import fork_guard
+from kernel_processes.node.sessions import describe
+from kernel_processes.node.template_link import TemplateLink
+from kernel_processes.node.template_process import fork_template
+from kernel_processes.protocol.agent_config import AgentConfig
+from kernel_processes.protocol.head_sockets import head_socket
+from kernel_processes.system.child_program import begin, configure_logging, report
+from kernel_processes.system.processes import become_subreaper, collect_garbage
+from kernel_processes.system.standard_logs import keep_standard_logs
+from kernel_processes.transport.reactor import Reactor
+from kernel_spec.errors import KernelError, PluginError, SessionEndedError
+from kernel_spec.ids import NodeId
+
+if TYPE_CHECKING:
+    from kernel_processes.node.agent import Agent
+
+_HEAD_PROGRAM = "kernel_processes.daemons.head_main"
+
+
+def main() -> int:
+    """Run an agent until its session ends; return the exit code."""
+    config: AgentConfig
+    ready, config, starter = begin("kernel: agent")
+    for lock in sys.argv[2:]:
+        session_lock.inherit(config.directory, int(lock))
+    become_subreaper()
+    try:
+        first = None if config.relay else fork_template(config.preload)
+    except OSError as error:
+        report(ready, SessionEndedError(f"the node agent can't start the template process: {why_no_process(error)}"))
+        return 1
+    if config.relay:
+        fork_guard(config.directory)
+    log = os.path.join(config.directory, "logs", "agent.log")
+    configure_later(lambda: configure_logging(log, config.log_level), debug=config.log_level.lower() == "debug")
+    keep_standard_logs(config.log_level)
+    reactor = Reactor()
+    agent: Agent | None = None
+    template = (
+        None
+        if first is None
+        else TemplateLink(
+            reactor,
+            config.preload,
+            lambda id, pid: agent.workers.on_forked(id, pid) if agent else None,
+            lambda id, reason: agent.workers.on_fork_failed(id, reason) if agent else None,
+            lambda pid, status: agent.workers.on_exited(pid, status) if agent else None,
+            lambda: agent.workers.on_template_lost() if agent else None,
+            first,
+        )
+    )
+    # These take as long as what the template imports: so both do it at once.
+    from kernel_processes.daemons.local_head import LocalHead
+    from kernel_processes.node.agent import Agent
+    from kernel_processes.node.head_child import HeadChild
+    from kernel_processes.node.head_link import RemoteHeadLink
+    from kernel_processes.node.relay.link import RelayLink
+
+    try:
+        describe(config.directory, os.getpid(), not config.ephemeral)
+        head_link = child = link = None
+        if config.head_apart:
+            child = HeadChild(config, _HEAD_PROGRAM)
+            config.head = head_socket(config.directory)
+        if config.head:
+            head_link = RemoteHeadLink(config.head, config.token, reactor, NodeId(config.node), config.tls)
+            head_link.join(program=bool(config.relay))
+            config.plugins = {**config.plugins, **head_link.settings["plugins"]}
+            config.plugin_options = {**config.plugin_options, **head_link.settings["plugin_options"]}
+        if config.relay:
+            link = RelayLink(config.relay, config.token, reactor, NodeId(config.node), config.tls)
+            config.advertised = link.join()
+        manager = PluginManager.discover(config.plugins, options=config.plugin_options)
+        agent = Agent(config, reactor, manager, LocalHead, head_link, child)
+        if link is not None and agent.gateway is not None:
+            link.begin(agent.gateway.adopt)
+        if template is not None:
+            agent.attach_template(template)
+        if config.ephemeral:
+            agent.end_with(starter)
+    except Exception as error:
+        if template is not None:
+            template.close()
+        known = isinstance(error, KernelError)
+        report(ready, error if known else PluginError(f"the node agent can't start: {error!r}{lines_of(error)}"))
+        return 1
+    collect_garbage()
+    report(ready, None)
+    agent.run()
+    return 0

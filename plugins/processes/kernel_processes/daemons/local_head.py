@@ -1,0 +1,98 @@
+"""The head of a session that ends with its agent: it lives in the agent's process, and shares its loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kernel.plugins import PluginManager
+from kernel_engine.messages.named_messages import Message
+from kernel_processes.head.config import HeadConfig
+from kernel_processes.head.head import Head
+from kernel_processes.head.membership import NodeMembership
+from kernel_processes.head.nodes import NodeRecord
+from kernel_processes.head.socket_activation import SocketActivation
+from kernel_processes.node.agent_head import Turn
+from kernel_processes.node.head_link import HeadLink, LocalHeadLink
+from kernel_processes.protocol.agent_config import AgentConfig
+from kernel_processes.protocol.head_sockets import control_plane_socket
+from kernel_processes.transport.addresses import HEAD
+from kernel_processes.transport.reactor import Reactor
+from kernel_spec.ids import NodeId
+
+if TYPE_CHECKING:
+    from kernel_processes.transport.gateway import Gateway
+
+
+class LocalHead:
+    """The head of a session that ends with its agent, in the agent's process. Other nodes join through `gateway`.
+
+    `on_word(message)` does what the head says, `stop(reason)` is called when the session is over.
+    """
+
+    durable = False
+    pid = 0
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        reactor: Reactor,
+        manager: PluginManager,
+        gateway: Gateway | None,
+        on_word: Callable[[Message], None],
+        stop: Callable[[str], None],
+    ) -> None:
+        told = HeadConfig(config.directory, config.directory, config.ephemeral, config.head_services, config.node)
+        self._config = config
+        self._manager = manager
+        self._gateway = gateway
+        self._head = Head(told, reactor, manager, stop)
+        handle = self._head.dispatcher.handle
+        self._head_link = LocalHeadLink(lambda message: handle(self._node, message), on_word)
+        self.head_link: HeadLink = self._head_link
+        self.observed = self._head.observation.active
+        self.finishing: list[Callable[[], object]] = [self._head.observation.deliver]
+        self._membership: NodeMembership | None = None
+        self._control_plane: SocketActivation | None = None
+
+    def join(self, description: Mapping[str, Any]) -> None:
+        """Make the node, and let others in."""
+        self._node = NodeRecord(NodeId(self._config.node), self._head_link.send_down, joined=time.time(), **description)
+        self._head.add_node(self._node)
+        if self._gateway is not None:
+            self._open_door(self._gateway)
+
+    def _open_door(self, gateway: Gateway) -> None:
+        config = self._config
+        self._control_plane = SocketActivation(self._head, config.directory, config.token, config.tls)
+        gateway.splice_to = control_plane_socket(config.directory)
+        shared = {
+            "plugins": self._manager.selected_names(),
+            "plugin_options": self._manager.shared_options(),
+            "observed": self.observed,
+            "durable": self.durable,
+        }
+        self._membership = NodeMembership(self._head, shared, config.death_seconds)
+        gateway.serve_connections(HEAD, self._membership.on_messages, self._membership.on_close)
+        self.finishing.append(self._membership.flush)
+
+    def start(self) -> None:
+        """Begin to count time, and start the head's services."""
+        self._head.start()
+
+    def end(self, reason: str) -> None:
+        """End the session."""
+        self._head.end(reason)
+
+    def stop_services(self, turn: Turn) -> None:
+        """Close the control plane, and stop the head's services."""
+        if self._control_plane is not None:
+            self._control_plane.close(turn)
+        self._head.services.stop()
+
+    def close(self, reason: str) -> None:
+        """Let the other nodes go, and end the head."""
+        if self._membership is not None:
+            self._membership.close()
+        self._head.close()

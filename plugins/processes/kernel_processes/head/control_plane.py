@@ -1,0 +1,60 @@
+"""The control plane of a head: the interface that another distribution serves beside it, and how it is found.
+
+A distribution offers one by an entry point in the group `kernel.control_planes` rather than by a hook, so that a head
+imports nothing of it before the first request. It is given the head itself, whose inside is not a contract: only a
+distribution that is released together with the kernel can offer one.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Protocol
+
+from kernel_processes.head.head import Head
+from kernel_processes.transport.credentials import TlsFiles
+from kernel_spec.errors import ContractError, PluginNotFoundError
+from kernel_spec.hooks import CONTROL_PLANE_GROUP
+
+EXTRA = "control_grpc"
+"""The extra of kernel that installs one."""
+
+
+class ServedControlPlane(Protocol):
+    """Serves what programs ask of the head, in a protocol of its own, until it is closed."""
+
+    def close(self, turn: Callable[[float], object]) -> None:
+        """Let calls finish for a moment, then end; `turn(seconds)` goes on with the head's loop meanwhile."""
+
+
+class OpenControlPlane(Protocol):
+    """The function that an entry point names. It is called in a thread of its own, so slow imports are allowed."""
+
+    def __call__(
+        self, head: Head, path: str, token: bytes, tls: TlsFiles | None, on_ready: Callable[[str], None]
+    ) -> ServedControlPlane:
+        """Begin to serve `head` at the UNIX socket `path`, to clients that show `token`, in TLS if `tls` is given.
+
+        `on_ready(problem)` is called in the head's loop when it serves, or can't: then `problem` says why.
+        """
+
+
+def find_control_plane() -> OpenControlPlane:
+    """Import the control plane that is installed. What its import raises comes through.
+
+    Raises PluginNotFoundError, which says what to install, when there is none; ContractError when there are several.
+    """
+    from kernel.entry_points import entry_points
+
+    found = entry_points(CONTROL_PLANE_GROUP)
+    if not found:
+        from kernel.installing import install_command
+
+        command = install_command(EXTRA) or "this version of kernel does not come with one"
+        raise PluginNotFoundError(f"no control plane is installed: {command}")
+    if len(found) > 1:
+        targets = ", ".join(f"{name} ({target})" for name, target in found)
+        raise ContractError(f"several control planes are installed: {targets}; uninstall all but one")
+    module, _, attribute = found[0][1].partition(":")
+    opens: OpenControlPlane = getattr(importlib.import_module(module), attribute)
+    return opens

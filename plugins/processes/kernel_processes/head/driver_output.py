@@ -1,0 +1,62 @@
+"""Lines that the programs of a session show: output of workers, failures, and what plugins have done wrong."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Sequence
+
+from kernel.logs import Logger
+from kernel_engine.messages.named_messages import packed
+from kernel_processes.head.cluster_table import ClusterTable
+from kernel_processes.head.message_dispatcher import MessageDispatcher
+from kernel_processes.head.nodes import NodeRecord, ProcessRecord
+from kernel_processes.protocol import head_messages
+from kernel_processes.protocol.detached_jobs import DETACHED
+from kernel_spec.ids import JobId
+
+FAULTS_KEPT = 20
+
+
+class DriverOutput:
+    """Passes lines on to the nodes of the drivers that they concern. Runs in the head's loop."""
+
+    def __init__(self, dispatcher: MessageDispatcher, cluster: ClusterTable, log: Logger) -> None:
+        self._cluster = cluster
+        self._log = log
+        self._faults: deque[str] = deque(maxlen=FAULTS_KEPT)
+        """Faults of plugins; they are shown to programs that join later, too."""
+        dispatcher.on(head_messages.LinesWritten, self._written)
+        dispatcher.on(head_messages.PluginFault, lambda node, said: self.plugin_fault(said.text))
+
+    def show(self, caller: ProcessRecord, name: str, stream: str, text: str) -> None:
+        """Have the drivers of a process's job show one text; `name` is whose it is."""
+        message = packed(
+            head_messages.ShowLines(job=caller.job, pid=caller.pid, name=name, stream=stream, lines=[text])
+        )
+        for node in self._cluster.nodes_of_drivers(caller.job):
+            node.send(message)
+
+    def plugin_fault(self, text: str) -> None:
+        """Tell every program, also those that join later, and the log, what a plugin did wrong."""
+        self._log.warning(text)
+        self._faults.append(text)
+        for node in self._cluster.nodes_of_drivers(JobId(DETACHED)):
+            _send(node, JobId(DETACHED), text.splitlines())
+
+    def driver_joined(self, driver: ProcessRecord) -> None:
+        """Tell a program that has just joined what plugins did wrong before."""
+        for text in self._faults:
+            _send(driver.node, driver.job, text.splitlines())
+
+    def _written(self, node: NodeRecord, said: head_messages.LinesWritten) -> None:
+        shown = packed(head_messages.ShowLines(*said))
+        for other in self._cluster.nodes_of_drivers(said.job):
+            if other is not node:
+                other.send(shown)
+
+
+def _send(node: NodeRecord, job: JobId, lines: Sequence[str]) -> None:
+    node.send(
+        packed(head_messages.ShowLines(job=job, pid=os.getpid(), name="kernel", stream="stderr", lines=list(lines)))
+    )

@@ -1,0 +1,110 @@
+"""Jobs on the head: what drivers bring along for their workers, their runtime environments, and their end."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from kernel_engine.messages.named_messages import packed
+from kernel_processes.head.actors import ActorTable
+from kernel_processes.head.cluster_table import ClusterTable
+from kernel_processes.head.environments import Environments
+from kernel_processes.head.job_table import JobRecord, JobTable
+from kernel_processes.head.journal import Journal
+from kernel_processes.head.message_dispatcher import MessageDispatcher
+from kernel_processes.head.nodes import ProcessRecord
+from kernel_processes.protocol import head_messages
+from kernel_processes.protocol.pickled import Pickled
+from kernel_spec.ids import JobId, ProcessId
+
+
+class JobService:
+    """The shell around the table of jobs. Runs in the head's loop.
+
+    A job of detached actors is kept for as long as one of its `actors` lives.
+    """
+
+    def __init__(
+        self, dispatcher: MessageDispatcher, cluster: ClusterTable, journal: Journal, actors: ActorTable
+    ) -> None:
+        self._cluster = cluster
+        self._journal = journal
+        self._actors = actors
+        self.table = JobTable()
+        self.environments = Environments()
+        self.environments.on_new = journal.environment
+        dispatcher.methods |= {
+            "jobs": lambda caller: Pickled.of(self.rows()),
+            "add_environment": self._add_environment,
+            "own_environment": lambda caller: self.environments.description(self.environment_for(caller, None)),
+        }
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def driver_joined(self, driver: ProcessRecord) -> None:
+        """A driver is there, and with it its job, unless an earlier head knew that."""
+        if driver.job not in self.table.jobs:
+            self._journal.job(self.table.add(driver, time.time()))
+
+    def detached(self, creator: bytes, namespace: str) -> JobId:
+        """Return the job of detached actors of a namespace, whose workers have the surroundings of `creator`."""
+        id = self.table.detached(creator, namespace)
+        self._journal.job(self.table.get(id))
+        return id
+
+    def end(self, driver: ProcessId) -> JobRecord | None:
+        """A driver is gone: its job ends, on every node; return it, None if it had none that ran."""
+        job = self.table.end(driver, time.time())
+        if job is not None:
+            self._journal.job(job)
+            for node in self._cluster.living_nodes():
+                node.send(packed(head_messages.JobEnded(job=job.id)))
+        return job
+
+    def forget_ended(self) -> None:
+        """Let go of jobs that have ended long ago, and of those of detached actors that nothing is left of."""
+        working = {caller.job for caller in self._cluster.callers.values() if caller.role == "worker"}
+        for id in self.table.forget(self._actors.living_jobs() | working):
+            self._journal.forget_job(id)
+
+    # -- environments ----------------------------------------------------------------------------------------------
+
+    def environment_for(self, caller: ProcessRecord, asked: Mapping[str, Any] | None) -> str:
+        """Return the key of what a process asks for: what that adds to its own environment."""
+        own = self.table.get(caller.job).environment if caller.role == "driver" else caller.environment
+        return self.environments.key_within(own, asked)
+
+    def _add_environment(self, caller: ProcessRecord, description: bytes) -> str:
+        """Make an environment the job's own; return its key."""
+        key = self.environments.key_of(pickle.loads(description))
+        job = self.table.get(caller.job)
+        job.environment = key
+        self._journal.job(job)
+        return key
+
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row per program."""
+        callers = self._cluster.callers
+        return [
+            {
+                "job_id": job.id.hex(),
+                "node_id": callers[job.driver].node.id.hex() if job.driver in callers else "",
+                "outside": _host_outside(callers.get(job.driver)),
+                "pid": job.pid,
+                "namespace": job.namespace,
+                "script": job.script,
+                "started": job.started,
+                "ended": job.ended,
+            }
+            for job in self.table.jobs.values()
+            if job.is_program
+        ]
+
+
+def _host_outside(driver: ProcessRecord | None) -> str:
+    """Return the host of a remote driver that is there, nothing of any other."""
+    return driver.node.host if driver is not None and driver.node.client else ""

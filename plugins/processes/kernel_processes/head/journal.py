@@ -1,0 +1,165 @@
+"""Write what a head must not forget into the metadata store, and read it again when another head takes over.
+
+Only what no other process knows is written: actors, placement groups, jobs, environments, and the nodes of the
+session. Leases, processes and requests are reported by the nodes themselves when they connect to the new head.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Container, Iterator, Mapping
+from typing import Any
+
+from kernel.logs import Logger
+from kernel_processes.head.actor_records import ActorRecord
+from kernel_processes.head.groups import GroupRecord
+from kernel_processes.head.job_table import JobRecord
+from kernel_spec.errors import HeadReplacedError, MetadataError
+from kernel_spec.ids import NodeId
+from kernel_spec.metadata import MetadataStore
+
+_ACTORS, _GROUPS, _JOBS = "head:actors", "head:placement_groups", "head:jobs"
+_ENVIRONMENTS, _NODES = "head:environments", "head:nodes"
+_CLIENTS = "head:remote_drivers"
+_BESIDE, _ADDRESSES = "head:beside", "head:addresses"
+
+
+class Journal:
+    """Writes to a durable metadata store; with another, it does nothing.
+
+    While the store fails (its disk is full), the session goes on, and what could not be written is kept, to be written
+    as soon as that is possible again (`catch_up`): a head that dies meanwhile takes these news along.
+    """
+
+    def __init__(self, store: MetadataStore, log: Logger | None = None) -> None:
+        self._store = store
+        self._log = log or Logger("kernel.head")
+        self.durable = store.durable
+        self._behind: dict[tuple[str, bytes], bytes | None] = {}
+        """Table and key to the value that must still be written; None if it must be removed."""
+
+    @property
+    def behind(self) -> int:
+        """The number of changes that are not written yet."""
+        return len(self._behind)
+
+    def catch_up(self) -> None:
+        """Write down what could not be written before."""
+        while self._behind:
+            (table, key), value = next(iter(self._behind.items()))
+            try:
+                self._write(table, key, value)
+            except HeadReplacedError:
+                raise
+            except MetadataError:
+                return
+            del self._behind[table, key]
+            if not self._behind:
+                self._log.warning("what the head must not forget is written down again")
+
+    def _note(self, table: str, key: bytes, value: object) -> None:
+        if self.durable:
+            self._put(table, key, pickle.dumps(value))
+
+    def _put(self, table: str, key: bytes, value: bytes | None) -> None:
+        """Have the store hold `value`, or nothing, under a key; later, if that can't be done now."""
+        if not self.durable:
+            return
+        if not self._behind:
+            try:
+                self._write(table, key, value)
+                return
+            except HeadReplacedError:
+                raise
+            except MetadataError as error:
+                self._log.error("the head can't write down what it must not forget, and goes on", reason=str(error))
+        self._behind.pop((table, key), None)
+        self._behind[table, key] = value
+
+    def _write(self, table: str, key: bytes, value: bytes | None) -> None:
+        if value is None:
+            self._store.delete(table, key)
+        else:
+            self._store.put(table, key, value)
+
+    def actor(self, record: ActorRecord) -> None:
+        """An actor is new, or has changed."""
+        self._note(_ACTORS, record.id, record)
+
+    def forget_actor(self, id: bytes) -> None:
+        """A dead actor is remembered no longer."""
+        self._put(_ACTORS, id, None)
+
+    def group(self, record: GroupRecord) -> None:
+        """A placement group is new, or has changed."""
+        self._note(_GROUPS, record.id, record)
+
+    def forget_group(self, id: bytes) -> None:
+        """A placement group that is over is remembered no longer."""
+        self._put(_GROUPS, id, None)
+
+    def job(self, job: JobRecord) -> None:
+        """A job is new, or has changed."""
+        self._note(_JOBS, job.id, job)
+
+    def forget_job(self, id: bytes) -> None:
+        """A job is remembered no longer."""
+        self._put(_JOBS, id, None)
+
+    def environment(self, key: str, description: Mapping[str, Any]) -> None:
+        """An environment was asked for."""
+        self._note(_ENVIRONMENTS, key.encode(), dict(description))
+
+    def node(self, id: NodeId, cause: str = "") -> None:
+        """A node has joined, or (with a cause) is gone."""
+        self._put(_NODES, id, cause.encode())
+
+    def address(self, id: NodeId, address: str) -> None:
+        """Others reach a node there."""
+        self._put(_ADDRESSES, id, address.encode())
+
+    def addresses_of(self, nodes: Container[NodeId]) -> set[str]:
+        """Return where others reached these nodes."""
+        found = {value.decode() for key, value in self._store.scan(_ADDRESSES) if NodeId(key) in nodes}
+        return found - {""}
+
+    def client(self, id: NodeId, cause: str = "") -> None:
+        """The agent of a remote driver has joined, or (with a cause) is gone."""
+        self._put(_CLIENTS, id, cause.encode())
+
+    def forget_client(self, id: NodeId) -> None:
+        """The agent of a remote driver that is gone is remembered no longer."""
+        self._put(_CLIENTS, id, None)
+
+    def beside(self, node: NodeId) -> None:
+        """Say which node is beside this head. The one beside an earlier head has ended, if it is another."""
+        if not self.durable:
+            return
+        earlier = self._store.get(_BESIDE, b"node")
+        if earlier is not None and earlier != node and self._store.get(_NODES, earlier) == b"":
+            self.node(NodeId(earlier), "it was beside a head that was killed with it")
+        self._put(_BESIDE, b"node", node)
+
+    def actors(self) -> Iterator[ActorRecord]:
+        """Return the actors that were written down."""
+        return (pickle.loads(value) for _, value in self._store.scan(_ACTORS))
+
+    def groups(self) -> Iterator[GroupRecord]:
+        """Return the placement groups that were written down."""
+        return (pickle.loads(value) for _, value in self._store.scan(_GROUPS))
+
+    def jobs(self) -> Iterator[JobRecord]:
+        """Return the jobs that were written down."""
+        return (pickle.loads(value) for _, value in self._store.scan(_JOBS))
+
+    def environments(self) -> Iterator[Mapping[str, Any]]:
+        """Return the environments that were written down."""
+        return (pickle.loads(value) for _, value in self._store.scan(_ENVIRONMENTS))
+
+    def nodes(self) -> dict[NodeId, str]:
+        """Return the nodes there were, with the cause of death of those that are gone."""
+        return {NodeId(key): value.decode() for key, value in self._store.scan(_NODES)}
+
+    def clients(self) -> dict[NodeId, str]:
+        """Return the agents of remote drivers there were, with the cause of death of those that are gone."""
+        return {NodeId(key): value.decode() for key, value in self._store.scan(_CLIENTS)}

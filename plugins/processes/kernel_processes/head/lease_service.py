@@ -1,0 +1,88 @@
+"""Leases on the head: what processes give back, and what the nodes say of the workers that serve them."""
+
+from __future__ import annotations
+
+import pickle
+
+from kernel_engine.messages import process_messages as op
+from kernel_engine.messages.named_messages import Message, packed
+from kernel_processes.head.actor_service import ActorService
+from kernel_processes.head.cluster_table import ClusterTable
+from kernel_processes.head.lease_answers import LeaseAnswers
+from kernel_processes.head.lease_manager import LeaseManager
+from kernel_processes.head.message_dispatcher import MessageDispatcher
+from kernel_processes.head.nodes import NodeRecord, ProcessRecord
+from kernel_processes.head.observation import Observation
+from kernel_processes.protocol import head_messages
+from kernel_processes.protocol.memory_faults import FAULTS
+from kernel_processes.transport.reactor import Reactor
+from kernel_spec import observers
+from kernel_spec.ids import LeaseId, ProcessId
+
+GRACE_SECONDS = 2.0
+"""Seconds for which the resources of a broken lease stay taken, unless its worker is known to have ended sooner."""
+
+
+class LeaseService:
+    """Tells the lease manager, and those whom it concerns, what became of leases. Runs in the head's loop."""
+
+    def __init__(
+        self,
+        dispatcher: MessageDispatcher,
+        cluster: ClusterTable,
+        leases: LeaseManager,
+        answers: LeaseAnswers,
+        actors: ActorService,
+        observation: Observation,
+        reactor: Reactor,
+    ) -> None:
+        self._cluster = cluster
+        self._leases = leases
+        self._answers = answers
+        self._actors = actors
+        self._observation = observation
+        self._reactor = reactor
+        dispatcher.handlers |= {
+            op.CANCEL_LEASE: lambda caller, message: leases.cancel(message[1]),
+            op.RETURN_LEASE: self._on_return,
+        }
+        dispatcher.methods["explain_lease"] = lambda caller, lease: leases.explain(lease)
+        dispatcher.words |= {
+            head_messages.WORKER_FOUND: self._worker_found,
+            head_messages.LEASE_BLOCKED: lambda node, lease, blocked, asks=False: leases.block(lease, blocked, asks),
+        }
+        dispatcher.on(head_messages.LeaseUnserved, self._unserved)
+        dispatcher.on(head_messages.WorkerDied, self._worker_died)
+
+    def _on_return(self, caller: ProcessRecord, message: Message) -> None:
+        """Take a lease back. What a broken worker holds (a device's memory, too) is free once its process has ended."""
+        _, id, broken, worker = message
+        if not broken:
+            self._leases.release(id, broken=False)
+        elif id in self._leases.leases:
+            self._leases.drop_worker(id)
+            self._reactor.call_later(GRACE_SECONDS, lambda: self._leases.release(id, broken=True))
+        else:  # it was told so, or an earlier head was to tell it
+            caller.send(
+                packed(
+                    op.LeasedWorkerDied(
+                        worker=worker, cause="how is not known, as the head was started again", fault=op.LOST
+                    )
+                )
+            )
+
+    def _worker_found(self, node: NodeRecord, lease: LeaseId, grant: int, worker: ProcessId) -> None:
+        record = self._leases.served(lease, grant, worker)
+        if record is not None and not self._cluster.recovering:
+            self._answers.served(lease, record)
+
+    def _unserved(self, node: NodeRecord, said: head_messages.LeaseUnserved) -> None:
+        record = self._leases.granted(said.lease, said.grant)
+        if record is not None:
+            self._answers.refuse(record.request, record.holder, pickle.loads(said.error))
+
+    def _worker_died(self, node: NodeRecord, said: head_messages.WorkerDied) -> None:
+        detail = {"pid": said.pid, "cause": said.cause, "fault": FAULTS.get(said.fault, "")}
+        self._observation.happened(observers.WORKER, observers.DEAD, said.worker, detail)
+        self._leases.worker_died(said.worker, said.cause, said.fault)
+        self._actors.worker_died(said.worker, said.cause, said.fault)

@@ -1,0 +1,222 @@
+"""Which nodes belong to the session: agents join, answer pulses, and are declared dead when they stay silent.
+
+Tools on machines without a node connect here, too.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from kernel_engine.messages import process_messages as op
+from kernel_engine.messages.named_messages import Message, number_of, packed, unpacked
+from kernel_processes.head.head import Head
+from kernel_processes.head.link_probe import LinkProbe
+from kernel_processes.head.nodes import NodeRecord
+from kernel_processes.head.tool_clients import ToolClient, tool_client_of
+from kernel_processes.protocol import head_messages
+from kernel_processes.protocol.pulses import DEATH_SECONDS, PULSE_SECONDS, patience
+from kernel_processes.protocol.python_version import PYTHON
+from kernel_processes.transport.addresses import VIA
+from kernel_processes.transport.connection import Connection, may_be_handled
+from kernel_processes.transport.tcp_connection import TcpConnection
+from kernel_spec.dataclass import dataclass
+from kernel_spec.ids import NodeId
+from kernel_spec.version import __version__
+
+_LEAST_PULSES = 5
+"""The least number of pulses within the time after which a node is dead, so that one late answer does no harm."""
+LOOK_SECONDS = 0.1
+ENDED_SECONDS = 0.25
+"""Grace period in seconds for an agent to reconnect after its socket closed."""
+_JOIN, _PULSE = number_of(head_messages.JoinCluster), number_of(head_messages.Pulse)
+_DESCRIBE, _LEAVE = number_of(head_messages.DescribeNode), number_of(head_messages.LeaveCluster)
+_INTRODUCTIONS = (_JOIN, number_of(op.Introduction))
+
+
+@dataclass(slots=True, eq=False)
+class NodeLink:
+    """One agent's connection. `node` is set once the agent has described its node.
+
+    `heard` is when it last answered a pulse: a message that is no answer does not count, because the agent may receive
+    nothing. `done` counts the agent's messages that were handled.
+    """
+
+    id: NodeId
+    connection: Connection
+    heard: float
+    node: NodeRecord | None = None
+    done: int = 0
+
+    @property
+    def is_client(self) -> bool:
+        """Whether it is the agent of a remote driver."""
+        return self.node is not None and self.node.client
+
+
+class NodeMembership:
+    """Make nodes of connections. `shared` are the settings that are sent to every node.
+
+    Feed it the connections that a listener or gateway accepts for the head (`on_messages`, `on_close`).
+    """
+
+    def __init__(self, head: Head, shared: Mapping[str, Any], death_seconds: float = DEATH_SECONDS) -> None:
+        self._head = head
+        self._handle = head.dispatcher.handle
+        self._shared = dict(shared)
+        self._death_seconds = death_seconds
+        self._pulse_seconds = min(PULSE_SECONDS, death_seconds / _LEAST_PULSES)
+        self._links: set[NodeLink] = set()
+        self._tools: set[Connection] = set()
+        self._looked_at = self._pulsed_at = head.reactor.clock()
+        head.reactor.call_later(LOOK_SECONDS, self._look)
+
+    def on_messages(self, connection: Connection, messages: list[Message]) -> None:
+        """Handle messages of an agent or a tool."""
+        for message in messages:
+            if connection.closed:
+                return
+            link: NodeLink | ToolClient | None = connection.info
+            if link is None:
+                self._introduce(connection, message)
+                continue
+            if isinstance(link, ToolClient):
+                link.on_message(message)
+                continue
+            if message[0] == _PULSE:
+                self._note_pulse(link)
+                continue
+            link.done += 1
+            if message[0] == _DESCRIBE:
+                self._describe(link, unpacked(head_messages.DescribeNode, message))
+            elif message[0] == _LEAVE:
+                self._lose(link, unpacked(head_messages.LeaveCluster, message).reason)
+            elif link.node is not None:
+                self._handle(link.node, message)
+
+    def _note_pulse(self, link: NodeLink) -> None:
+        link.heard = self._head.reactor.clock()
+        if link.node is not None:
+            link.node.heard = link.heard
+
+    def on_close(self, connection: Connection, reason: str) -> None:
+        """Handle the end of a connection: its node is lost."""
+        if isinstance(connection.info, ToolClient):
+            connection.info.closed = True
+            self._tools.discard(connection)
+            self._head.breakpoints.process_left(connection.info)
+        elif connection.info is not None:
+            self._lose(connection.info, f"its agent is gone: {reason}")
+
+    @property
+    def anybody(self) -> bool:
+        """Whether any node has a link."""
+        return bool(self._links)
+
+    def close(self) -> None:
+        """Send what is queued, and close all connections."""
+        for connection in [*(link.connection for link in self._links), *self._tools]:
+            connection.write_out(1.0)
+            connection.on_close = lambda connection, reason: None
+            connection.close("the head has ended")
+
+    def _introduce(self, connection: Connection, message: Message) -> None:
+        if not may_be_handled(message, _INTRODUCTIONS):
+            connection.close("the peer did not introduce itself as a node")
+        elif message[0] == _JOIN:
+            self._join(connection, unpacked(head_messages.JoinCluster, message))
+        else:
+            self._take_tool(connection, message)
+
+    def _take_tool(self, connection: Connection, message: Message) -> None:
+        tool = tool_client_of(self._head.dispatcher, self._head.cluster, connection, message)
+        if isinstance(tool, ToolClient):
+            connection.info = tool
+            self._tools.add(connection)
+        else:
+            self._refuse(connection, tool)
+
+    def _refuse(self, connection: Connection, reason: str) -> None:
+        connection.send(packed(head_messages.JoinRefused(reason=reason)))
+        connection.write_out(1.0)
+        connection.close(reason)
+
+    def _join(self, connection: Connection, said: head_messages.JoinCluster) -> None:
+        refusal = self._why_not(said)
+        if refusal:
+            self._head.log.warning("a node was refused", node=said.node.hex(), host=said.host, reason=refusal)
+            self._refuse(connection, refusal)
+            return
+        if isinstance(connection, TcpConnection):
+            connection.ended_seconds = ENDED_SECONDS
+        connection.info = link = NodeLink(said.node, connection, self._head.reactor.clock())
+        self._links.add(link)
+        shared = {**self._shared, "tell_all": self._head.cluster.recovering, "death_seconds": self._death_seconds}
+        connection.send(packed(head_messages.Welcome(settings=pickle.dumps(shared))))
+        connection.flush()
+
+    def _why_not(self, said: head_messages.JoinCluster) -> str:
+        if said.python != PYTHON:
+            return f"{said.host} runs Python {said.python}, the head {PYTHON}: they must be the same"
+        if said.version != __version__:
+            return f"{said.host} has kernel {said.version}, the head {__version__}: install the same on both"
+        if cause := self._head.cluster.why_fallen(said.node):
+            return f"this node was declared dead: {cause}"
+        if said.node in self._head.cluster.nodes:
+            return "a node of this id is here already"
+        if self._head.ending is not None:
+            return f"the session is ending: {self._head.ending}"
+        return ""
+
+    def _describe(self, link: NodeLink, said: head_messages.DescribeNode) -> None:
+        parts = pickle.loads(said.description)
+        link.node = NodeRecord(link.id, link.connection.send, joined=time.time(), heard=link.heard, **parts)
+        if isinstance(link.connection, TcpConnection):
+            if link.is_client:
+                link.connection.wait_even_if_ended(self._patience(link))
+            else:
+                link.connection.wait_at_least(self._patience(link))
+                if link.node.address and VIA not in link.node.address:
+                    LinkProbe(link.connection, link.node.address, self._head.reactor)
+        self._head.add_node(link.node)
+
+    def _lose(self, link: NodeLink, cause: str) -> None:
+        if link not in self._links:
+            return
+        self._links.discard(link)
+        if link.node is not None:
+            self._head.remove_node(link.node, cause)
+        if not link.connection.closed:
+            link.connection.on_close = lambda connection, reason: None
+            link.connection.close(cause)
+
+    def _look(self) -> None:
+        """Declare silent nodes dead, no later than promised, and send pulses now and then.
+
+        The time for which this process itself stood still does not count as silence.
+        """
+        self._head.reactor.call_later(LOOK_SECONDS, self._look)
+        now = self._head.reactor.clock()
+        stood_still, self._looked_at = now - self._looked_at - LOOK_SECONDS, now
+        if stood_still > self._pulse_seconds:
+            for link in self._links:
+                link.heard += stood_still
+        for link in list(self._links):
+            if now - link.heard > self._patience(link) - LOOK_SECONDS:
+                self._lose(link, f"nothing was heard of it for {now - link.heard:.1f} s")
+        if now - self._pulsed_at >= self._pulse_seconds - LOOK_SECONDS / 2:
+            self._pulsed_at = now
+            for link in self._links:
+                link.connection.send(packed(head_messages.Pulse(done=link.done)))
+            self.flush()
+
+    def _patience(self, link: NodeLink) -> float:
+        return patience(self._death_seconds, link.is_client)
+
+    def flush(self) -> None:
+        """Write the messages that are queued for nodes and tools."""
+        for connection in [*(link.connection for link in self._links), *self._tools]:
+            if connection.outbox:
+                connection.flush()

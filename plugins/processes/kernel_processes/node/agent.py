@@ -1,0 +1,472 @@
+"""The agent: one loop that ties the parts of a node together. It decides nothing itself.
+
+It passes requests of its processes on to the head, which may be in the same process. The program that makes the agent
+says how a head is made there: a node knows the head by its messages only.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kernel.defaults.memory_guard import LocalMemoryGuard
+from kernel.logs import Logger
+from kernel.plugins import PluginManager
+from kernel_engine.messages import process_messages as op
+from kernel_engine.messages.ended_processes import EndedProcesses
+from kernel_engine.messages.named_messages import Message, number_of, packed
+from kernel_engine.objects.shrinking import give_memory_back
+from kernel_processes.node import sessions
+from kernel_processes.node.agent_head import AgentHead, MakeLocalHead, RemoteHead
+from kernel_processes.node.checked_memory_guard import CheckedMemoryGuard
+from kernel_processes.node.detection import choose_store_bytes, detect_devices, total_resources
+from kernel_processes.node.directory_watch import DirectoryWatch
+from kernel_processes.node.head_child import HeadChild
+from kernel_processes.node.head_commands import HeadCommands
+from kernel_processes.node.head_link import RemoteHeadLink
+from kernel_processes.node.log_service import LogService
+from kernel_processes.node.memory_watch import MemoryWatch
+from kernel_processes.node.node_events import NodeEvents
+from kernel_processes.node.node_state import NodeState
+from kernel_processes.node.open_requests import OpenRequests
+from kernel_processes.node.output_routing import OutputRouting
+from kernel_processes.node.process_relay import RelayToHead, RelayToProcesses
+from kernel_processes.node.process_table import ProcessTable
+from kernel_processes.node.shutdown import end_processes
+from kernel_processes.node.store_guard import open_server
+from kernel_processes.node.store_service import StoreService
+from kernel_processes.node.template_link import TemplateLink
+from kernel_processes.node.to_head import ToHead
+from kernel_processes.node.worker_control import GRACE_SECONDS, WorkerControl
+from kernel_processes.node.worker_environments import WorkerEnvironments
+from kernel_processes.node.worker_exits import WorkerExits
+from kernel_processes.node.worker_forks import WorkerForks
+from kernel_processes.node.worker_pool import WorkerPool
+from kernel_processes.node.worker_service import WorkerService
+from kernel_processes.node.worker_surroundings import WorkerSurroundings
+from kernel_processes.protocol import head_messages
+from kernel_processes.protocol.agent_config import AgentConfig
+from kernel_processes.protocol.identity import Peer
+from kernel_processes.system.processes import end_descendants
+from kernel_processes.transport.addresses import is_tcp, parse_host_and_port, place_of
+from kernel_processes.transport.background import Background
+from kernel_processes.transport.connection import ATTACH_OPERATION, Connection
+from kernel_processes.transport.credentials import Credentials
+from kernel_processes.transport.reactor import Reactor
+from kernel_processes.transport.unix_listener import UnixListener
+from kernel_spec.errors import PluginError
+from kernel_spec.ids import JobId, NodeId, ProcessId
+from kernel_spec.memory_guards import MemoryGuard, MemorySettings
+
+if TYPE_CHECKING:
+    from kernel_processes.node.object_exchange import ObjectExchange
+    from kernel_processes.node.relay.service import RelayService
+    from kernel_processes.transport.gateway import Gateway
+
+TICK_SECONDS = 0.1
+MEMORY_SECONDS = 60.0
+"""Seconds between returns of freed memory to the system: after large messages an agent would keep it for weeks."""
+IDLE_WORKER_SECONDS = 15.0
+STARTER_ENDED = "the program that started it ended"
+UNOBSERVED_SECONDS = 0.5
+"""Seconds for workers to end when no observer wants their last events."""
+TIDY_SECONDS = 1.0
+"""Seconds for which the end waits for files that are being removed: the rest goes with the session's directory."""
+ENDED_KEPT = 100_000
+"""The number of ended processes that are remembered."""
+_FOR_THE_HEAD = (
+    op.REQUEST_LEASE, op.CANCEL_LEASE, op.RETURN_LEASE,
+    *map(number_of, (op.CreateActor, op.ActorArguments, op.ForgetActor, op.SubscribeActor, op.ActorReady)),
+    number_of(op.LastCalls),
+)  # fmt: skip
+
+
+class Agent:
+    """One node: its parts, and the messages of its processes for them."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        reactor: Reactor,
+        manager: PluginManager,
+        make_local_head: MakeLocalHead,
+        head_link: RemoteHeadLink | None = None,
+        head_child: HeadChild | None = None,
+    ) -> None:
+        self.config = config
+        self.reactor = reactor
+        self.manager = manager
+        self.log = Logger("kernel.node")
+        self.node = NodeId(config.node)
+        self.ending: str | None = None
+        self._ended = EndedProcesses(ENDED_KEPT)
+        """Processes that have ended, on any node: nothing is stored for them any more."""
+        self.to_head = ToHead()
+        self.commands = HeadCommands(self.to_head, self.log)
+        self.requests = OpenRequests()
+        self._relay = RelayToHead(self.requests, self.to_head)
+        self.processes = ProcessTable(self.log, self._joined, self._left, self._relay.pass_on, self._refused)
+        RelayToProcesses(self.commands, self.processes, self.requests, self.to_head)
+        self.pool = WorkerPool(lambda: os.urandom(8))
+        self.events = NodeEvents(self.pool, self.processes, self.tell_head, reactor.clock)
+        self.output = OutputRouting(self.pool, self.processes, self.tell_head)
+        logs = os.path.join(config.directory, "logs")
+        self.logs = LogService(reactor, logs, self.output.origin, self.output.on_lines)
+        self.tidying = Background(reactor, "tidying")
+        """Where small files of the session are removed, and read."""
+        self.directory = DirectoryWatch(config.directory, config.ephemeral, reactor, self.log, self.end)
+        self.devices = (
+            [] if config.relay else detect_devices(manager.all("accelerator"), manager.label, self._plugin_fault)
+        )
+        self.store_bytes = choose_store_bytes(config.store_bytes)
+        self.tls = Credentials(config.tls) if config.tls is not None else None
+        self.gateway: Gateway | None = None
+        self.gateway_address = ""
+        """The place where other machines reach this node, "" if they can't."""
+        if config.listen or config.relay:
+            from kernel_processes.node import cluster_links  # much, that a session of one machine does without
+
+            self.gateway = cluster_links.open_gateway(config, reactor, self.tls, self._refused)
+            self.gateway_address = cluster_links.advertised_address(config, self.gateway)
+        self.store = self._open_store()
+        environments = WorkerEnvironments(config.directory, reactor, self.tell_head, manager, self.pool.environments)
+        self.surroundings = WorkerSurroundings(self.commands, environments)
+        self.forks = WorkerForks(self.pool, self.surroundings, self.logs, reactor)
+        self.control = WorkerControl(self.commands, self.pool, self.processes, reactor)
+        self.memory = self._watch_memory()
+        self.workers = self._make_workers()
+        self.node_state = self._describe_node()
+        self.exchange: ObjectExchange | None = None
+        self.relay: RelayService | None = None
+        if self.gateway is not None:
+            self._open_network(self.gateway, relays=head_link is None or head_child is not None)
+        self._obey_head()
+        self._answer_processes()
+        self.head = self._join_head(make_local_head, head_link, head_child)
+        self.listener = UnixListener(
+            os.path.join(config.directory, "agent.sock"),
+            config.token,
+            reactor,
+            self.processes.on_messages,
+            self.processes.on_close,
+            self._refused,
+        )
+        self._finishing = self._at_the_end_of_each_turn()
+        if self.ending is not None:
+            raise PluginError(self.ending)
+
+    # -- the parts -------------------------------------------------------------------------------------------------
+
+    def _describe_node(self) -> NodeState:
+        config, place, clock = self.config, self.gateway_address, self.reactor.clock
+        reached = config.advertised or config.listen
+        host = parse_host_and_port(reached)[0] if reached and not config.relay else "127.0.0.1"
+        total = {} if config.relay else total_resources(config.resources, self.devices, host, self.store_bytes)
+        return NodeState(
+            self.commands,
+            config,
+            total,
+            self.devices,
+            place,
+            self.processes,
+            self.workers,
+            self.requests,
+            self.store,
+            self.memory,
+            clock,
+        )
+
+    def _watch_memory(self) -> MemoryWatch:
+        config, pool, control, used = self.config, self.pool, self.control, self.store.bytes_used
+        settings = MemorySettings(self.node.hex()[:8], config.memory_threshold, config.memory_quotas)
+        guard: MemoryGuard = self.manager.make("memory_guard", settings)
+        if type(guard) is not LocalMemoryGuard:
+            label = self.manager.label(guard)
+            guard = CheckedMemoryGuard(guard, label, LocalMemoryGuard(settings), self._plugin_fault)
+        return MemoryWatch(config, guard, pool, control, self.reactor, lambda: self.forks.template_pid, used)
+
+    def _open_network(self, gateway: Gateway, relays: bool) -> None:
+        from kernel_processes.node import cluster_links
+
+        config, reactor, place = self.config, self.reactor, self.gateway_address
+        self.exchange = cluster_links.open_exchange(
+            gateway, place, config, self.tls, reactor, self.store, self.processes
+        )
+        if relays:
+            self.relay = cluster_links.open_relay(gateway, place, config, reactor)
+
+    def _make_workers(self) -> WorkerService:
+        exits = WorkerExits(self.config, self.logs, self.memory, self.directory, self.tidying)
+        return WorkerService(
+            self.commands,
+            self.to_head,
+            self.pool,
+            self.control,
+            self.forks,
+            exits,
+            self.store.quotas,
+            self.reactor,
+            lambda: self.ending,
+        )
+
+    def _open_store(self) -> StoreService:
+        config, processes = self.config, self.processes
+        store, place = self.manager.make("object_store"), config.spill_directory
+        server = open_server(store, self.manager.label(store), self.store_bytes, config.store_directory, self._broken)
+        spill = self.manager.make("spill_target", place or os.path.join(config.directory, "spill"))
+        directory = getattr(spill, "directory", "")
+        self._describe_session(directory)
+        ended, send, broadcast = self._ended.__contains__, processes.send, processes.broadcast
+        overflow = os.path.join(directory or os.path.join(config.directory, "spill"), "overflow")
+        return StoreService(server, spill, self.reactor, send, broadcast, ended, self.events.note, overflow, self._warn)
+
+    def _plugin_fault(self, text: str) -> None:
+        """Tell every program of the session, also those that join later, what a plugin did wrong here."""
+        self.tell_head(packed(head_messages.PluginFault(text=text)))
+
+    def _broken(self, reason: str) -> None:
+        """A part that this node can't do without does not work any more: end."""
+        self.log.error("the node ends", reason=reason)
+        if self.to_head.linked:
+            self.end(reason)
+        else:  # it is only being made
+            self.ending = self.ending or reason
+
+    def _warn(self, text: str) -> None:
+        """Tell every program of the session."""
+        self.log.warning(text)
+        self.output.announce(text)
+
+    def _describe_session(self, spill_directory: str) -> None:
+        """Write the node's description to disk, for command lines and for cleaning up after a crash."""
+        config = self.config
+        head = place_of(config.head) if is_tcp(config.head) else ""
+        stays = not config.ephemeral
+        ways = self.gateway_address, config.tls, head, config.relay
+        sessions.describe(config.directory, os.getpid(), stays, spill_directory, *ways)
+
+    def _join_head(
+        self, make_local_head: MakeLocalHead, head_link: RemoteHeadLink | None, child: HeadChild | None
+    ) -> AgentHead:
+        """Join the head to which `head_link` leads; without one, make the head in this process."""
+        config, reactor, gateway, obey = self.config, self.reactor, self.gateway, self.commands.handle
+        head: AgentHead
+        if head_link is None:
+            head = make_local_head(config, reactor, self.manager, gateway, obey, self.stop)
+        else:
+            snapshot, lost = self.node_state.snapshot, self._head_is_lost
+            head = RemoteHead(config, reactor, gateway, head_link, child, obey, snapshot, lost, self.stop)
+            if child is None:  # who says so here means this node alone
+                self.processes.methods["stop"] = lambda connection: self.end("it was asked to stop")
+        self.head_link = head.head_link
+        self.events.wanted = head.observed
+        self.requests.watch = head.durable
+        head.join(self.node_state.description())
+        self.to_head.link(head.head_link.send)
+        return head
+
+    def attach_template(self, template: TemplateLink) -> None:
+        """Use a template that is starting, and tell it about the session."""
+        self.forks.template = template
+        template.load(
+            {
+                "catalog": self.manager.catalog(),
+                "node": self.node,
+                "directory": self.config.directory,
+                "token": self.config.token,
+                "gateway": self.gateway_address,
+                "tls": self.config.tls,
+                "agent": os.getpid(),
+            }
+        )
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Serve until the session ends."""
+        self.reactor.call_later(TICK_SECONDS, self._tick)
+        self.reactor.call_later(MEMORY_SECONDS, self._give_memory_back)
+        self.directory.begin()
+        self.memory.start()
+        self.head.start()
+        while self.ending is None:
+            self.turn(60.0)
+        self.shut_down()
+
+    def _give_memory_back(self) -> None:
+        give_memory_back()
+        self.reactor.call_later(MEMORY_SECONDS, self._give_memory_back)
+
+    def turn(self, seconds: float) -> None:
+        """Run one turn of the loop, which may wait up to `seconds`. Errors are logged, and the session goes on."""
+        try:
+            self.reactor.poll(seconds)
+            for finish in self._finishing:
+                finish()
+        except Exception:
+            self.log.exception("something failed in the node agent")
+
+    def _at_the_end_of_each_turn(self) -> list[Callable[[], object]]:
+        """Return what is done then, in this order: what one leaves behind, the next ones carry away."""
+        finishing = [self.store.finish_disk_work, self.head_link.exchange, self.processes.flush, *self.head.finishing]
+        return [*finishing, self.exchange.agent_links.flush] if self.exchange is not None else finishing
+
+    def _tick(self) -> None:
+        self.reactor.call_later(TICK_SECONDS, self._tick)
+        self.workers.reap()
+        self.events.collect()
+        keep = max(1, int(self.node_state.total.get("CPU", 1)))
+        limits = (0, 0.0) if self.node_state.leaving else (keep, IDLE_WORKER_SECONDS)
+        for worker in self.pool.to_retire(self.reactor.clock(), *limits):
+            self.control.ask_to_retire(worker)
+
+    def end_with(self, starter: int) -> None:
+        """End the session at the end of a pipe whose other end the program that started it holds."""
+
+        def ended(events: int) -> None:
+            self.reactor.unregister(starter)
+            self.end(STARTER_ENDED)
+
+        self.reactor.register(starter, ended)
+
+    def end(self, reason: str) -> None:
+        """End the session; on a node whose head is that of another, leave it."""
+        self.head.end(reason)
+
+    def _head_is_lost(self, reason: str) -> None:
+        if self.ending is None:
+            self.log.error("the session ends", reason=reason)
+        self.stop(reason)
+
+    def stop(self, reason: str) -> None:
+        """The session is over: serve no longer."""
+        self.ending = self.ending or reason
+        self.reactor.wake()
+
+    def tell_head(self, message: Message) -> None:
+        """Queue a message to the head."""
+        self.to_head.send(message)
+
+    def _refused(self, reason: str) -> None:
+        self.log.warning("connection refused", reason=reason)
+
+    def shut_down(self) -> None:
+        """End all that was started, in an order that loses nothing: the session is over."""
+        reason = self.ending or ""
+        self.log.debug("the session ends", reason=reason)
+        self.head.stop_services(self.turn)
+        seconds = GRACE_SECONDS if self.events.wanted else UNOBSERVED_SECONDS
+        spared = frozenset([self.forks.template_pid, self.head.pid])
+        clock = self.reactor.clock
+        end_processes(self.pool, self.processes, self.logs, reason, seconds, clock, self.turn, spared)
+        self.listener.close()
+        if self.forks.template is not None:
+            self.forks.template.close()
+        end_descendants(os.getpid(), frozenset([self.head.pid]))
+        if self.exchange is not None:
+            self.exchange.close()
+        self.store.close()
+        self.surroundings.close()
+        self.tidying.close(TIDY_SECONDS)
+        self.directory.close()
+        self.logs.close()
+        self.head.close(f"it ended: {reason}")
+        if self.relay is not None:
+            self.relay.close()
+        if self.gateway is not None:
+            self.gateway.close()
+        if self.config.ephemeral:
+            sessions.remove(self.config.directory)
+        else:
+            sessions.end(self.config.directory, reason)
+
+    # -- what the head says ----------------------------------------------------------------------------------------
+
+    def _obey_head(self) -> None:
+        on = self.commands.on
+        on(head_messages.JobEnded, lambda said: self._job_ended(said.job))
+        on(head_messages.ProcessesGone, self._processes_gone)
+        on(head_messages.ShowLines, lambda said: self.output.show(*said))
+        on(head_messages.Observe, lambda said: self.events.want(said.wanted))
+        on(head_messages.EndNode, lambda said: self.stop(said.reason))
+        on(head_messages.NodeReachable, self._node_reachable)
+        self.commands.methods["drain_output"] = self._drain_output
+        if self.exchange is not None:
+            copy = self.exchange.copy
+            self.commands.methods["copy"] = lambda then, rows, place: copy(rows, place, then)
+
+    def _job_ended(self, job: JobId) -> None:
+        self.surroundings.job_ended(job)
+        self.control.end_all_of(job, "its program ended")
+
+    def _processes_gone(self, said: head_messages.ProcessesGone) -> None:
+        for process in said.processes:
+            self._forget(process)
+        if said.place and self.exchange is not None:
+            self.exchange.agent_links.forget(said.place)
+            self.processes.broadcast(packed(op.PeersGone(processes=said.processes, place=said.place)))
+
+    def _node_reachable(self, said: head_messages.NodeReachable) -> None:
+        if self.relay is not None:
+            self.relay.member(said.place, said.there)
+
+    def _drain_output(self, then: Callable[[object], None]) -> None:
+        self.logs.drain()
+        then(True)
+
+    # -- what processes say ----------------------------------------------------------------------------------------
+
+    def _answer_processes(self) -> None:
+        self.processes.methods |= {
+            "register": self._register,
+            "has_ended": lambda connection, process: process in self._ended,
+            "explain_storage": lambda connection, object: (self.exchange or self.store).explain(object),
+        }
+        handlers = self.processes.handlers
+        handlers |= self.store.handlers
+        handlers |= dict.fromkeys(_FOR_THE_HEAD, self._relay.pass_on)
+        handlers |= {
+            ATTACH_OPERATION: self._on_attach,
+            op.BLOCKED: lambda connection, message: self.workers.on_blocked(connection, True),
+            op.UNBLOCKED: lambda connection, message: self.workers.on_blocked(connection, False, message[1]),
+        }
+        if self.exchange is not None:
+            handlers |= self.exchange.handlers
+
+    def _joined(self, peer: Peer) -> None:
+        self.tell_head(self.node_state.introduction(peer))
+
+    def _register(self, connection: Connection) -> dict[str, Any]:
+        peer: Peer = connection.info
+        if peer.role == "worker":
+            self.workers.carry_out(self.pool.registered(peer.id, connection, self.reactor.clock()))
+            return {"observed": self.events.wanted}
+        job, said = JobId(peer.details.get("job", b"")), peer.details
+        self.store.quotas.limit(peer.id, said.get("store_bytes", 0), "its driver_object_store_memory")
+        self.surroundings.driver_joined(job, said)
+        if said.get("prestart"):
+            self.workers.carry_out(self.pool.prestart((job, "")))
+        return {"node": self.node, "catalog": pickle.dumps(self.manager.catalog())}
+
+    def _left(self, connection: Connection) -> None:
+        peer: Peer = connection.info
+        self.requests.forget(peer.id)
+        self.tell_head(packed(head_messages.ProcessLeft(process=peer.id)))
+        if peer.role == "worker":
+            self.workers.left(peer)
+        else:
+            self.output.forget(connection)
+        self._forget(peer.id)
+
+    def _forget(self, process: ProcessId) -> None:
+        """A process, here or elsewhere, has ended: free what is stored for it."""
+        self._ended.add(process)
+        if self.exchange is not None:
+            self.exchange.process_left(process)
+        self.store.client_left(process)
+
+    def _on_attach(self, connection: Connection, message: Message) -> None:
+        connection.on_close = lambda connection, reason: None
+        self.store.attach(connection)

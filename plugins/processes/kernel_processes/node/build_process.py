@@ -1,0 +1,74 @@
+"""The process that builds one part of a runtime environment: it ends when it is done, or when its agent does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from kernel.plugin_faults import told
+from kernel_processes.system.child_program import begin, report
+from kernel_spec.dataclass import dataclass
+from kernel_spec.environments import BuildPlace, EnvironmentBuilder
+from kernel_spec.errors import RuntimeEnvError
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOrder:
+    """An order to build a part.
+
+    `directory` is the session's, `place` the directory to build in, `packages` where the packages are that it needs, by
+    their names. `label` is what errors call the builder.
+    """
+
+    directory: str
+    builder: EnvironmentBuilder
+    label: str
+    prepared: Any
+    place: str
+    packages: Mapping[str, str]
+
+
+def main() -> int:
+    """Build what the agent orders, and report the start of its workers and the bytes it takes, or why it failed."""
+    ready, order, agent = begin("kernel: environment")
+    threading.Thread(target=_end_with, args=(agent,), daemon=True).start()
+    report(ready, build(order))
+    return 0
+
+
+def build(order: BuildOrder) -> Any:
+    """Return what a worker is given and the bytes that were built, or RuntimeEnvError; then nothing is left behind."""
+    shutil.rmtree(order.place, ignore_errors=True)
+    try:
+        os.makedirs(order.place, mode=0o700)
+        start = order.builder.build(order.prepared, BuildPlace(order.place, order.packages.__getitem__))
+        return start, bytes_in(order.place)
+    except RuntimeEnvError as error:
+        failure = error
+    except Exception as error:  # whatever a plugin raises
+        failure = RuntimeEnvError(told(f"{order.label}: its build()", error))
+    shutil.rmtree(order.place, ignore_errors=True)
+    return failure
+
+
+def bytes_in(directory: str) -> int:
+    """Return how many bytes the files of a directory take on the disk; one with several names counts once."""
+    seen: set[tuple[int, int]] = set()
+    total = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            status = os.lstat(os.path.join(folder, name))
+            if (status.st_dev, status.st_ino) not in seen:
+                seen.add((status.st_dev, status.st_ino))
+                total += status.st_blocks * 512
+    return total
+
+
+def _end_with(agent: int) -> None:
+    """Wait for the end of the agent, and end this process and those that it has started."""
+    os.read(agent, 1)
+    os.killpg(os.getpgrp(), signal.SIGKILL)

@@ -1,0 +1,181 @@
+"""Fetch objects from other nodes when they are wanted here, and delete them there when they are not needed any more."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from kernel_engine.messages import process_messages as op
+from kernel_engine.messages.named_messages import Message
+from kernel_processes.node.agent_links import AgentLinks
+from kernel_processes.node.store_service import StoreService
+from kernel_processes.node.transfer.service import Ticket, TransferService
+from kernel_processes.node.transfer.store_link import StoreLink
+from kernel_processes.transport.addresses import SCHEME, TRANSFER, is_relayed, is_tcp, place_of, through
+from kernel_processes.transport.connect import open_socket
+from kernel_processes.transport.connection import Connection
+from kernel_processes.transport.credentials import Credentials
+from kernel_processes.transport.reactor import Reactor
+from kernel_spec import store as contract
+from kernel_spec.errors import ObjectLostError, OwnerDiedError
+from kernel_spec.ids import ObjectId, ProcessId
+
+CONNECT_SECONDS = 5.0
+_LOOKING, _FETCHING = ProcessId(b"exchange"), ProcessId(b"transfer")
+"""Under these ids the agent itself uses the store."""
+
+
+class ObjectExchange:
+    """Between the processes of this node, its store, and the stores of other nodes.
+
+    `place` is where this node is reached, `send(process, message)` reaches a process here, `here(process)` says whether
+    it is one. `relay` leads to all other nodes, if there is one.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        token: bytes,
+        tls: Credentials | None,
+        reactor: Reactor,
+        store: StoreService,
+        agent_links: AgentLinks,
+        send: Callable[[ProcessId, Message], None],
+        here: Callable[[ProcessId], bool],
+        relay: str = "",
+    ) -> None:
+        self._place = place
+        self._store = store
+        self._link = StoreLink(store, _LOOKING)
+        self.agent_links = agent_links
+
+        def dial(address: str) -> socket.socket:
+            return open_socket(through(relay, address), token, CONNECT_SECONDS, tls)
+
+        self.transfer = TransferService(reactor, store, _FETCHING, _address(place), dial)
+        self._send = send
+        self._here = here
+        self._readers: dict[ProcessId, dict[int, Ticket]] = {}
+        """Process to its requests that wait for objects."""
+        self.handlers: dict[int, Callable[[Connection, Message], None]] = {
+            op.STORE_FETCH: self._on_fetch,
+            op.STORE_DELETE_AT: lambda connection, message: agent_links.delete(message[1], message[2]),
+            op.STORE_KEEP_AT: lambda connection, message: self._keep(message[1], message[2]),
+        }
+
+    def close(self) -> None:
+        """Break off what is on its way. Comes before the store is closed."""
+        self.transfer.close()
+        self.agent_links.close()
+
+    def process_left(self, process: ProcessId) -> None:
+        """A process, here or elsewhere, has ended: nothing is fetched for it any more, nor of what it owned."""
+        for ticket in self._readers.pop(process, {}).values():
+            ticket.cancel()
+        self.transfer.owner_left(process)
+
+    def explain(self, object: ObjectId) -> str:
+        """Say what a process here that reads an object waits for."""
+        return self.transfer.explain(object) or self._store.explain(object)
+
+    def copy(
+        self,
+        objects: Sequence[tuple[ObjectId, int, ProcessId, str]],
+        place: str,
+        then: Callable[[int], None],
+    ) -> None:
+        """Copy objects (id, size, owner, its address) from the leaving node at `place`, and tell their owners.
+
+        `then(number of copies)` is called at the end. An object that can't be copied stays where it is.
+        """
+        outcomes: list[bool] = []
+
+        def done(object: ObjectId, owner: ProcessId, address: str, error: Exception | None) -> None:
+            if error is None:
+                self._tell_owner(owner, address, (op.COPIED, object, self._place))
+            outcomes.append(error is None)
+            if len(outcomes) == len(objects):
+                then(sum(outcomes))
+
+        def looked(object: ObjectId, size: int, owner: ProcessId, address: str, error: Exception | None) -> None:
+            if isinstance(error, ObjectLostError):
+                tell = partial(done, object, owner, address)
+                self.transfer.pull(object, size, owner, [_address(place)], tell, urgent=False, keep=True)
+                return
+            if error is None:
+                self._link.keep(object)
+                self._link.unpin(object)
+            done(object, owner, address, error)
+
+        for row in objects:
+            self._link.pin(row[0], lambda found, error, row=row: looked(*row, error))  # type: ignore[misc]
+        if not objects:
+            then(0)
+
+    def _on_fetch(self, connection: Connection, message: Message) -> None:
+        """Pin an object for a process, after it was fetched if it is not in this node's store."""
+        _, request, object, size, places, owner, address = message
+        client = connection.info.id
+        elsewhere = sources(places, self._place)
+        waiting = self._readers.setdefault(client, {})
+
+        def fetch(keep: bool = False) -> None:
+            ticket = self.transfer.pull(object, size, owner, elsewhere.pop(0), fetched, keep=keep)
+            if ticket.then is not None:
+                waiting[request] = ticket
+
+        def looked(found: object, error: Exception | None) -> None:
+            if error is None:
+                self._pin(client, request, object)
+                self._link.unpin(object)
+            elif not self._here(client):
+                return
+            elif isinstance(error, ObjectLostError) and elsewhere:
+                fetch(keep=error.__cause__ is not None)  # it takes the place of a spilled copy, the one that counted
+            else:
+                self._fail(client, request, error)
+
+        def fetched(error: Exception | None) -> None:
+            waiting.pop(request, None)
+            if isinstance(error, ObjectLostError) and not isinstance(error, OwnerDiedError) and elsewhere:
+                fetch()
+                return
+            if error is not None:
+                self._fail(client, request, error)
+                return
+            self._pin(client, request, object)
+            self._tell_owner(owner, address, (op.COPIED, object, self._place))
+
+        self._link.pin(object, looked)
+
+    def _keep(self, place: str, object: ObjectId) -> None:
+        if place == self._place:
+            self._store.keep(object)
+        else:
+            self.agent_links.keep(place, object)
+
+    def _pin(self, client: ProcessId, request: int, object: ObjectId) -> None:
+        if self._here(client):
+            self._store.handle(contract.Pin(client, request, object))
+
+    def _fail(self, client: ProcessId, request: int, error: Exception) -> None:
+        self._send(client, (op.REPLY_ERROR, request, pickle.dumps(error)))
+
+    def _tell_owner(self, owner: ProcessId, address: str, message: Message) -> None:
+        if self._here(owner):
+            self._send(owner, message)
+        elif is_tcp(address):
+            self.agent_links.forward(place_of(address), owner, message)
+
+
+def sources(places: Sequence[str], own: str) -> list[list[str]]:
+    """Return where to fetch an object that is at `places`: from nodes, and only then from where they are not."""
+    near = [_address(place) for place in places if place != own and not is_relayed(place)]
+    far = [_address(place) for place in places if place != own and is_relayed(place)]
+    return [some for some in (near, far) if some]
+
+
+def _address(place: str) -> str:
+    return f"{SCHEME}{place}/{TRANSFER}"

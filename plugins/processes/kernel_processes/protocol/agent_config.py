@@ -1,0 +1,69 @@
+"""What a node agent is told when it starts: one picklable value, passed over its standard input."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Any
+
+from kernel_processes.transport.credentials import TlsFiles
+from kernel_spec.dataclass import dataclass
+from kernel_spec.memory_words import ACTORS, THRESHOLD
+
+
+def preloaded(environment: Mapping[str, str], given: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the modules that workers start with: what all need, what KERNEL_PRELOAD says (numpy), what was given."""
+    chosen = environment.get("KERNEL_PRELOAD", "numpy").split(",")
+    return tuple(dict.fromkeys(filter(None, (*_NEEDED, *map(str.strip, chosen), *given))))
+
+
+_NEEDED = ("kernel.api.operations", "kernel.api.context")
+
+
+@dataclass(slots=True)
+class AgentConfig:
+    """Settings of one agent.
+
+    `resources` are plain quantities; CPU, memory and accelerators that are not in it are detected. `ephemeral`
+    sessions end with the process that started them. `store_bytes` 0 means: choose. `preload` names modules that the
+    template imports once for all workers. `head` is the address of the head to join; without one this agent brings
+    its own, in a process apart if `head_apart`: then it can die and be started again while all else goes on.
+    `listen` ("HOST:PORT") is where other machines come in, and `advertised` what they are told, if that differs. With
+    `any_port`, a port that somebody else has is replaced by any other.
+    `relay` is the head's port ("HOST:PORT") where this is the agent of a remote driver: it has no resources and runs
+    nothing, and everything leads through there.
+    With `tls`, everything between machines is in TLS. `metadata_directory` is the directory that the metadata store is
+    told, where that is to outlive the session's.
+    A head tells all nodes for how long to look for it when it has gone away (`head_away_seconds`).
+    `memory_limit` is what the node's processes and its store may hold, in bytes (0: as much as the machine lets them);
+    for the other two see `kernel_spec.memory_words`.
+    """
+
+    directory: str
+    token: bytes
+    node: bytes
+    ephemeral: bool
+    resources: dict[str, float] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    store_bytes: int = 0
+    store_directory: str | None = None
+    spill_directory: str | None = None
+    plugins: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+    plugin_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    head_services: Sequence[str] = ()
+    memory_limit: int = 0
+    memory_threshold: float = THRESHOLD
+    memory_quotas: str = ACTORS
+    log_level: str = "warning"
+    head: str = ""
+    head_apart: bool = False
+    listen: str = ""
+    any_port: bool = False
+    advertised: str = ""
+    relay: str = ""
+    tls: TlsFiles | None = None
+    metadata_directory: str = ""
+    death_seconds: float = 5.0
+    head_away_seconds: float = 60.0
+    preload: Sequence[str] = field(default_factory=lambda: preloaded(os.environ))

@@ -1,0 +1,64 @@
+"""The identity of a process of a session, and of the peers at the other end of its connections."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import field
+from typing import Any
+
+from kernel_processes.transport.addresses import process_address, through
+from kernel_processes.transport.credentials import Credentials, TlsFiles
+from kernel_spec.dataclass import dataclass
+from kernel_spec.ids import ProcessId
+
+
+@dataclass(slots=True)
+class Identity:
+    """The identity of this process.
+
+    `gateway` is the place where other machines reach its node, "" if they can't; `tls` says that TCP is in TLS. `relay`
+    ("HOST:PORT") leads to other machines that can't be reached directly.
+    """
+
+    id: ProcessId
+    role: str
+    node: bytes
+    job: bytes
+    directory: str
+    token: bytes
+    gateway: str = ""
+    tls: TlsFiles | None = None
+    relay: str = ""
+
+    def socket_path(self, process: ProcessId) -> str:
+        """Return where `process` of this node listens."""
+        return os.path.join(self.directory, "sockets", process.hex())
+
+    def address(self) -> str:
+        """Return where this process is reached, from other machines too if there is a gateway."""
+        return process_address(self.gateway, self.id) if self.gateway else self.socket_path(self.id)
+
+    def credentials(self) -> Credentials | None:
+        """Return what TCP connections are secured with, or None where TLS is off. Raises OptionError."""
+        return Credentials(self.tls) if self.tls is not None else None
+
+    def near(self, process: ProcessId, address: str) -> str:
+        """Return the shortest way to `process` at `address`: past the gateway, if that is this node's own."""
+        own = bool(self.gateway) and address == process_address(self.gateway, process)
+        return self.socket_path(process) if own else through(self.relay, address)
+
+
+@dataclass(slots=True)
+class Peer:
+    """The process at the other end of a connection.
+
+    `via` is the connection on which this process sends to it. There may be two, when both connected at once; always
+    sending on the same one keeps all messages of one process to another in order.
+    """
+
+    id: ProcessId
+    role: str
+    pid: int
+    address: str
+    details: dict[str, Any] = field(default_factory=dict)
+    via: Any = None

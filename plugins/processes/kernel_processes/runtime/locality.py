@@ -1,0 +1,31 @@
+"""Where the large arguments of a task lie, so that it can go to them instead of they to it."""
+
+from __future__ import annotations
+
+from kernel.runtime.object_entry import STORED
+from kernel_engine.tasks.task import Task
+from kernel_processes.transport.addresses import is_relayed
+
+NEAR_BYTES = 1 << 20
+"""Arguments that are smaller, all together, are no reason to go anywhere: they are there in a moment."""
+
+
+def bytes_near(task: Task) -> dict[str, int]:
+    """Return how many bytes of a task's stored arguments lie at which place (see `value_placement`)."""
+    found: dict[str, int] = {}
+    for entry in task.holds or ():
+        if entry.state == STORED:
+            size, places = entry.value
+            for place in places:
+                if not is_relayed(place):  # nothing runs there
+                    found[place] = found.get(place, 0) + size
+    return found
+
+
+def home_of(task: Task, own: str) -> str:
+    """Return the place where most of a task's stored arguments lie, `own` if it is as good as any; "" for nowhere."""
+    near = bytes_near(task)
+    most = max(near.values(), default=0)
+    if most < NEAR_BYTES:
+        return ""
+    return own if near.get(own) == most else max(near, key=near.__getitem__)

@@ -1,0 +1,1 @@
+"""A session of many processes, as a program sees it: started or joined, from the same machine or from another."""

@@ -1,0 +1,109 @@
+"""Showing the output of workers in the driver, with its origin."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+from kernel.logs import Logger
+from kernel.runtime.terminal_text import harmless, without_colours
+from kernel_engine.failures.failure_reports import show_text
+from kernel_engine.messages.named_messages import Message, unpacked
+from kernel_engine.messages.process_messages import FAILURE_STREAM, NOTICE_STREAM, UNFINISHED, LogLines
+from kernel_processes.transport.connection import Connection
+
+PLAIN_SECONDS = 10.0
+"""How often a line that is written over is shown where there is no terminal."""
+
+_BAR = re.compile(r"\d+%\||\d+/\d+ \[|\d+it \[")
+"""What lines of tqdm have."""
+_CLEAR = "\r\x1b[K"
+_log = Logger("kernel")
+
+
+class LogPrinter:
+    """Prints lines as `(name pid=123) text`: output to the driver's output, errors to its errors.
+
+    A line that is written over, such as a progress bar, is drawn again and again on a terminal, the latest if there are
+    several. What else would change the terminal is left out there. `clock()` returns seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        columns: Callable[[], int] = lambda: shutil.get_terminal_size().columns,
+    ) -> None:
+        self._clock = clock
+        self._columns = columns
+        self._told: dict[tuple[int, str], float] = {}
+        """When a line that is written over was shown last, by process and stream, where there is no terminal."""
+        self._drawn: tuple[int, str] | None = None
+        """Of whom the line is that stands, unfinished, on the terminal."""
+        self._hinted = False
+
+    def on_lines(self, connection: Connection, message: Message) -> None:
+        """Print the lines of one worker."""
+        pid, name, stream, lines = unpacked(LogLines, message)
+        if stream == FAILURE_STREAM:
+            for text in lines:
+                show_text(name, text)
+            return
+        if stream == NOTICE_STREAM:
+            for text in lines:
+                _log.warning(harmless(text))
+            return
+        source = pid, stream.removesuffix(UNFINISHED)
+        target = sys.stderr if source[1] == "stderr" else sys.stdout
+        if target is None:
+            return
+        prefix = f"({name or 'worker'} pid={pid}) "
+        if stream.endswith(UNFINISHED):
+            self._hint(lines[-1])
+        try:
+            if not stream.endswith(UNFINISHED):
+                self._print(target, source, prefix, lines)
+            elif target.isatty():
+                self._draw(target, source, prefix, lines[-1])
+            else:
+                self._print_now_and_then(target, source, prefix, lines[-1])
+            target.flush()
+        except (OSError, ValueError):
+            return  # the driver closed its output
+
+    def _print(self, target: TextIO, source: tuple[int, str], prefix: str, lines: Sequence[str]) -> None:
+        self._told.pop(source, None)
+        if target.isatty():
+            clear, self._drawn = (_CLEAR if self._drawn else ""), None
+            target.write(clear + "".join(f"{_coloured(prefix)}{harmless(line)}\n" for line in lines))
+        else:
+            target.write("".join(f"{prefix}{line}\n" for line in lines))
+
+    def _draw(self, target: TextIO, source: tuple[int, str], prefix: str, line: str) -> None:
+        self._drawn = source
+        text = harmless(line)
+        room = max(0, self._columns() - 1 - len(prefix))
+        if len(text) > room:
+            text = without_colours(text)[:room]
+        target.write(f"{_CLEAR}{_coloured(prefix)}{text}")
+
+    def _print_now_and_then(self, target: TextIO, source: tuple[int, str], prefix: str, line: str) -> None:
+        now = self._clock()
+        if now - self._told.setdefault(source, now) >= PLAIN_SECONDS:
+            self._told[source] = now
+            target.write(f"{prefix}{line}\n")
+
+    def _hint(self, line: str) -> None:
+        if not self._hinted and _BAR.search(line):
+            self._hinted = True
+            _log.warning(
+                "a task draws a progress bar: `from kernel.parallel import tqdm` has the same interface, and draws the "
+                "bars of all processes together"
+            )
+
+
+def _coloured(prefix: str) -> str:
+    return f"\x1b[36m{prefix}\x1b[0m"

@@ -1,0 +1,63 @@
+"""Joining a cluster from outside (`kernel://HOST:PORT`): the program brings an agent of its own, which runs nothing."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from kernel_processes.node.cluster_tokens import given_token
+from kernel_processes.node.sessions import running_sessions, session_of_cluster
+from kernel_processes.protocol.agent_config import AgentConfig
+from kernel_processes.session.agent_settings import agent_config
+from kernel_processes.transport.addresses import HEAD, SCHEME, parse_host_and_port
+from kernel_processes.transport.authentication import TOKEN_VARIABLE
+from kernel_processes.transport.credentials import Credentials, TlsFiles
+from kernel_spec.dataclass import dataclass
+from kernel_spec.engines import REMOTE, SessionOptions
+from kernel_spec.errors import OptionError
+
+TLS_VARIABLE = "KERNEL_TLS"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteOptions:
+    """What the agent of a remote driver is told. `place` is the head's port ("HOST:PORT")."""
+
+    given: SessionOptions
+    place: str
+    token: bytes
+    tls: TlsFiles | None
+
+    @classmethod
+    def of(cls, given: SessionOptions) -> RemoteOptions:
+        """Return what `kernel.init` was given, checked. Raises OptionError for what can't be."""
+        place = (given.address or "").removeprefix(REMOTE)
+        parse_host_and_port(place)
+        directory = given.tls or os.environ.get(TLS_VARIABLE)
+        tls = TlsFiles.of_directory(os.fspath(directory)) if directory else None
+        if tls is not None:
+            Credentials(tls)  # here rather than in the agent, whose error would come later
+        return cls(given, place, _token_for(place, given.token_file), tls)
+
+    def agent_config(self, directory: str, token: bytes, ephemeral: bool) -> AgentConfig:
+        """Return what the agent is told, whose session is in `directory`."""
+        return replace(
+            agent_config(self.given, directory, token, ephemeral),
+            head=f"{SCHEME}{self.place}/{HEAD}",
+            relay=self.place,
+            tls=self.tls,
+        )
+
+
+def _token_for(place: str, file: str | os.PathLike[str] | None) -> bytes:
+    token = given_token(Path(file) if file is not None else None)
+    if token is not None:
+        return token
+    session = session_of_cluster(place, running_sessions())
+    if session is None:
+        raise OptionError(
+            f"the token of the cluster at {place} is not known here: `kernel token` on its head's machine shows it; "
+            f"give it in a file with kernel.init(token_file=...), or in the environment as {TOKEN_VARIABLE}"
+        )
+    return session.token()

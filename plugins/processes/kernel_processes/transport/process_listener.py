@@ -1,0 +1,49 @@
+"""Listen for connections to a process: on a UNIX socket and, if its node has a gateway, over TCP by way of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kernel_engine.messages.named_messages import Message
+from kernel_processes.transport.connection import Connection
+from kernel_processes.transport.credentials import Credentials
+from kernel_processes.transport.incoming import IncomingConnections
+from kernel_processes.transport.reactor import Reactor
+from kernel_processes.transport.refusal_log import RefusalLog
+from kernel_processes.transport.socket_receiver import SUFFIX, SocketReceiver
+from kernel_processes.transport.unix_listener import UnixListener
+
+
+class ProcessListener:
+    """Listen at `path`, and over TCP too if there is a `gateway`, in TLS if there is a `tls`.
+
+    `on_messages` is called with the messages of peers that have proved the session token.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        gateway: bool,
+        token: bytes,
+        tls: Credentials | None,
+        reactor: Reactor,
+        on_messages: Callable[[Connection, list[Message]], None],
+        on_close: Callable[[Connection, str], None],
+        on_refused: Callable[[str], None],
+    ) -> None:
+        self._listeners: list[UnixListener | IncomingConnections | SocketReceiver] = []
+        self._listeners.append(UnixListener(path, token, reactor, on_messages, on_close, on_refused))
+        if gateway:
+            on_refused = RefusalLog(reactor, on_refused)
+            incoming = IncomingConnections(token, tls, reactor, on_messages, on_close, on_refused)
+            self._listeners += [SocketReceiver(path + SUFFIX, reactor, incoming.adopt, on_refused), incoming]
+
+    def close(self) -> None:
+        """Stop listening, and remove the socket files."""
+        for listener in self._listeners:
+            listener.close()
+
+    def abandon(self) -> None:
+        """Let go of the sockets in a forked child; the parent goes on listening."""
+        for listener in self._listeners:
+            listener.abandon()
