@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Iterable
@@ -114,3 +115,18 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def one_line(text: str) -> str:
     """Return `text` with every line break and run of spaces made one space."""
     return " ".join(text.split())
+
+
+def load_command(target: str, command: str, extra: str) -> click.Command:
+    """Import a command from "module:attribute". Raises Refusal where what the extra brings is not installed."""
+    module, _, attribute = target.partition(":")
+    try:
+        loaded: click.Command = getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise
+        from kernel.installing import install_command
+
+        how = install_command(extra) or "this version of kernel does not come with it"
+        raise Refusal(f"the command '{command}' is not installed: {how}") from None
+    return loaded

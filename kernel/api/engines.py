@@ -21,6 +21,10 @@ offer these names.
 """
 
 
+_NOT_INSTALLED = {PROCESSES: ("the engine of many processes", "processes"), LOCAL: ("local mode", "local_mode")}
+"""Of the kernel's own engines what is missing without one, and the extra of kernel that brings it."""
+
+
 def engine_name(local_mode: bool, environment: Mapping[str, str]) -> str:
     """Return the name of the engine that is meant: the argument's, else the environment's, else the default."""
     return LOCAL if local_mode else environment.get(VARIABLE, "").strip() or PROCESSES
@@ -37,10 +41,13 @@ def find_engine(name: str) -> OpenEngine:
     try:
         opens: OpenEngine = getattr(importlib.import_module(module), attribute)
     except Exception as error:  # whatever a stranger's module raises while it is imported
-        if name == LOCAL and isinstance(error, ModuleNotFoundError) and error.name in (module, module.split(".")[0]):
+        if name in OWN and isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
             from kernel.installing import install_command
 
-            raise PluginNotFoundError(f"local mode is not installed: {install_command('local_mode')}") from None
+            what, extra = _NOT_INSTALLED[name]
+            missing = PluginNotFoundError(f"{what} is not installed: {install_command(extra)}")
+            missing.asked_for = name != PROCESSES  # that is the default
+            raise missing from None
         if name in OWN:
             raise
         raise PluginError(

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from kernel.api import display_hooks
-from kernel.api.engines import engine_name, find_engine
+from kernel.api.engines import VARIABLE, engine_name, find_engine
 from kernel.api.init_options import check_init
 from kernel.api.init_types import check_names
 from kernel.logs import Logger, configure_for_people, configure_later, is_debug
@@ -185,7 +185,7 @@ def _open(given: SessionOptions) -> Runtime:
     try:
         return _open_engine(name, given)
     except PluginNotFoundError as error:
-        if error.asked_for or name != PROCESSES or given.address is not None:
+        if error.asked_for or name != PROCESSES or given.address is not None or VARIABLE in os.environ:
             raise
         return _fall_back(given, str(error))
 

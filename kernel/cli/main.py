@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from kernel.commands import CommandGroup, Refusal, run_commands
+from kernel.commands import CommandGroup, Refusal, load_command, run_commands
 from kernel_spec.version import __version__
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -61,9 +60,7 @@ class LazyGroup(CommandGroup):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Return a command, or None."""
         if name in COMMANDS:
-            module, _, attribute = COMMANDS[name][0].partition(":")
-            command: click.Command = getattr(importlib.import_module(module), attribute)
-            return command
+            return load_command(COMMANDS[name][0], f"kernel {name}", "processes")
         return self._from_plugins().get(name)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 import traceback
 from collections.abc import Iterable, Mapping
@@ -12,7 +11,7 @@ import click
 
 from kernel import mounts
 from kernel.cli import completion, display
-from kernel.commands import CommandGroup, Refusal, unknown
+from kernel.commands import CommandGroup, Refusal, load_command, unknown
 from kernel.plugins import KINDS, PluginInfo, PluginManager
 from kernel_spec.errors import KernelError
 from kernel_spec.hooks import LIBRARY_GROUP, PLUGIN_GROUP
@@ -39,16 +38,7 @@ class PluginsGroup(CommandGroup):
         """Return a command, or None. Raises Refusal when the distribution that brings it is not installed."""
         if name not in AUTHORS:
             return super().get_command(ctx, name)
-        module, _, attribute = AUTHORS[name][0].partition(":")
-        try:
-            command: click.Command = getattr(importlib.import_module(module), attribute)
-        except ModuleNotFoundError as error:
-            if error.name != module.partition(".")[0]:
-                raise
-            from kernel.installing import install_command
-
-            raise Refusal(f"'kernel plugins {name}' is not installed: {install_command('conformance')}") from None
-        return command
+        return load_command(AUTHORS[name][0], f"kernel plugins {name}", "conformance")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing those for authors."""

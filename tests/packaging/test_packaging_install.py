@@ -128,6 +128,10 @@ def version() -> str:
     return scope["__version__"]
 
 
+ALONE = {"kernel", "kernel-engine", "kernel-local-mode", "kernel-spec"}
+"""What the kernel is with nothing besides."""
+
+
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of this repository as a clone would be: without what builds and tests left in it."""
@@ -189,8 +193,13 @@ def test_everything_from_a_checkout(checkout: Path, tmp_path: Path, built_with: 
 def test_the_bare_kernel(checkout: Path, tmp_path: Path) -> None:
     environment = Environment(tmp_path / "venv")
     environment.pip(*QUICK_INSTALL, checkout)
-    assert environment.installed() == dict.fromkeys({"kernel", "kernel-local-mode", "kernel-spec"}, version())
+    assert environment.installed() == dict.fromkeys(
+        {"kernel", "kernel-engine", "kernel-local-mode", "kernel-spec"}, version()
+    )
     assert environment.plugins() == {"local": ""}
+    asked = "import sys; sys.stderr = sys.stdout; import kernel; print(kernel.init()['local_mode'])"
+    warned, shown = environment.code(asked).rsplit("\n", 1)
+    assert f'(local mode); for all cores: pip install "{checkout}[plugins]"' in warned and shown == "True"
     said = environment.code(
         "from kernel.plugins import PluginManager\n"
         "try:\n    PluginManager.discover().choose('object_store')\nexcept LookupError as error:\n    print(error)\n"

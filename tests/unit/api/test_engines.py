@@ -154,6 +154,34 @@ def test_local_mode_joins_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(caught.value) == "local mode joins no session, so it can't be had with address='auto'"
 
 
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the engine of many processes is installed."""
+    monkeypatch.setitem(sys.modules, "kernel_processes", None)  # type: ignore[arg-type]
+    for name in [name for name in sys.modules if name.startswith("kernel_processes.")]:
+        monkeypatch.delitem(sys.modules, name)
+
+
+HOW = f"the engine of many processes is not installed: {install_command('processes')}"
+
+
+def test_where_there_are_no_processes_a_session_is_in_this_one(alone: None, capsys: pytest.CaptureFixture[str]) -> None:
+    with kernel.init() as told:
+        assert told["local_mode"] and kernel.get(kernel.remote(abs).remote(-2)) == 2
+    assert "everything runs in this process (local mode); for all cores: pip install" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("arguments", "variables"), [({"address": "auto"}, {}), ({}, {"KERNEL_ENGINE": "processes"})])
+def test_processes_that_are_asked_for_are_not_replaced(
+    alone: None, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any], variables: dict[str, str]
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(PluginNotFoundError) as caught:
+        kernel.init(**arguments)
+    assert str(caught.value) == HOW
+
+
 def test_local_mode_that_is_not_installed_says_how_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kernel_local_mode", None)  # type: ignore[arg-type]
     monkeypatch.delitem(sys.modules, "kernel_local_mode.engine", raising=False)

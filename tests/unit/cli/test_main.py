@@ -62,6 +62,16 @@ def test_the_table_of_commands_is_right(name: str) -> None:
     assert isinstance(command, click.Command) and command.name == name
 
 
+def test_a_command_of_what_is_not_installed_says_how_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "kernel_processes", None)  # type: ignore[arg-type]
+    for name in [name for name in sys.modules if name.startswith("kernel_processes.")]:
+        monkeypatch.delitem(sys.modules, name)
+    assert main(["status"]) == 2
+    assert f"the command 'kernel status' is not installed: {install_command('processes')}" in capsys.readouterr().err
+
+
 def test_the_version_is_the_distribution_s(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"kernel {__version__}\n"
