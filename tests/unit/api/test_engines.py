@@ -165,10 +165,12 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 HOW = f"the engine of many processes is not installed: {install_command('processes')}"
 
 
-def test_where_there_are_no_processes_a_session_is_in_this_one(alone: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_there_are_no_processes_a_session_is_in_this_one(alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(session.Logger, "warning", lambda self, text, **more: said.append(text))
     with kernel.init() as told:
         assert told["local_mode"] and kernel.get(kernel.remote(abs).remote(-2)) == 2
-    assert "everything runs in this process (local mode); for all cores: pip install" in capsys.readouterr().err
+    assert said == [f"everything runs in this process (local mode); for all cores: {install_command('plugins')}"]
 
 
 @pytest.mark.parametrize(("arguments", "variables"), [({"address": "auto"}, {}), ({}, {"KERNEL_ENGINE": "processes"})])
