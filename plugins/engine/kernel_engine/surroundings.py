@@ -14,7 +14,7 @@ from kernel_engine.messages.named_messages import Message
 from kernel_spec.ids import ObjectId, ProcessId
 
 
-class Identity(Protocol):
+class EngineIdentity(Protocol):
     """A process of a session; `gateway` is where other machines reach its node, "" if they can't."""
 
     id: ProcessId
@@ -22,18 +22,18 @@ class Identity(Protocol):
     gateway: str
 
 
-class Peer(Protocol):
+class EnginePeer(Protocol):
     """Another process, and where it is reached."""
 
     id: ProcessId
     address: str
 
 
-class Connection(Protocol):
+class EngineConnection(Protocol):
     """A way to another process, `info`."""
 
     closed: bool
-    info: Peer
+    info: EnginePeer
 
 
 class Pump(Protocol):
@@ -43,7 +43,7 @@ class Pump(Protocol):
         """Handle messages until the waiter is done; return whether it is, within `timeout` seconds."""
 
 
-class Process(Protocol):
+class EngineProcess(Protocol):
     """This process: its lock, and its messages to others and from them.
 
     `handlers` has a function per number of a message, called under the lock. `ended` says why the session is over, if
@@ -52,19 +52,19 @@ class Process(Protocol):
 
     id: ProcessId
     address: str
-    identity: Identity
+    identity: EngineIdentity
     lock: threading.RLock
     pump: Pump
-    agent: Connection
+    agent: EngineConnection
     ended: str | None
     handlers: dict[int, Callable[[Any, Message], None]]
     on_peer_lost: list[Callable[[Any, str], None]]
     on_peer_met: Callable[[ProcessId], None]
 
-    def peer(self, process: ProcessId, address: str) -> Connection:
+    def peer(self, process: ProcessId, address: str) -> EngineConnection:
         """Return the connection to a process. Raises OSError when there is none."""
 
-    def send(self, connection: Connection, message: Message) -> None:
+    def send(self, connection: EngineConnection, message: Message) -> None:
         """Queue a message. Raises OSError when the connection is closed."""
 
     def flush_soon(self) -> None:
@@ -74,7 +74,7 @@ class Process(Protocol):
         """Call `drain` after messages were handled, if `leftovers` has something."""
 
 
-class Store(Protocol):
+class EngineStore(Protocol):
     """The object store, as this process sees it. `drop_idle_views` frees mapped values that nobody points into."""
 
     drop_idle_views: Callable[[], None]
@@ -104,9 +104,9 @@ class CallRuntime(Protocol):
     """The runtime that calls run in: what a `CallRunner` uses of it."""
 
     serializer: Any
-    identity: Identity
-    io: Process
-    store: Store
+    identity: EngineIdentity
+    io: EngineProcess
+    store: EngineStore
     ownership: Any
     values: Any
     details: Mapping[str, Any]

@@ -10,10 +10,10 @@ from kernel_engine.messages import process_messages as op
 from kernel_spec.errors import ActorDiedError
 
 if TYPE_CHECKING:
-    from kernel_engine.surroundings import Identity
+    from kernel_engine.surroundings import EngineIdentity
 
 
-def argument_failed(failure: Failure, class_name: str, actor: bytes, identity: Identity, pid: int) -> Failure:
+def argument_failed(failure: Failure, class_name: str, actor: bytes, identity: EngineIdentity, pid: int) -> Failure:
     """Return the failure of an actor's calls that says that `failure`, of an argument of its constructor, ended it."""
     kind, data = failure
     name = f"{class_name}.__init__"

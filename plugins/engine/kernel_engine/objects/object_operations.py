@@ -24,14 +24,14 @@ from kernel_spec.errors import ArgumentError, GetTimeoutError
 from kernel_spec.ids import object_id
 
 if TYPE_CHECKING:
-    from kernel_engine.surroundings import Process, Store
+    from kernel_engine.surroundings import EngineProcess, EngineStore
 
 
 class ObjectOperations(ABC):
     """Operations on objects, for any thread. Each runtime defines how it blocks, and how it explains a wait."""
 
     def __init__(
-        self, io: Process, ownership: Ownership, store: Store, tasks: TaskTable, serializer: ValueSerializer
+        self, io: EngineProcess, ownership: Ownership, store: EngineStore, tasks: TaskTable, serializer: ValueSerializer
     ) -> None:
         self._io = io
         self._ownership = ownership

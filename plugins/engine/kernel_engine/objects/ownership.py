@@ -43,7 +43,7 @@ from kernel_engine.objects.value_placement import in_message
 from kernel_spec.ids import ObjectId, ProcessId
 
 if TYPE_CHECKING:
-    from kernel_engine.surroundings import Connection, Peer, Process, Store
+    from kernel_engine.surroundings import EngineConnection, EnginePeer, EngineProcess, EngineStore
 
 Carried = Sequence[tuple[ObjectId, ProcessId, str]]
 DEAD_OWNERS_KEPT = 1000
@@ -53,7 +53,7 @@ DEAD_OWNERS_KEPT = 1000
 class Ownership:
     """The table of all objects this process owns or borrows."""
 
-    def __init__(self, process: Process, store: Store) -> None:
+    def __init__(self, process: EngineProcess, store: EngineStore) -> None:
         self.process = process
         self.objects: dict[ObjectId, ObjectEntry] = {}
         self._shrinking = Shrinking(self.objects)
@@ -336,7 +336,7 @@ class Ownership:
 
     # -- messages --------------------------------------------------------------------------------------------------
 
-    def _on_fetch(self, connection: Connection, message: Message) -> None:
+    def _on_fetch(self, connection: EngineConnection, message: Message) -> None:
         for id in message[1]:
             entry = self.objects.get(id)
             if entry is None:
@@ -351,11 +351,11 @@ class Ownership:
             else:
                 self._answer_fetch(entry, connection)
 
-    def _answer_fetch(self, entry: ObjectEntry, connection: Connection) -> None:
+    def _answer_fetch(self, entry: ObjectEntry, connection: EngineConnection) -> None:
         if not connection.closed:
             self.process.send(connection, (op.OBJECT, entry.id, *self.outcome(entry, connection.info.id)))
 
-    def _on_object(self, connection: Connection, message: Message) -> None:
+    def _on_object(self, connection: EngineConnection, message: Message) -> None:
         _, id, kind, value, carried = message
         entry = self.objects.get(id)
         if entry is None or entry.state != PENDING:
@@ -367,7 +367,7 @@ class Ownership:
         else:
             self.settle(entry, value, carried, connection.info.id, id)
 
-    def _on_copied(self, connection: Connection, message: Message) -> None:
+    def _on_copied(self, connection: EngineConnection, message: Message) -> None:
         """Note that another node has a copy now; if the object is not needed any more, delete that copy, too."""
         _, id, place = message
         entry = self.objects.get(id)
@@ -376,7 +376,7 @@ class Ownership:
         elif place not in entry.value[1]:
             entry.value = (entry.value[0], (*entry.value[1], place))
 
-    def _on_borrow(self, connection: Connection, message: Message) -> None:
+    def _on_borrow(self, connection: EngineConnection, message: Message) -> None:
         borrower = connection.info.id
         for id in message[1]:
             entry = self.objects.get(id)
@@ -388,10 +388,10 @@ class Ownership:
         if message[2]:
             self.process.send(connection, (op.BORROWED, message[2]))
 
-    def _on_borrowed(self, connection: Connection, message: Message) -> None:
+    def _on_borrowed(self, connection: EngineConnection, message: Message) -> None:
         self._acknowledgements.arrived(message[1])
 
-    def _on_unborrow(self, connection: Connection, message: Message) -> None:
+    def _on_unborrow(self, connection: EngineConnection, message: Message) -> None:
         borrower = connection.info.id
         for id, count in message[1]:
             entry = self.objects.get(id)
@@ -402,10 +402,10 @@ class Ownership:
                     del borrowers[borrower]
                     self.free_unneeded(entry)
 
-    def _on_settled(self, connection: Connection, message: Message) -> None:
+    def _on_settled(self, connection: EngineConnection, message: Message) -> None:
         self.release(self._transit.pop((connection.info.id, message[1]), ()))
 
-    def _on_peer_lost(self, peer: Peer, reason: str) -> None:
+    def _on_peer_lost(self, peer: EnginePeer, reason: str) -> None:
         self.dead_owners.add(peer.id)
         for key in [key for key in self._transit if key[0] == peer.id]:
             self.release(self._transit.pop(key))

@@ -9,13 +9,13 @@ from kernel.runtime.object_entry import PENDING, STORED, ObjectEntry
 from kernel_spec.ids import ObjectId
 
 if TYPE_CHECKING:
-    from kernel_engine.surroundings import Process, Store
+    from kernel_engine.surroundings import EngineProcess, EngineStore
 
 
 class StoreDeletions:
     """The deletions of one process. `here` and `elsewhere` (by place) hold those that were not sent yet."""
 
-    def __init__(self, process: Process, store: Store) -> None:
+    def __init__(self, process: EngineProcess, store: EngineStore) -> None:
         self._process = process
         self._store = store
         self.here: list[ObjectId] = []

@@ -18,7 +18,7 @@ from kernel_spec.errors import GetTimeoutError, SessionEndedError
 if TYPE_CHECKING:
     import asyncio
 
-    from kernel_engine.surroundings import Process
+    from kernel_engine.surroundings import EngineProcess
 
 Block = Callable[[Waiter, list[ObjectEntry], "float | None"], bool]
 
@@ -29,7 +29,7 @@ class StreamConsumer:
     `block(waiter, entries, deadline)` waits as `get` does for entries, and `explain(entry)` says what one waits for.
     """
 
-    def __init__(self, process: Process, block: Block, explain: Callable[[ObjectEntry], str]) -> None:
+    def __init__(self, process: EngineProcess, block: Block, explain: Callable[[ObjectEntry], str]) -> None:
         self._process = process
         self._block = block
         self._explain = explain

@@ -25,7 +25,7 @@ from kernel_spec.ids import ObjectId, ProcessId, TaskId, object_id
 from kernel_spec.stand_ins import stand_in
 
 if TYPE_CHECKING:
-    from kernel_engine.surroundings import CallRuntime, Connection
+    from kernel_engine.surroundings import CallRuntime, EngineConnection
 
 _ZERO = (0).to_bytes(4, "little")
 
@@ -44,7 +44,7 @@ class CallRunner:
     # -- arguments -------------------------------------------------------------------------------------------------
 
     def arguments(
-        self, connection: Connection, arguments: Any, slots: tuple[Any, ...]
+        self, connection: EngineConnection, arguments: Any, slots: tuple[Any, ...]
     ) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any], Arrival | None]:
         """Return positional and named arguments, with references resolved, and what they still await."""
         if arguments is None:
@@ -131,7 +131,7 @@ class CallRunner:
 
     # -- results ---------------------------------------------------------------------------------------------------
 
-    def send_result(self, connection: Connection, task: bytes, returns: int, value: Any, name: str) -> None:
+    def send_result(self, connection: EngineConnection, task: bytes, returns: int, value: Any, name: str) -> None:
         """Send what the function returned. Raises what makes it unsendable."""
         if returns == 1:
             head, buffers, refs = self._serializer.dumps(
@@ -157,7 +157,7 @@ class CallRunner:
             raise
         self._send_results(connection, task, results, carried)
 
-    def send_item(self, connection: Connection, task: bytes, index: int, value: Any, name: str) -> None:
+    def send_item(self, connection: EngineConnection, task: bytes, index: int, value: Any, name: str) -> None:
         """Send one item of a generator."""
         key = object_id(TaskId(task), index)
         result, refs = self._encode(key, value, connection.info.id, name)
@@ -165,7 +165,7 @@ class CallRunner:
             carried = self._runtime.ownership.carry([r._entry for r in refs], connection.info.id, key)
         self._send(connection, (op.STREAM_ITEM, task, index, result, carried))
 
-    def send_end(self, connection: Connection, task: bytes) -> None:
+    def send_end(self, connection: EngineConnection, task: bytes) -> None:
         """Send the end of a generator."""
         head, buffers, _ = self._serializer.dumps(None)
         self._send(connection, (op.RESULTS, task, [in_message(INLINE, inline(head, buffers))], [()]))
@@ -189,7 +189,7 @@ class CallRunner:
             if io.agent is not None:
                 io.agent.flush()  # before its owner hears, and has another worker store them anew
 
-    def _send_results(self, connection: Connection, task: bytes, results: list[Any], refs: list[Any]) -> None:
+    def _send_results(self, connection: EngineConnection, task: bytes, results: list[Any], refs: list[Any]) -> None:
         carried: list[Any] = []
         if any(refs):
             with self._runtime.io.lock:
@@ -201,7 +201,7 @@ class CallRunner:
 
     # -- failures --------------------------------------------------------------------------------------------------
 
-    def send_failure(self, connection: Connection, task: bytes, name: str, error: BaseException) -> None:
+    def send_failure(self, connection: EngineConnection, task: bytes, name: str, error: BaseException) -> None:
         """Send why a call failed, unless this process ends with its agent: then it has not failed, but died."""
         agent = self._runtime.io.agent
         if agent is not None and agent.closed:
@@ -235,13 +235,13 @@ class CallRunner:
         actor = current_worker().actor
         return actor.hex() if actor else ""
 
-    def send_dead(self, connection: Connection, task: bytes, name: str, reason: str) -> None:
+    def send_dead(self, connection: EngineConnection, task: bytes, name: str, reason: str) -> None:
         """Send that a call came too late, because this actor ends."""
         text = f"{name}() failed because the actor is dead: {reason}"
         error = ActorDiedError(text, actor_id=self._actor_id())
         self._send(connection, (op.FAILED, task, op.SYSTEM_ERROR, pickle.dumps(error)))
 
-    def send_cancelled(self, connection: Connection, task: bytes, name: str) -> None:
+    def send_cancelled(self, connection: EngineConnection, task: bytes, name: str) -> None:
         """Send that a call was cancelled."""
         error = TaskCancelledError(f"task {name}() ({task.hex()}) was cancelled")
         self._send(connection, (op.FAILED, task, op.CANCELLED, pickle.dumps(error)))

@@ -18,7 +18,7 @@ from kernel_spec.errors import SerializationError
 from kernel_spec.ids import object_id
 
 if TYPE_CHECKING:
-    from kernel_engine.surroundings import Process, Store
+    from kernel_engine.surroundings import EngineProcess, EngineStore
 
 WITH_KEYWORDS = 1
 WITH_REFERENCES = 2
@@ -33,7 +33,9 @@ class TaskArguments:
     under the process's lock.
     """
 
-    def __init__(self, process: Process, ownership: Ownership, store: Store, serializer: ValueSerializer) -> None:
+    def __init__(
+        self, process: EngineProcess, ownership: Ownership, store: EngineStore, serializer: ValueSerializer
+    ) -> None:
         self.budget = ArgumentBudget()
         self._process = process
         self._ownership = ownership

@@ -29,7 +29,7 @@ from kernel_spec.errors import FaultError, KernelError, TaskCancelledError
 from kernel_spec.ids import ObjectId, TaskId, object_id
 
 if TYPE_CHECKING:
-    from kernel_engine.surroundings import Connection, Process, Store
+    from kernel_engine.surroundings import EngineConnection, EngineProcess, EngineStore
 
 _ZERO = (0).to_bytes(4, "little")
 
@@ -39,9 +39,9 @@ class TaskTable:
 
     def __init__(
         self,
-        process: Process,
+        process: EngineProcess,
         ownership: Ownership,
-        store: Store,
+        store: EngineStore,
         serializer: ValueSerializer,
         events: TaskEvents,
     ) -> None:
@@ -119,7 +119,7 @@ class TaskTable:
 
     # -- after -----------------------------------------------------------------------------------------------------
 
-    def _on_done(self, connection: Connection, message: Message) -> None:
+    def _on_done(self, connection: EngineConnection, message: Message) -> None:
         task = self.running.pop(message[1], None)
         if task is None:
             return
@@ -133,7 +133,7 @@ class TaskTable:
             self.budget.end(task)
         self.events.task_ended(task)
 
-    def _on_results(self, connection: Connection, message: Message) -> None:
+    def _on_results(self, connection: EngineConnection, message: Message) -> None:
         _, id, results, carried = message
         task = self.running.pop(id, None)
         sender = connection.info.id
@@ -154,7 +154,7 @@ class TaskTable:
             task.stream.finish()
         self._release(task)
 
-    def _on_failed(self, connection: Connection, message: Message) -> None:
+    def _on_failed(self, connection: EngineConnection, message: Message) -> None:
         _, id, kind, data = message
         task = self.running.pop(id, None)
         if task is None:
@@ -232,7 +232,7 @@ class TaskTable:
 
     # -- streams ---------------------------------------------------------------------------------------------------
 
-    def _on_stream_item(self, connection: Connection, message: Message) -> None:
+    def _on_stream_item(self, connection: EngineConnection, message: Message) -> None:
         _, id, index, result, carried = message
         task = self.running.get(id)
         sender = connection.info.id
@@ -259,7 +259,9 @@ class TaskTable:
         self.ownership.recipes.keep_item(task, entry)
         stream.append(ObjectRef(entry), index)
 
-    def _on_repeated_item(self, connection: Connection, task: Task, stream: ObjectStream, message: Message) -> None:
+    def _on_repeated_item(
+        self, connection: EngineConnection, task: Task, stream: ObjectStream, message: Message
+    ) -> None:
         """A generator that runs again comes to an item that was there before: it may have been lost since."""
         _, id, index, result, carried = message
         key = object_id(TaskId(id), index)
