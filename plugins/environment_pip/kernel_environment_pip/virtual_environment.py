@@ -1,4 +1,4 @@
-"""A virtual environment on a node: made, filled by pip, and used by workers.
+"""A virtual environment on a node: made, filled by pip or uv, and used by workers.
 
 It sees what the node's interpreter sees, and has its own packages in front of that.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -14,7 +15,7 @@ import venv
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kernel_environment_pip.requirements import FIELD
+from kernel_environment_pip.requirements import PIP, PackageField
 from kernel_spec.environments import PACKAGE, WorkerStart
 from kernel_spec.errors import RuntimeEnvError
 
@@ -22,16 +23,17 @@ NODE_PACKAGES = "_node_packages.pth"
 """The file by which the environment sees the packages of the node's interpreter, which may be one itself."""
 
 LAST_LINES = 30
-"""How many of the last lines that pip wrote an error shows."""
+"""The number of the last lines of what the installer wrote that an error shows."""
 
 _QUIET = ("--disable-pip-version-check", "--no-input", "--no-color")
 
 
 class VirtualEnvironment:
-    """One below `directory`. Only `make` and `install` change it."""
+    """One below `directory`, for packages of `field`. Only `make` and `install` change it."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, field: PackageField) -> None:
         self._directory = directory
+        self._field = field
         scheme = {"base": directory, "platbase": directory}
         self.site = sysconfig.get_path("purelib", "posix_prefix", scheme)
         self.python = os.path.join(directory, "bin", "python")
@@ -43,21 +45,22 @@ class VirtualEnvironment:
             with open(os.path.join(self.site, NODE_PACKAGES), "w", encoding="utf-8") as file:
                 file.writelines(f"{line}\n" for line in node_lines(sys.path))
         except OSError as error:
-            raise RuntimeEnvError(f"{FIELD} can't be built in {self._directory}: {error}") from error
+            raise RuntimeEnvError(f"{self._field.title} can't be built in {self._directory}: {error}") from error
 
     def install(self, prepared: Mapping[str, Any], package: Callable[[str], str]) -> None:
         """Install what was prepared; `package` returns the directory of a package of the session.
 
-        Raises RuntimeEnvError with what pip wrote last.
+        Raises RuntimeEnvError with what the installer wrote last.
         """
-        pip = self._pip(prepared["pip_version"])
+        field = self._field
         wanted = [_on_this_node(requirement, package) for requirement in prepared["packages"]]
         listing = os.path.join(self._directory, "requirements.txt")
         with open(listing, "w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in wanted)
-        self._run([*pip, "install", *_QUIET, *prepared["pip_install_options"], "-r", listing], wanted)
-        if prepared["pip_check"]:
-            self._run([*pip, "check", *_QUIET], wanted)
+        install, check = self._commands(prepared[field.version_key])
+        self._run([*install, *prepared[field.options_key], "-r", listing], wanted)
+        if prepared[field.check_key]:
+            self._run(check, wanted)
 
     def worker_start(self) -> WorkerStart:
         """Return what a worker is given: the packages in front of the node's, for it and for what it starts.
@@ -76,6 +79,14 @@ class VirtualEnvironment:
             modules=modules_of(own),
         )
 
+    def _commands(self, version: str) -> tuple[list[str], list[str]]:
+        """Return the commands that install here, and that check what is installed, by an installer of `version`."""
+        if self._field is PIP:
+            pip = self._pip(version)
+            return [*pip, "install", *_QUIET], [*pip, "check", *_QUIET]
+        uv, here = self._uv(version), ["--python", self.python, "--color", "never", "--no-progress"]
+        return [*uv, "pip", "install", *here], [*uv, "pip", "check", *here]
+
     def _pip(self, version: str) -> list[str]:
         """Return the command of a pip that installs here: the node's, which is seen here, or one of this `version`."""
         pip = [self.python, "-m", "pip"]
@@ -84,6 +95,19 @@ class VirtualEnvironment:
         if version:
             self._run([*pip, "install", *_QUIET, "--ignore-installed", f"pip{version}"], [f"pip{version}"])
         return pip
+
+    def _uv(self, version: str) -> list[str]:
+        """Return the command of a uv: the node's, or one of this `version`, or any that pip finds for a node without.
+
+        That one is beside the environment's packages, not among them: tasks did not ask for it.
+        """
+        if not version and importlib.util.find_spec("uv") is not None:
+            return [self.python, "-m", "uv"]
+        if not version and (found := shutil.which("uv")):
+            return [found]
+        folder = os.path.join(self._directory, "uv")
+        self._run([*self._pip(""), "install", *_QUIET, "--target", folder, f"uv{version}"], [f"uv{version}"])
+        return [os.path.join(folder, "bin", "uv")]
 
     def _run(self, command: Sequence[str], wanted: Sequence[str]) -> None:
         """Run a command; what it writes goes to the log as well. Raises RuntimeEnvError with its last lines."""
@@ -99,8 +123,8 @@ class VirtualEnvironment:
             lines = process.stdout.decode(errors="replace").strip().splitlines()
             last = "".join(f"\n  {line}" for line in lines[-LAST_LINES:])
             raise RuntimeEnvError(
-                f"{FIELD} can't be installed: {', '.join(wanted)}; `{' '.join(command)}` ended with exit code "
-                f"{process.returncode}, and wrote at last:{last}"
+                f"{self._field.title} can't be installed: {', '.join(wanted)}; `{' '.join(command)}` ended with exit "
+                f"code {process.returncode}, and wrote at last:{last}"
             )
 
 

@@ -1,4 +1,4 @@
-"""What may be given as `runtime_env["pip"]`, and what becomes of it."""
+"""What may be given as `runtime_env["pip"]` and `["uv"]`, and what becomes of it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from kernel_environment_pip import plugin
-from kernel_environment_pip.builder import PipEnvironment
-from kernel_environment_pip.requirements import check, packages_of, prepare
+from kernel_environment_pip.builder import PackageEnvironment
+from kernel_environment_pip.requirements import PIP, UV, packages_of
 from kernel_environment_pip.virtual_environment import modules_of, node_lines
 
 from kernel.conformance.environment import EnvironmentConformance
@@ -17,7 +17,13 @@ from kernel_spec.errors import RuntimeEnvError
 
 
 class TestPipEnvironment(EnvironmentConformance):
-    make_builder = staticmethod(plugin.make_builder)
+    make_builder = staticmethod(plugin.make_pip_builder)
+    values: Any = plugin.CONFORMANCE["environment"]["values"]
+    wrong_values: Any = plugin.CONFORMANCE["environment"]["wrong_values"]
+
+
+class TestUvEnvironment(EnvironmentConformance):
+    make_builder = staticmethod(plugin.make_uv_builder)
     values: Any = plugin.CONFORMANCE["environment"]["values"]
     wrong_values: Any = plugin.CONFORMANCE["environment"]["wrong_values"]
 
@@ -27,8 +33,8 @@ def nothing_is_sent(path: str) -> str:
 
 
 def prepared(value: Any) -> dict[str, Any]:
-    check(value)
-    return prepare(value, nothing_is_sent)
+    PIP.check(value)
+    return PIP.prepare(value, nothing_is_sent)
 
 
 def test_all_forms_mean_the_same(tmp_path: Path) -> None:
@@ -45,6 +51,15 @@ def test_pip_itself_can_be_chosen() -> None:
     given = {"packages": ["a"], "pip_check": True, "pip_version": "24.0", "pip_install_options": ["--pre"]}
     assert prepared(given) == {**given, "pip_version": "==24.0"}
     assert prepared({**given, "pip_version": ">=24"})["pip_version"] == ">=24"
+
+
+def test_uv_is_told_the_same_under_keys_of_its_own() -> None:
+    given = {"packages": ["a"], "uv_check": True, "uv_version": "0.9", "uv_pip_install_options": ["--pre"]}
+    UV.check(given)
+    assert UV.prepare(given, nothing_is_sent) == {**given, "uv_version": "==0.9"}
+    with pytest.raises(RuntimeEnvError) as caught:
+        UV.check({"packages": ["a"], "pip_check": True})
+    assert str(caught.value) == "runtime_env['uv'] has no key 'pip_check'; did you mean 'uv_check'?"
 
 
 def test_no_packages_mean_nothing() -> None:
@@ -92,17 +107,18 @@ def test_archives_are_sent(tmp_path: Path) -> None:
         sent.append(path)
         return path if path.startswith("package:") else "package:0a"
 
-    found = prepare(str(tmp_path / "requirements.txt"), send)
+    found = PIP.prepare(str(tmp_path / "requirements.txt"), send)
     assert found["packages"] == ["package:0a/mine-1.0-py3-none-any.whl", "other @ https://example.org/o.whl"]
     assert [Path(path).name for path in sent] == ["mine-1.0-py3-none-any.whl"]
     assert packages_of(found) == ["package:0a"]
-    assert prepare(found, send) == found, "what was prepared can be given again"
+    assert PIP.prepare(found, send) == found, "what was prepared can be given again"
 
 
 def test_options_of_the_builder_are_its_own() -> None:
-    builder = plugin.make_builder(build_seconds=5.0, cache_bytes=7.0)
-    assert isinstance(builder, PipEnvironment)
-    assert (builder.build_seconds, builder.cache_bytes) == (5.0, 7.0)
+    for field, make in (("pip", plugin.make_pip_builder), ("uv", plugin.make_uv_builder)):
+        builder = make(build_seconds=5.0, cache_bytes=7.0)
+        assert isinstance(builder, PackageEnvironment)
+        assert (builder.field, builder.build_seconds, builder.cache_bytes) == (field, 5.0, 7.0)
 
 
 def test_the_modules_of_a_folder_are_told_by_its_names() -> None:
