@@ -14,9 +14,8 @@ from typing import Any, ClassVar, TypeVar
 from kernel_serve import spellings
 from kernel_serve.api.declared import with_options
 from kernel_serve.api.status_types import Facts, facts_of
-from kernel_serve.config.normal import unlike_default
 from kernel_serve.config.reading import APPLICATION, DEPLOYMENT, TOP, read_values
-from kernel_serve.config.values import ServeConfig
+from kernel_serve.config.values import ServeConfig, unlike_default
 from kernel_serve.names import nearest
 from kernel_serve.settings import DeploymentSettings, GRPCOptions, HTTPOptions
 

@@ -21,11 +21,11 @@ import pytest
 from click.testing import CliRunner
 from kernel_serve.api import run as api
 from kernel_serve.cli.main import serve
-from kernel_serve.config.code_paths import forget_modules
-from kernel_serve.config.kept import kept
+from kernel_serve.config.deploying import kept
 from kernel_serve.errors import ServeError
 from kernel_serve.rest.server import start_rest, stop_rest
 from kernel_serve.rest.token import session_token
+from kernel_serve.users_code import forget_modules
 
 import kernel
 from kernel.testing.roots import temporary_root

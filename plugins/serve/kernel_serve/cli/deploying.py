@@ -58,8 +58,8 @@ def deploy(file: str, wait: bool, timeout: float | None, dry_run: bool, app_dir:
 
 
 def _show_changes(config: ServeConfig) -> None:
-    from kernel_serve.config.changes import changes
-    from kernel_serve.config.kept import kept
+    from kernel_serve.config.deploying import kept
+    from kernel_serve.config.values import changes
 
     before = kept()
     if before is None:
@@ -80,7 +80,7 @@ def config(name: str | None, address: str | None) -> None:
     """Print the configuration that was deployed last."""
     import yaml
 
-    from kernel_serve.config.kept import kept
+    from kernel_serve.config.deploying import kept
 
     join(address)
     data = kept()
@@ -107,8 +107,8 @@ def build(import_paths: tuple[str, ...], output: str | None, app_dir: str) -> No
       kernel serve build shop:app -o serve.yaml
       kernel serve build shop:app search:app
     """
-    from kernel_serve.config.importing import import_application
     from kernel_serve.config.writing import Written, write
+    from kernel_serve.users_code import import_application
 
     sys.path.insert(0, os.path.abspath(app_dir))
     several = len(import_paths) > 1

@@ -87,7 +87,7 @@ def status(name: str | None, as_json: bool, address: str | None) -> None:
 def shutdown(yes: bool, address: str | None) -> None:
     """End Serve in a session: applications, proxies, the REST API."""
     from kernel_serve.api import run as api
-    from kernel_serve.config.kept import keep
+    from kernel_serve.config.deploying import keep
     from kernel_serve.rest.server import stop_rest
 
     join(address)

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 
-from kernel_serve.config.users_errors import told
+from kernel_serve.users_code import told
 from kernel_spec.errors import KernelError
 
 _SUFFIXES = (".py", ".yaml", ".yml", ".json", ".toml")

@@ -175,7 +175,7 @@ def _take_down(names: Sequence[str], started: bool) -> None:
 
 
 def _again(file: str | None, directory: str, read: Callable[[], ServeConfig]) -> None:
-    from kernel_serve.config.code_paths import forget_modules
+    from kernel_serve.users_code import forget_modules
 
     forget_modules(directory)
     _bring_up(read(), directory, {}, keeps=file is not None)

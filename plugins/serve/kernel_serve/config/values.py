@@ -1,9 +1,9 @@
-"""What a configuration file says."""
+"""What a configuration file says: its values, the same as plain values (`normal`), and how two differ (`changes`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
+from collections.abc import Iterator, Mapping
+from dataclasses import field, fields, replace
 from typing import Any
 
 from kernel_serve.settings import GRPCOptions, HTTPOptions
@@ -69,3 +69,134 @@ class ServeConfig:
     logging_config: Mapping[str, Any] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
     """The same as plain values, by the names that are used here: what is kept, shown and compared."""
+
+
+def normal(config: ServeConfig) -> ServeConfig:
+    """Return the configuration with its `data`."""
+    data: dict[str, Any] = {}
+    if config.proxy_location is not None:
+        data["proxy_location"] = config.proxy_location
+    for name in ("http_options", "grpc_options"):
+        options = getattr(config, name)
+        if options is not None:
+            data[name] = unlike_default(options)
+    if config.logging_config:
+        data["logging_config"] = dict(config.logging_config)
+    data["applications"] = [_application(each) for each in config.applications]
+    if config.endpoints:
+        data["endpoints"] = [_endpoint(each) for each in config.endpoints]
+    return replace(config, data=data)
+
+
+def unlike_default(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that are not what they are by default, as plain values."""
+    default = type(value)()
+    return {
+        each.name: plain(getattr(value, each.name))
+        for each in fields(value)
+        if getattr(value, each.name) != getattr(default, each.name)
+    }
+
+
+def plain(value: Any) -> Any:
+    """Return tuples as lists, mappings as dicts, all the way down."""
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    if isinstance(value, dict):
+        return {key: plain(each) for key, each in value.items()}
+    return value
+
+
+def _application(config: ApplicationConfig) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "name": config.name,
+        "route_prefix": config.route_prefix,
+        "import_path": config.import_path,
+    }
+    for name in ("args", "runtime_env", "logging_config"):
+        if getattr(config, name):
+            data[name] = plain(dict(getattr(config, name)))
+    if config.deployments:
+        data["deployments"] = [{"name": each.name, **plain(dict(each.options))} for each in config.deployments]
+    return data
+
+
+def _endpoint(config: EndpointConfig) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "name": config.name,
+        "prefix": config.prefix,
+        "targets": [_target(each) for each in config.targets],
+    }
+    if config.shadows:
+        data["shadows"] = [_target(each) for each in config.shadows]
+    if config.sticky:
+        data["sticky"] = config.sticky
+    if config.methods:
+        data["methods"] = sorted(config.methods)
+    return data
+
+
+def _target(config: TargetConfig) -> dict[str, Any]:
+    data: dict[str, Any] = {"application": config.application}
+    if config.deployment:
+        data["deployment"] = config.deployment
+    return {**data, "weight": config.weight}
+
+
+class _Nothing:
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+NOTHING = _Nothing()
+"""In the place of a value that there is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """A value that is other than before, such as `applications[shop].deployments[Model].num_replicas`."""
+
+    path: str
+    before: Any = NOTHING
+    after: Any = NOTHING
+
+    def __str__(self) -> str:
+        if self.before is NOTHING:
+            return f"+ {self.path}" if isinstance(self.after, (dict, list)) else f"+ {self.path}: {self.after!r}"
+        if self.after is NOTHING:
+            return f"- {self.path}"
+        return f"~ {self.path}: {self.before!r} -> {self.after!r}"
+
+
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[ConfigChange]:
+    """Return what is different between the `data` of two configurations. What has names is compared by name."""
+    return list(_changes("", before, after))
+
+
+def _changes(path: str, before: Any, after: Any) -> Iterator[ConfigChange]:
+    if _same(before, after):
+        return
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for name in [*before, *(name for name in after if name not in before)]:
+            inner = f"{path}.{name}" if path else str(name)
+            yield from _changes(inner, before.get(name, NOTHING), after.get(name, NOTHING))
+        return
+    one, other = _by_name(before), _by_name(after)
+    if one is not None and other is not None:
+        for name in [*one, *(name for name in other if name not in one)]:
+            yield from _changes(f"{path}[{name}]", one.get(name, NOTHING), other.get(name, NOTHING))
+        return
+    yield ConfigChange(path, before, after)
+
+
+def _same(before: Any, after: Any) -> bool:
+    return type(before) is type(after) and bool(before == after)
+
+
+def _by_name(value: Any) -> dict[str, Any] | None:
+    """Return a list of mappings with names by these names; None for everything else."""
+    if value is NOTHING or not isinstance(value, list):
+        return None
+    if not all(isinstance(each, Mapping) and "name" in each for each in value):
+        return None
+    return {str(each["name"]): each for each in value}

@@ -9,7 +9,7 @@ import yaml
 
 from kernel_serve.api.declared import Application
 from kernel_serve.api.graph import flatten
-from kernel_serve.config.normal import plain, unlike_default
+from kernel_serve.config.values import plain, unlike_default
 from kernel_serve.errors import DeploymentError
 from kernel_serve.settings import AUTOMATIC, DeploymentSettings
 from kernel_spec.dataclass import dataclass

@@ -13,8 +13,7 @@ from typing import Any
 import kernel
 from kernel_serve.api import run as api
 from kernel_serve.api.controller_calls import answer_to
-from kernel_serve.config.deploying import build_in_tasks, deploy_config
-from kernel_serve.config.kept import keep, kept
+from kernel_serve.config.deploying import build_in_tasks, deploy_config, keep, kept
 from kernel_serve.config.values import ServeConfig
 from kernel_serve.errors import ServeError
 from kernel_serve.proxy.listening import bind

@@ -13,9 +13,9 @@ from kernel_serve.api import run_forever
 from kernel_serve.cli import deploying, managing, run
 from kernel_serve.cli.main import serve
 from kernel_serve.cli.reload import Watcher, once
-from kernel_serve.config.code_paths import forget_modules
 from kernel_serve.config.reading import read
 from kernel_serve.errors import DeployFailedError, NotServingError
+from kernel_serve.users_code import forget_modules
 from kernel_serve.values import ApplicationSpec
 
 import kernel
@@ -81,8 +81,8 @@ class Serve:
         for module in (deploying, managing):
             monkeypatch.setattr(module, "join", self._remember("join"))
         monkeypatch.setattr(run, "join_or_start", lambda address: self.started_session)
-        monkeypatch.setattr("kernel_serve.config.kept.kept", lambda: self.kept)
-        monkeypatch.setattr("kernel_serve.config.kept.keep", self._keep)
+        monkeypatch.setattr("kernel_serve.config.deploying.kept", lambda: self.kept)
+        monkeypatch.setattr("kernel_serve.config.deploying.keep", self._keep)
         monkeypatch.setattr("kernel_serve.rest.server.stop_rest", self._remember("stop_rest"))
         monkeypatch.setattr("kernel_serve.config.deploying.deploy_config", self._deploy_config)
 

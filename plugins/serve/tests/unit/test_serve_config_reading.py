@@ -6,9 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from kernel_serve.config.changes import changes
 from kernel_serve.config.reading import read, read_file
-from kernel_serve.config.values import TargetConfig
+from kernel_serve.config.values import TargetConfig, changes
 from kernel_serve.errors import DeploymentError
 
 WHOLE = """

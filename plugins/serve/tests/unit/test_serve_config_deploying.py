@@ -11,14 +11,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from kernel_serve.config.code_paths import _loaded, forget_modules, modules_below, services_version
-from kernel_serve.config.importing import import_application
+from kernel_serve.config.deploying import ConfigStep, build_application, steps
 from kernel_serve.config.reading import read
-from kernel_serve.config.specs import build_application
-from kernel_serve.config.steps import ConfigStep, steps
 from kernel_serve.config.writing import Written, write
 from kernel_serve.errors import DeployFailedError, DeploymentError
 from kernel_serve.settings import GRPCOptions
+from kernel_serve.users_code import _loaded, forget_modules, import_application, modules_below, services_version
 from kernel_serve.values import ApplicationSpec, Target
 
 SHOP = """
