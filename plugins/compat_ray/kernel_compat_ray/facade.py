@@ -14,8 +14,7 @@ from kernel_spec.nearest import nearest
 
 _PACKAGE = __package__ or ""
 _FALLBACK = "*"
-_extended: list[tuple[ModuleType, Any]] = []
-"""Libraries that find Ray's names, too, and what they found theirs by before."""
+"""The key of a module in the table whose names this one has, too. Its own come before."""
 
 
 def make_module(name: str) -> ModuleType:
@@ -36,59 +35,12 @@ def bind_names_of_modules(module: ModuleType) -> None:
 
     The import of a module sets it in its parent, and would take the name away from the function.
     """
-    for name in NAMES[module.__name__]:
-        if f"{module.__name__}.{name}" in NAMES:
-            importlib.import_module(f"{module.__name__}.{name}")
-            vars(module)[name] = resolve(f"{module.__name__}.{name}")
-
-
-def keep_names_of_library(module: ModuleType, name: str) -> None:
-    """Keep what a library has by a name that is also a module's below Ray's `name`, as `deployment` of `ray.serve`.
-
-    Such modules are imported now: later their import would put them in its place.
-    """
-    for full in [each for each in NAMES if each.rpartition(".")[0] == name]:
-        attribute = full.rpartition(".")[2]
-        if attribute in module.__all__:
-            before = {attribute: vars(module)[attribute]} if attribute in vars(module) else {}
+    own = {*NAMES[module.__name__], *_names_of_fallback(module.__name__)}
+    for full in [name for name in NAMES if name.rpartition(".")[0] == module.__name__]:
+        name = full.rpartition(".")[2]
+        if name in own:
             importlib.import_module(full)
-            vars(module).pop(attribute, None)
-            vars(module).update(before)
-
-
-def is_extended_library(name: str) -> bool:
-    """Return whether a module of that name is a library of kernel that has names of Ray besides its own."""
-    return name in LIBRARIES and _FALLBACK in NAMES.get(name, {})
-
-
-def extend(module: ModuleType, name: str) -> None:
-    """Let a library find the names of Ray's module `name` besides its own; nothing of its own changes."""
-    own = vars(module).get("__getattr__", _nothing)
-
-    def find(attribute: str) -> Any:
-        try:
-            return own(attribute)
-        except AttributeError:
-            if attribute.startswith("__"):
-                raise
-            full = f"{name}.{attribute}"
-            if full in RENAMED or is_module(full) or attribute in NAMES[name]:
-                return _look_up(module, attribute, name)
-            raise AttributeError(f"module {name!r} has no attribute {attribute!r}{_nearest(name, attribute)}") from None
-
-    _extended.append((module, own))
-    vars(module)["__getattr__"] = find
-
-
-def undo_extensions() -> None:
-    """Leave every library as it was before `extend`."""
-    while _extended:
-        module, own = _extended.pop()
-        vars(module)["__getattr__"] = own
-
-
-def _nothing(attribute: str) -> Any:
-    raise AttributeError(attribute)
+            vars(module)[name] = resolve(full)
 
 
 def is_facade(module: ModuleType) -> bool:
@@ -96,21 +48,20 @@ def is_facade(module: ModuleType) -> bool:
     return getattr(module, "__file__", None) == sys.modules[f"{_PACKAGE}.names"].__file__
 
 
-def _look_up(module: ModuleType, name: str, known_as: str = "") -> Any:
-    """Return what a name of Ray's module (`known_as`, by default what it is called) is, and have the module keep it."""
-    known_as = known_as or module.__name__
+def _look_up(module: ModuleType, name: str) -> Any:
+    """Return what a name of Ray's module is, and have the module keep it."""
     if name == "__all__":
-        return public_names(known_as)
-    full = f"{known_as}.{name}"
+        return public_names(module.__name__)
+    full = f"{module.__name__}.{name}"
     if full in RENAMED:
         warn_renamed(full, RENAMED[full])
         return resolve(RENAMED[full])
-    if is_module(full) and name not in NAMES[known_as]:
+    if is_module(full) and name not in NAMES[module.__name__]:
         return importlib.import_module(full)
     try:
         value = resolve(full)
     except LookupError:
-        text = f"module {known_as!r} has no attribute {name!r}{_nearest(known_as, name)}"
+        text = f"module {module.__name__!r} has no attribute {name!r}{_nearest(module.__name__, name)}"
         raise AttributeError(text) from None
     vars(module)[name] = value
     return value
@@ -167,13 +118,16 @@ def is_module(full: str) -> bool:
 
 def public_names(module: str) -> list[str]:
     """Return the names of a module that are not old."""
-    found = NAMES.get(module, {})
-    names = {name for name in found if name != _FALLBACK and not name.startswith("_")}
-    if _FALLBACK in found:
-        names |= set(importlib.import_module(found[_FALLBACK]).__all__)
+    names = {name for name in NAMES.get(module, {}) if name != _FALLBACK and not name.startswith("_")}
     depth = len(module) + 1
     constants = {full[depth:] for full in CONSTANTS if full.rpartition(".")[0] == module and full[depth] != "_"}
-    return sorted(names | constants)
+    return sorted(names | constants | _names_of_fallback(module))
+
+
+def _names_of_fallback(module: str) -> set[str]:
+    """Return what a module has of another. Raises ImportError where that is a library that is not installed."""
+    fallback = NAMES.get(module, {}).get(_FALLBACK)
+    return set(importlib.import_module(fallback).__all__) if fallback is not None else set()
 
 
 def _nearest(module: str, name: str) -> str:

@@ -12,14 +12,7 @@ from types import ModuleType
 
 from kernel_compat_ray.deprecation import warn_renamed
 from kernel_compat_ray.errors import NotSupportedError
-from kernel_compat_ray.facade import (
-    bind_names_of_modules,
-    extend,
-    is_extended_library,
-    keep_names_of_library,
-    make_module,
-    undo_extensions,
-)
+from kernel_compat_ray.facade import bind_names_of_modules, make_module
 from kernel_compat_ray.names import HOST, LIBRARIES, MODULES_REFUSED, MODULES_RENAMED, NAMES
 
 
@@ -32,11 +25,11 @@ class RayFinder(MetaPathFinder):
         """Return how to make a module of Ray; raises ImportError with the reason where there is none."""
         if fullname.partition(".")[0] != HOST:
             return None
-        if fullname in NAMES and not is_extended_library(fullname):
+        if fullname in NAMES:
             return ModuleSpec(fullname, _FacadeLoader(), is_package=True)
         if fullname in MODULES_RENAMED:
             warn_renamed(fullname, MODULES_RENAMED[fullname])
-            return ModuleSpec(fullname, _AliasLoader(MODULES_RENAMED[fullname], fullname), is_package=True)
+            return ModuleSpec(fullname, _AliasLoader(MODULES_RENAMED[fullname]), is_package=True)
         library = _library_of(fullname)
         spec = _alias(fullname, library) if library is not None else None
         if spec is not None:
@@ -56,11 +49,10 @@ class _FacadeLoader(Loader):
 
 
 class _AliasLoader(Loader):
-    """Gives an existing module a second name, and leaves it as it is, but for names of Ray that it finds besides."""
+    """Gives an existing module a second name, and leaves it as it is."""
 
-    def __init__(self, real: str, name: str) -> None:
+    def __init__(self, real: str) -> None:
         self._real = real
-        self._name = name
         self._own_spec: ModuleSpec | None = None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
@@ -71,9 +63,6 @@ class _AliasLoader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Undo what the import system did in between: the module has its own name and spec."""
         module.__spec__ = self._own_spec
-        if is_extended_library(self._name):
-            extend(module, self._name)
-            keep_names_of_library(module, self._name)
 
 
 def _alias(fullname: str, real: str) -> ModuleSpec | None:
@@ -86,7 +75,7 @@ def _alias(fullname: str, real: str) -> ModuleSpec | None:
         found = None
     if found is None:
         return None
-    return ModuleSpec(fullname, _AliasLoader(real, fullname), is_package=found.submodule_search_locations is not None)
+    return ModuleSpec(fullname, _AliasLoader(real), is_package=found.submodule_search_locations is not None)
 
 
 def _library_of(fullname: str) -> str | None:
@@ -115,4 +104,3 @@ def remove_finder() -> None:
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, RayFinder)]
     for name in [name for name in sys.modules if name.partition(".")[0] == HOST]:
         del sys.modules[name]
-    undo_extensions()

@@ -123,7 +123,21 @@ def test_a_library_is_that_of_kernel_or_says_what_to_install(library):
     for statement in (f"from ray import {library}", f"import ray.{library}"):
         done = run(f"import kernel_compat_ray.install, ray\n{statement}\nprint(ray.{library}.__name__)")
         missing = f"ModuleNotFoundError: the library kernel.{library} is not installed: pip install "
-        assert done.stdout == f"kernel_{library}\n" or missing in done.stderr
+        assert done.stdout == f"ray.{library}\n" or missing in done.stderr
+
+
+def test_tasks_find_names_of_ray_by_the_module_of_their_program():
+    done = run(
+        """
+import kernel_compat_ray.install
+import ray
+from ray import serve, tune
+ray.init(num_cpus=1)
+inside = lambda: [tune.function(tune.uniform).__name__, serve.config.ProxyLocation.HeadOnly.value]
+print(ray.get(ray.remote(inside).remote()))
+"""
+    )
+    assert done.stdout == "['uniform', 'HeadOnly']\n", done.stderr
 
 
 def test_a_library_under_an_old_name_is_the_same_module():

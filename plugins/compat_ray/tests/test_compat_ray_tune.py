@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 
+import cloudpickle
 import pytest
 from kernel_compat_ray import finder
 from kernel_compat_ray.errors import NotSupportedError
@@ -24,7 +25,9 @@ def tune() -> Iterator[ModuleType]:
 
 
 def test_its_names_are_those_of_the_library(tune: ModuleType) -> None:
-    assert tune is library and importlib.import_module("ray.tune.schedulers") is library.schedulers
+    assert all(getattr(tune, name) is getattr(library, name) for name in library.__all__)
+    assert importlib.import_module("ray.tune.schedulers") is tune.schedulers is library.schedulers
+    assert {*library.__all__, "Logger", "function"} <= {*tune.__all__} & {*dir(tune)}
     with pytest.raises(AttributeError, match=r"module 'ray.tune' has no attribute 'runn'; did you mean 'run'\?"):
         tune.runn  # noqa: B018 - it is what raises
 
@@ -63,12 +66,18 @@ def test_what_is_imported_from_modules_of_the_newest_releases(tune: ModuleType, 
     assert getattr(importlib.import_module(f"ray.tune.{module}"), name) is not None
 
 
-def test_the_library_is_as_it_was_without_ray(tune: ModuleType) -> None:
+def test_the_library_stays_as_it_is_without_ray(tune: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tune.Logger is not None
-    del tune.Logger
-    finder.remove_finder()
     with pytest.raises(AttributeError, match="module 'kernel_tune' has no attribute 'Logger'"):
         library.Logger  # noqa: B018 - it is what raises
+    monkeypatch.setattr("ray.tune.run", len)
+    assert tune.run is len and library.run is not len
+
+
+def test_what_is_pickled_by_its_name_is_found(tune: ModuleType) -> None:
+    for value in (tune, tune.run, tune.Tuner, tune.TuneConfig(metric="loss"), tune.Logger, tune.schedulers):
+        copied = cloudpickle.loads(cloudpickle.dumps(value))
+        assert copied is value or copied == value
 
 
 def test_names_that_are_needed_no_more(tune: ModuleType) -> None:
