@@ -22,7 +22,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "register_serializer", "deregister_serializer", "collect_references",
         "unpicklable_parts", "UnpicklablePart",
     ),
-    "Actors": ("ActorClass", "ActorHandle", "method", "get_actor", "list_named_actors", "kill", "exit_actor"),
+    "Actors": ("ActorClass", "ActorHandle", "ActorMethod", "method", "get_actor", "list_named_actors", "kill", "exit_actor"),
     "Where code runs": (
         "NodeAffinitySchedulingStrategy", "NodeLabelSchedulingStrategy", "get_runtime_context", "RuntimeContext",
         "get_gpu_ids", "get_resource_ids", "pack_runtime_env",
@@ -122,8 +122,10 @@ def command_part(path: str, command: click.Command) -> list[str]:
             lines.append(f"- `{', '.join(option.opts)}`: {option.help}")
     lines.append("")
     if isinstance(command, click.Group):
-        for name, below in command.commands.items():
-            lines += command_part(f"{path} {name}", below)
+        context = click.Context(command)
+        for name in command.list_commands(context):  # those that other distributions bring among them
+            if below := command.get_command(context, name):
+                lines += command_part(f"{path} {name}", below)
     return lines
 
 
@@ -132,7 +134,7 @@ def commands() -> dict[str, click.Command]:
     found = {}
     for name, (target, _) in COMMANDS.items():
         module, _, attribute = target.partition(":")
-        found[name] = getattr(importlib.import_module(f"kernel.cli.{module}"), attribute)
+        found[name] = getattr(importlib.import_module(module), attribute)
     return found
 
 

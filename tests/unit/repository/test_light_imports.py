@@ -13,7 +13,7 @@ HEAVY = {
 }  # fmt: skip
 CLUSTER_LINKS = {
     "kernel_processes.node.cluster_links",
-    "kernel.node.transfer",
+    "kernel_processes.node.transfer",
     "kernel_processes.node.relay.service",
     "kernel_processes.transport.gateway",
 }
