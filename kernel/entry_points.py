@@ -17,3 +17,14 @@ def entry_points(group: str) -> list[tuple[str, str]]:
         group, names=[], on_missing_entrypoints_callback=None
     )
     return sorted({(point.name, point.value) for point in manager.list_entry_points()})
+
+
+def distribution_of(group: str, name: str, target: str) -> tuple[str, str]:
+    """Return name and version of the distribution that an entry point comes from; empty when there is none."""
+    from importlib.metadata import distributions
+
+    for distribution in distributions():
+        for point in distribution.entry_points:
+            if (point.group, point.name, point.value) == (group, name, target):
+                return distribution.metadata["Name"], distribution.version
+    return "", ""

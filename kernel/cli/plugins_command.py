@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
+import os
 import traceback
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,7 +11,9 @@ import click
 
 from kernel import mounts
 from kernel.cli import completion, display
+from kernel.cli.contract_rows import ContractRow, Offer, contract_rows
 from kernel.commands import CommandGroup, Refusal, load_command, unknown
+from kernel.entry_points import distribution_of
 from kernel.plugins import KINDS, PluginInfo, PluginManager
 from kernel_spec.errors import KernelError
 from kernel_spec.hooks import LIBRARY_GROUP, PLUGIN_GROUP
@@ -66,21 +68,24 @@ def plugins() -> None:
 @plugins.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def list_command(as_json: bool) -> None:
-    """Show the installed plugins and libraries, and what is selected, by whom.
+    """Show the installed plugins, who fills each contract and who chose that, and the installed libraries.
 
     A selected name has a star; a broken plugin says why.
     """
     manager = discover()
     rows = [_described(info) for info in manager.plugins()]
+    contracts = list(contract_rows(manager, os.environ))
     libraries = _libraries()
     if as_json:
-        display.echo_json({"plugins": rows, "selected": _selected(manager), "libraries": libraries})
+        shown = [_contract_as_json(row) for row in contracts]
+        display.echo_json({"plugins": rows, "contracts": shown, "selected": _selected(manager), "libraries": libraries})
         return
     chosen = {(kind, name) for kind, row in _selected(manager).items() for name in row["names"]}
     lines = [(row["name"], row["version"] or "?", _offer_text(row, chosen)) for row in rows]
     display.table(("PLUGIN", "VERSION", "OFFERS"), lines, cut=False)
     click.echo()
-    display.table(("KIND", "SELECTED", "BY"), _selected_lines(manager), cut=False)
+    heads = ("CONTRACT", "FILLED BY", "CHOSEN BY", "ALSO INSTALLED")
+    display.table(heads, [_contract_line(row) for row in contracts], cut=False)
     if libraries:
         click.echo()
         display.table(
@@ -103,14 +108,33 @@ def _offer_text(row: Mapping[str, Any], chosen: Iterable[tuple[str, str]]) -> st
     return ", ".join(texts)
 
 
-def _selected_lines(manager: PluginManager) -> list[tuple[str, str, str]]:
-    lines = []
-    for kind, row in _selected(manager).items():
-        names = ", ".join(row["names"]) or "-"
-        if row["missing"]:
-            names += click.style(f" (not installed: {', '.join(row['missing'])})", fg="red")
-        lines.append((kind, names, row["source"]))
-    return lines
+def _contract_line(row: ContractRow) -> tuple[str, str, str, str]:
+    filled = _offers_text(row.filled_by)
+    if row.missing:
+        missing = click.style(f"(not installed: {', '.join(row.missing)})", fg="red")
+        filled = f"{filled} {missing}".strip()
+    return row.contract, filled or "-", row.chosen_by, _offers_text(row.others)
+
+
+def _offers_text(offers: Iterable[Offer]) -> str:
+    """Return names, those of one plugin together with it: `env_vars working_dir (local), pip (environment_pip)`."""
+    origins: dict[str, list[str]] = {}
+    for offer in offers:
+        origins.setdefault(offer.origin, []).append(offer.name)
+    texts = (
+        " ".join(names) + (f" ({origin})" if origin and names != [origin] else "") for origin, names in origins.items()
+    )
+    return ", ".join(texts)
+
+
+def _contract_as_json(row: ContractRow) -> dict[str, Any]:
+    return {
+        "contract": row.contract,
+        "filled_by": [offer._asdict() for offer in row.filled_by],
+        "chosen_by": row.chosen_by,
+        "also_installed": [offer._asdict() for offer in row.others],
+        "missing": list(row.missing),
+    }
 
 
 # -- info ----------------------------------------------------------------------------------------------------------
@@ -175,7 +199,10 @@ def find(manager: PluginManager, name: str) -> PluginInfo:
 
 def _described(info: PluginInfo) -> dict[str, Any]:
     """Return everything known about a plugin, for JSON."""
-    distribution, version = _installed_from(PLUGIN_GROUP, info.name, info.target)
+    built_in = info.target.startswith("kernel.")
+    distribution, version = (
+        (BUILT_IN, __version__) if built_in else distribution_of(PLUGIN_GROUP, info.name, info.target)
+    )
     return {
         "name": info.name,
         "distribution": distribution,
@@ -186,17 +213,6 @@ def _described(info: PluginInfo) -> dict[str, Any]:
         "offers": {kind: list(names) for kind, names in info.offers.items()},
         "problem": info.problem,
     }
-
-
-def _installed_from(group: str, name: str, target: str) -> tuple[str, str]:
-    """Return distribution and version that an entry point comes from; empty when there is none."""
-    if target.startswith("kernel."):
-        return BUILT_IN, __version__
-    for distribution in importlib.metadata.distributions():
-        for point in distribution.entry_points:
-            if (point.group, point.name, point.value) == (group, name, target):
-                return distribution.metadata["Name"], distribution.version
-    return "", ""
 
 
 def _selected(manager: PluginManager) -> dict[str, dict[str, Any]]:
@@ -212,7 +228,7 @@ def _selected(manager: PluginManager) -> dict[str, dict[str, Any]]:
 
 def _libraries() -> list[dict[str, str]]:
     return [
-        {"name": name, "package": package, "version": _installed_from(LIBRARY_GROUP, name, package)[1]}
+        {"name": name, "package": package, "version": distribution_of(LIBRARY_GROUP, name, package)[1]}
         for name, packages in mounts.libraries().items()
         for package in packages
     ]

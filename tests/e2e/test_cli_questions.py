@@ -196,6 +196,7 @@ def test_status_fits_a_terminal_and_names_what_waits(demo: Demo) -> None:
     plain = click.unstyle(shown)
     assert plain != shown
     assert max(map(len, plain.splitlines())) <= 100
+    assert "\nMEMORY  guard cheapest\n" in plain.replace("\r", "")
     for text in ("RESOURCE", "CPU", "OBJECT STORE", "1 alive", "archive", "train", "wants CPU: 1, GPU: 2", "demo"):
         assert text in plain
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from kernel.cli.plugins_command import plugins
 from kernel.installing import install_command
-from kernel.plugins import PluginManager
+from kernel.plugins import KINDS, PluginManager
 
 GOOD = """
 from kernel.defaults.scheduler import LocalScheduler
@@ -54,7 +55,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for variable in ("KERNEL_SCHEDULER", "KERNEL_CONFIG", "KERNEL_METADATA_STORE", "KERNEL_PLUGINS"):
+    for variable in ("KERNEL_SCHEDULER", "KERNEL_CONFIG", "KERNEL_METADATA_STORE", "KERNEL_PLUGINS", "KERNEL_ENGINE"):
         monkeypatch.delenv(variable, raising=False)
     discover = PluginManager.discover
     # Only these two, whatever else is installed where the tests run.
@@ -76,11 +77,16 @@ def test_list_shows_what_there_is(kernel: Kernel, monkeypatch: pytest.MonkeyPatc
     assert lines["good"].split(None, 1) == ["3.2.1", "scheduler/1 fifo*, observer/1"]
     assert lines["sad"].split(None, 1) == ["3.2.1", "broken: OSError: out of luck"]
     assert "scheduler/1 local," in lines["local"] and "spill_target/1 disk*" in lines["local"]
-    assert lines["scheduler"].split() == ["fifo", "default"]
-    assert lines["metadata_store"].split(None, 1) == [
-        "sqlite",
-        "(not installed: sqlite)  environment KERNEL_METADATA_STORE",
-    ]
+    shown = {name: re.split(r"  +", line) for name, line in lines.items()}
+    assert shown["CONTRACT"] == ["FILLED BY", "CHOSEN BY", "ALSO INSTALLED"]
+    assert shown["engine"] == ["processes (kernel-processes)", "default", "local (kernel-local-mode)"]
+    assert shown["scheduler"] == ["fifo (good)", "default", "local"]
+    assert shown["metadata_store"] == ["(not installed: sqlite)", "environment KERNEL_METADATA_STORE", "memory (local)"]
+    assert shown["environment"] == ["env_vars working_dir py_modules (local)", "the fields of a runtime_env"]
+    assert shown["observer"] == ["good", "all are used"]
+    assert shown["cli_command"] == ["-", "all are used"]
+    assert shown["control_plane"] == ["control_grpc (kernel-control-grpc)", "the only one"]
+    assert set(KINDS) < set(shown)
     assert lines["kernel.goodies"].split() == ["3.2.1", "kernel_goodies"]
 
 
@@ -98,6 +104,14 @@ def test_list_as_json(kernel: Kernel) -> None:
         "problem": "",
     }
     assert rows["sad"]["problem"] == "OSError: out of luck"
+    (scheduler,) = (row for row in data["contracts"] if row["contract"] == "scheduler")
+    assert scheduler == {
+        "contract": "scheduler",
+        "filled_by": [{"name": "fifo", "origin": "good"}],
+        "chosen_by": "default",
+        "also_installed": [{"name": "local", "origin": "local"}],
+        "missing": [],
+    }
     assert data["selected"]["scheduler"] == {"names": ["fifo"], "source": "default", "missing": []}
     assert {"name": "goodies", "package": "kernel_goodies", "version": "3.2.1"} in data["libraries"]
 

@@ -99,7 +99,7 @@ def show_memory(nodes: Mapping[str, Mapping[str, Any]]) -> None:
     """Show each node's limits of memory, and which workers were ended for it lately."""
     for node, memory in nodes.items():
         of_node = f"  node {node}" if len(nodes) > 1 else ""
-        click.echo(f"\n{display.heading('MEMORY')}{of_node}")
+        click.echo(f"\n{display.heading('MEMORY')}{of_node}  guard {memory['guard']}")
         _show_memory_of_node(memory)
 
 
