@@ -17,6 +17,13 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "plugins").glob("*/README.md"))]
 PROGRAM = re.compile(r"^```python[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```\w+[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LEFT_OUT = {
+    "conformance": r"kernel\.conformance\b|kernel plugins (new|check)",
+    "simulation": r"kernel simulate",
+    "testing": r"kernel\.testing\b",
+}
+"""What kernel[plugins] does not bring: extra to what a page uses of it, in its programs and commands."""
 OURS = ("kernel", "ray", "words_pb2")
 """What is ours, or made by the page itself."""
 
@@ -69,6 +76,16 @@ def test_a_page_names_what_it_needs_besides_kernel(page: Path) -> None:
         owner = {name.lower() for name in owners.get(module, [module])}
         named = any(re.search(rf"pip install[^`]*\b{re.escape(name)}\b", text) for name in owner)
         assert owner & brought or named, f"say on {page.name} that it needs: pip install {' or '.join(owner)}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_says_what_brings_a_part_of_ours_that_plugins_leaves_out(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    blocks = "".join(BLOCK.findall(text))
+    for extra, uses in LEFT_OUT.items():
+        assert f"kernel-{extra}" not in brought_by_plugins()
+        named = re.search(rf"pip install[^`]*\[[\w,]*\b{extra}\b", text)
+        assert named or not re.search(uses, blocks), f'say on {page.name} that it needs: pip install ".[{extra}]"'
 
 
 def test_a_page_that_needs_more_is_found() -> None:

@@ -43,7 +43,7 @@ class Reader:
         venv.create(folder / "venv", with_pip=True, symlinks=True)
         # To build each distribution in isolation, by an old pip, and to compile all, would take ten times as long.
         self.run("pip install --upgrade pip hatchling")
-        self.run(f'pip install --no-compile --no-build-isolation "{ROOT}[plugins]"')
+        self.run(f'pip install --no-compile --no-build-isolation "{ROOT}[plugins,conformance]"')
 
     def run(self, line: str) -> str:
         """Run a command of the page in a shell; return what it printed."""

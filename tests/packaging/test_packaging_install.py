@@ -24,26 +24,26 @@ ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = (
     "accelerator-nvidia",
     "compat-ray",
-    "conformance",
     "control-grpc",
+    "engine",
     "environment-pip",
     "local-mode",
     "metadata-sqlite",
     "parallel",
+    "processes",
     "rllib",
     "runs",
     "scheduler-fair",
     "scheduler-fifo",
     "serializer-arrow",
     "serve",
-    "simulation",
     "store-plasma",
-    "testing",
     "tune",
 )
+"""What kernel[plugins] brings."""
 ALL = {"kernel", "kernel-spec", *(f"kernel-{name}" for name in PLUGINS)}
-NAMES = {name.replace("-", "_") for name in PLUGINS} - {"conformance", "local_mode", "parallel", "runs", "testing"}
-"""What `kernel plugins list` shows: libraries are mounted and engines are opened by name, which makes no plugins."""
+NAMES = {name.replace("-", "_") for name in PLUGINS} - {"engine", "local_mode", "parallel", "processes", "runs"}
+"""Which of them are plugins: libraries are mounted and engines are opened by name, which makes none."""
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "dist", "build", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info", "node_modules"
 )
@@ -170,12 +170,34 @@ def test_everything_from_a_checkout(checkout: Path, tmp_path: Path, built_with: 
     assert all(str(origin["url"]).startswith(checkout.as_uri()) for origin in environment.origins().values())
     assert environment.plugins() == dict.fromkeys({"local", *NAMES}, "")
 
+    # The page shows what is printed, but for the width of columns.
+    page = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8").split()
+    listed = environment.run(environment.bin / "kernel", "plugins", "list")
+    table = listed[listed.index("CONTRACT") : listed.index("LIBRARY")].split()
+    assert " ".join(table) in " ".join(page)
+
     # One plugin goes, the rest works; an example comes, and is found.
-    environment.pip("uninstall", "-y", "kernel-serializer-arrow", "kernel-simulation")
+    environment.pip("uninstall", "-y", "kernel-serializer-arrow")
     environment.pip(*QUICK_INSTALL, "--no-build-isolation", checkout / "examples" / "plugin_hello", **built_with)
-    assert environment.plugins() == dict.fromkeys({"local", "hello", *NAMES} - {"serializer_arrow", "simulation"}, "")
-    asked = "import sys; sys.stderr = sys.stdout; from kernel.cli.main import main; main(['simulate'])"
-    assert environment.code(asked).endswith(f'is not installed: pip install "{checkout}[simulation]"')
+    assert environment.plugins() == dict.fromkeys({"local", "hello", *NAMES} - {"serializer_arrow"}, "")
+
+    # What is for developers says what brings it, to programs of ray as well.
+    for words, extra in (
+        ("simulate", "simulation"),
+        ("plugins check hello", "conformance"),
+        ("plugins new", "conformance"),
+    ):
+        asked = f"import sys; sys.stderr = sys.stdout; from kernel.cli.main import main; main({words.split()})"
+        assert environment.code(asked).endswith(f'is not installed: pip install "{checkout}[{extra}]"')
+    asked = (
+        "import kernel_compat_ray.install\nfrom ray.cluster_utils import Cluster\n"
+        "try:\n    Cluster(initialize_head=True)\nexcept ImportError as error:\n    print(error)"
+    )
+    assert environment.code(asked).endswith(
+        f'the library kernel.testing is not installed: pip install "{checkout}[testing]"'
+    )
+    environment.pip(*QUICK_INSTALL, *SHARED, f"{checkout}[conformance]", **built_with)
+    assert environment.installed().keys() == {*ALL, "kernel-conformance", "kernel-hello"} - {"kernel-serializer-arrow"}
     assert "0 failed" in environment.run(environment.bin / "kernel", "plugins", "check", "hello")
     assert environment.run(environment.bin / "kernel", "hello", "--who", "you") == "Hello, you!\n"
 
@@ -193,13 +215,15 @@ def test_everything_from_a_checkout(checkout: Path, tmp_path: Path, built_with: 
 def test_the_bare_kernel(checkout: Path, tmp_path: Path) -> None:
     environment = Environment(tmp_path / "venv")
     environment.pip(*QUICK_INSTALL, checkout)
-    assert environment.installed() == dict.fromkeys(
-        {"kernel", "kernel-engine", "kernel-local-mode", "kernel-spec"}, version()
-    )
+    assert environment.installed() == dict.fromkeys(ALONE, version())
     assert environment.plugins() == {"local": ""}
     asked = "import sys; sys.stderr = sys.stdout; import kernel; print(kernel.init()['local_mode'])"
     warned, shown = environment.code(asked).rsplit("\n", 1)
     assert f'(local mode); for all cores: pip install "{checkout}[plugins]"' in warned and shown == "True"
+    asked = "import sys; sys.stderr = sys.stdout; from kernel.cli.main import main; main(['status'])"
+    assert environment.code(asked) == (
+        f"kernel: the command 'kernel status' is not installed: pip install \"{checkout}[processes]\""
+    )
     said = environment.code(
         "from kernel.plugins import PluginManager\n"
         "try:\n    PluginManager.discover().choose('object_store')\nexcept LookupError as error:\n    print(error)\n"
@@ -210,6 +234,20 @@ def test_the_bare_kernel(checkout: Path, tmp_path: Path) -> None:
         f'To get it: pip install "{checkout}[store_plasma]"',
         f'the library kernel.tune is not installed: pip install "{checkout}[tune]"',
     ]
+
+
+def test_the_smallest_that_uses_all_cores(checkout: Path, tmp_path: Path, built_with: dict[str, str]) -> None:
+    environment = Environment(tmp_path / "venv")
+    environment.pip(*QUICK_INSTALL, *SHARED, f"{checkout}[processes]", **built_with)
+    more = {"kernel-processes", "kernel-scheduler-fifo", "kernel-store-plasma"}
+    assert environment.installed().keys() == ALONE | more
+    program = (
+        "import kernel, os\nkernel.init(num_cpus=1)\n"
+        "print(kernel.get(kernel.remote(os.getpid).remote()) != os.getpid(), kernel.get(kernel.put('stored')))\n"
+    )
+    (tmp_path / "program.py").write_text(program)
+    assert environment.run(environment.python, tmp_path / "program.py") == "True stored\n"
+    assert environment.run(environment.bin / "kernel", "stop") != ""
 
 
 def test_one_plugin_alone(checkout: Path, tmp_path: Path) -> None:
@@ -231,7 +269,8 @@ def test_editable_in_one_command(checkout: Path, tmp_path: Path) -> None:
 
 
 def test_from_built_wheels(dist: Path, tmp_path: Path) -> None:
-    assert {wheel.name.split("-")[0].replace("_", "-") for wheel in dist.glob("*.whl")} >= ALL
+    built = {wheel.name.split("-")[0].replace("_", "-") for wheel in dist.glob("*.whl")}
+    assert built > ALL and built >= {"kernel-conformance", "kernel-metadata-redis", "kernel-testing"}
     environment = Environment(tmp_path / "venv")
     environment.pip(*QUICK_INSTALL, "--find-links", dist, f"kernel[plugins]=={version()}")
     assert environment.installed() == dict.fromkeys(ALL, version())

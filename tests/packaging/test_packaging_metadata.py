@@ -26,9 +26,8 @@ DISTRIBUTIONS = [ROOT / "spec", ROOT, *sorted(path.parent for path in (ROOT / "p
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/pyproject.toml"))
 
 OPTIONAL: dict[str, set[str]] = {
-    "kernel": {"cryptography"},
     "kernel-compat-ray": {"gymnasium"},
-    "kernel-local-mode": {"kernel"},  # which needs it
+    "kernel-processes": {"cryptography"},
     "kernel-parallel": {"joblib", "threadpoolctl"},
     "kernel-serve": {
         "cryptography",
@@ -67,6 +66,33 @@ DISTRIBUTION_OF = {
 def project(folder: Path) -> dict[str, Any]:
     """Return the parsed project file of a distribution."""
     return tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def package_of(folder: Path) -> Path:
+    """Return the folder of the one package that a distribution has."""
+    (package,) = project(folder)["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    return folder / package
+
+
+FOLDERS = {project(folder)["project"]["name"]: folder for folder in DISTRIBUTIONS}
+PACKAGES = {package_of(folder).name: name for name, folder in FOLDERS.items()}
+"""Package to the distribution that has it."""
+MOUNTED = {
+    mounted: name
+    for name, folder in FOLDERS.items()
+    for mounted in project(folder)["project"].get("entry-points", {}).get("kernel.libraries", {})
+}
+"""What is mounted in the kernel, such as `tune`, to the distribution that has it."""
+
+WITHOUT: dict[str, set[str]] = {
+    "kernel-compat-ray": {"kernel-runs", "kernel-serve", "kernel-testing"},
+    "kernel-engine": {"kernel"},
+    "kernel-local-mode": {"kernel"},
+}
+"""Distribution to siblings that it imports and doesn't declare: it can do without them, or they need it."""
+
+NOT_IMPORTED: dict[str, set[str]] = {"kernel": {"kernel-engine", "kernel-local-mode"}}
+"""Distribution to siblings that it declares and doesn't import: those that it looks up by name."""
 
 
 def hook_of(folder: Path) -> dict[str, Any]:
@@ -118,7 +144,7 @@ def test_a_plugin_has_one_name_with_three_punctuations(folder: Path) -> None:
     package = f"kernel_{folder.name}"
     assert data["project"]["name"] == package.replace("_", "-")
     assert data["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == [package]
-    points = data["project"]["entry-points"]
+    points = data["project"].get("entry-points", {})
     if "kernel.plugins" in points:
         assert points["kernel.plugins"] == {folder.name: f"{package}.plugin"}
     if "kernel.engines" in points:
@@ -126,20 +152,48 @@ def test_a_plugin_has_one_name_with_three_punctuations(folder: Path) -> None:
     if "kernel.libraries" in points:
         mounted = "control_plane" if folder.name == "control_grpc" else folder.name  # whatever it speaks
         assert points["kernel.libraries"] == {mounted: package}
-    assert points.keys() & {"kernel.engines", "kernel.plugins", "kernel.libraries"}
+    found_by = {"kernel.engines", "kernel.plugins", "kernel.libraries"}
+    assert points.keys() & found_by or folder.name == "engine", "what engines are made of is imported by them alone"
     for file in ("README.md", "CHANGELOG.md", f"{package}/__init__.py", "tests"):
         assert (folder / file).exists(), f"{folder.name} has no {file}"
 
 
-def test_the_plugins_extra_names_every_back_end_that_needs_no_server() -> None:
-    named = {name_of(item) for item in hook_of(ROOT)["optional-dependencies"]["plugins"]}
-    back_ends = {
-        project(folder)["project"]["name"]
-        for folder in DISTRIBUTIONS[2:]
-        if not {"kernel.engines", "kernel.libraries"} & project(folder)["project"]["entry-points"].keys()
-    }
-    need_a_server = {"kernel-metadata-redis", "kernel-spill-fsspec"}
-    assert named >= back_ends - need_a_server and not named & need_a_server
+def test_what_users_do_not_need_is_for_developers() -> None:
+    extras = hook_of(ROOT)["optional-dependencies"]
+    users, developers = ({name_of(item) for item in extras[name]} for name in ("plugins", "dev"))
+    ours = set(FOLDERS) - dependencies(ROOT) - {"kernel"}
+    for_authors, need_a_server = {"conformance", "simulation", "testing"}, {"metadata-redis", "spill-fsspec"}
+    assert developers & ours == {f"kernel-{name}" for name in for_authors | need_a_server}
+    assert users & ours == ours - developers
+
+
+def test_what_users_need_brings_nothing_that_is_for_developers() -> None:
+    """Not by a dependency of a dependency either."""
+    todo = [name_of(item) for item in hook_of(ROOT)["optional-dependencies"]["plugins"]]
+    brought = set[str]()
+    while todo:
+        name = todo.pop()
+        if name in FOLDERS and name not in brought:
+            brought.add(name)
+            todo += dependencies(FOLDERS[name])
+    assert not brought & {"kernel-conformance", "kernel-simulation", "kernel-testing"}
+
+
+ON_ALL_CORES = {"kernel-processes", "kernel-scheduler-fifo", "kernel-store-plasma"}
+"""The engine of many processes, and what it needs to start where nothing else is chosen."""
+
+
+@pytest.mark.parametrize("extra", sorted(hook_of(ROOT)["optional-dependencies"].keys() - {"dev"}))
+def test_what_runs_on_all_cores_brings_what_that_needs(extra: str) -> None:
+    assert {name_of(item) for item in hook_of(ROOT)["optional-dependencies"][extra]} >= ON_ALL_CORES
+
+
+def test_a_library_that_submits_tasks_has_an_extra_that_brings_all_cores() -> None:
+    """Without one its extra is the folder of the plugin alone, and its tasks run one after the other."""
+    back_ends_and_suites = {"conformance", "engine", "local_mode", "runs", "simulation"}
+    users_of_kernel = {folder.name for folder in DISTRIBUTIONS[2:] if "kernel" in siblings(folder)}
+    extras = {*hook_of(ROOT)["optional-dependencies"], "control_grpc"}  # whose extra is grpc
+    assert users_of_kernel - back_ends_and_suites <= extras
 
 
 @pytest.mark.parametrize("folder", [*DISTRIBUTIONS, *EXAMPLES], ids=lambda folder: folder.name)
@@ -162,6 +216,80 @@ def owners_of_modules() -> Mapping[str, list[str]]:
     return importlib.metadata.packages_distributions()
 
 
+def siblings(folder: Path) -> set[str]:
+    """Return the distributions of this repository that a distribution imports, by whichever name.
+
+    `kernel.tune` is `kernel_tune`, and what `importlib.import_module("kernel.tune")` names counts as well.
+    """
+    found = set()
+    for file in package_of(folder).rglob("*.py"):
+        for name in names_imported(file.read_text(encoding="utf-8")):
+            host, _, rest = name.partition(".")
+            owner = MOUNTED.get(rest.partition(".")[0], "kernel") if host == "kernel" else PACKAGES.get(host)
+            found |= {owner} if owner else set()
+    return found - {project(folder)["project"]["name"]}
+
+
+def names_imported(text: str) -> Iterator[str]:
+    """Yield what a file imports, outside of `if TYPE_CHECKING`: `import a.b`, and `a.b` of `from a import b`."""
+    tree = ast.parse(text)
+    for node, for_types in import_statements(tree):
+        if isinstance(node, ast.Import) and not for_types:
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level and not for_types:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    yield from re.findall(r"""import_module\(["']([\w.]+)["']""", text)
+
+
+@pytest.mark.parametrize("folder", [*DISTRIBUTIONS, *EXAMPLES], ids=lambda folder: folder.name)
+def test_siblings_that_are_imported_are_declared_and_no_others(folder: Path) -> None:
+    name = project(folder)["project"]["name"]
+    declared = {sibling for sibling in dependencies(folder) if sibling in PACKAGES.values()}
+    assert declared - NOT_IMPORTED.get(name, set()) == siblings(folder) - WITHOUT.get(name, set())
+
+
+def test_what_needs_no_declaration_is_imported() -> None:
+    imported = {name: siblings(folder) for name, folder in FOLDERS.items()}
+    assert not {name: extra for name, of in WITHOUT.items() if (extra := of - imported[name])}
+    declared = {name: dependencies(folder) for name, folder in FOLDERS.items()}
+    assert not {
+        name: extra for name, of in NOT_IMPORTED.items() if (extra := of & imported[name] or of - declared[name])
+    }
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import kernel_tune",
+        "from kernel_tune import Tuner",
+        "from kernel_tune.search import Searcher",
+        "from kernel import tune",
+        "import kernel.tune",
+        "from kernel.tune import Tuner",
+        "def later():\n    from kernel import tune",
+        "tune = importlib.import_module('kernel.tune')",
+    ],
+)
+def test_an_import_of_a_sibling_is_seen(tmp_path: Path, line: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nname = "kernel-x"\n[tool.hatch.build.targets.wheel]\npackages = ["kernel_x"]\n'
+    )
+    (tmp_path / "kernel_x").mkdir()
+    (tmp_path / "kernel_x" / "core.py").write_text(line + "\n")
+    assert siblings(tmp_path) == {"kernel-tune"}
+
+
+@pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=lambda folder: folder.name)
+def test_distributions_need_each_other_in_no_ring(folder: Path) -> None:
+    """pip refuses to resolve one where a part of it is installed editable."""
+    name, seen, todo = project(folder)["project"]["name"], set[str](), [folder]
+    while todo:
+        for sibling in dependencies(todo.pop()) & FOLDERS.keys() - seen:
+            seen.add(sibling)
+            todo.append(FOLDERS[sibling])
+    assert name not in seen
+
+
 @pytest.mark.parametrize("folder", [*DISTRIBUTIONS, *EXAMPLES], ids=lambda folder: folder.name)
 def test_every_import_is_declared(folder: Path) -> None:
     data = project(folder)
@@ -170,7 +298,7 @@ def test_every_import_is_declared(folder: Path) -> None:
     origin = owners_of_modules()
     wrong = []
     for file, module in imported(folder / package):
-        if module in sys.stdlib_module_names or module in ("tomli", "kernel", package):
+        if module in sys.stdlib_module_names or module in ("tomli", package) or module in PACKAGES:
             continue
         owners = {name_of(owner) for owner in origin.get(module, [])}
         owners.add(DISTRIBUTION_OF.get(module, name_of(module)))
