@@ -22,7 +22,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "register_serializer", "deregister_serializer", "collect_references",
         "unpicklable_parts", "UnpicklablePart",
     ),
-    "Actors": ("ActorClass", "ActorHandle", "ActorMethod", "method", "get_actor", "list_named_actors", "kill", "exit_actor"),
+    "Actors": (
+        "ActorClass", "ActorHandle", "ActorMethod", "method", "get_actor", "list_named_actors", "kill", "exit_actor",
+    ),
     "Where code runs": (
         "NodeAffinitySchedulingStrategy", "NodeLabelSchedulingStrategy", "get_runtime_context", "RuntimeContext",
         "get_gpu_ids", "get_resource_ids", "pack_runtime_env",

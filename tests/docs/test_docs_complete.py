@@ -173,3 +173,10 @@ def test_the_front_page_and_the_pipeline_run_the_same_commands() -> None:
     commands = re.findall(r"^```console\n(.+)\n```$", readme, re.MULTILINE)
     assert len(commands) == 2, "one command runs the main job, one passes the tests"
     assert commands[1] in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_where_new_things_go_is_there() -> None:
+    part = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("| a new | goes to |")[1].split("\n\n")[0]
+    places = re.findall(r"`((?:docs|kernel|plugins|spec|tests|benchmarks)(?:/[\w./]+)?)`", part)
+    assert len(places) > 20
+    assert [place for place in places if not (ROOT / place).exists()] == []
