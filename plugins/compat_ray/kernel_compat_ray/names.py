@@ -9,8 +9,8 @@ from __future__ import annotations
 from kernel_compat_ray.constant_names import CONSTANTS as PLAIN
 from kernel_compat_ray.refused_names import MODULES_REFUSED, REFUSED
 from kernel_compat_ray.rllib_names import RLLIB_CONSTANTS, RLLIB_NAMES, RLLIB_RENAMED
-from kernel_compat_ray.serve_names import SERVE_NAMES
-from kernel_compat_ray.tune_names import TUNE_MODULES_RENAMED, TUNE_NAMES, TUNE_RENAMED
+from kernel_compat_ray.serve.names import SERVE_NAMES
+from kernel_compat_ray.tune.names import TUNE_MODULES_RENAMED, TUNE_NAMES, TUNE_RENAMED
 
 __all__ = [
     "CONSTANTS", "HOST", "LIBRARIES", "MODULES_REFUSED", "MODULES_RENAMED", "NAMES", "REFUSED", "RENAMED", "VERSION",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kernel_compat_ray.rllib_refused_names import RLLIB_MODULES_REFUSED, RLLIB_REFUSED
-from kernel_compat_ray.serve_names import SERVE_MODULES_REFUSED, SERVE_REFUSED
-from kernel_compat_ray.tune_names import TUNE_MODULES_REFUSED, TUNE_REFUSED
+from kernel_compat_ray.serve.names import SERVE_MODULES_REFUSED, SERVE_REFUSED
+from kernel_compat_ray.tune.names import TUNE_MODULES_REFUSED, TUNE_REFUSED
 
 _LOCATIONS = ("get_local_object_locations", "get_object_locations")
 _TENSORS = (

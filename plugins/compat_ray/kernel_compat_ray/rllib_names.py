@@ -273,7 +273,7 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
         **_FRAMEWORKS,
         **_MERGING,
         **_OVERRIDE,
-        "deep_update": ".tune_helpers:deep_update",
+        "deep_update": ".tune.helpers:deep_update",
         "sigmoid": "scipy.special:expit",
         "softmax": "scipy.special:softmax",
     },

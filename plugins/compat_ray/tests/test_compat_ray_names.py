@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 
 import pytest
-from kernel_compat_ray import errors, helpers, pickling, tune_helpers
+from kernel_compat_ray import errors, helpers, pickling
+from kernel_compat_ray.tune import helpers as tune_helpers
 
 from .test_compat_ray_import import run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kernel_compat_ray.serve_settings import AutoscalingConfig, AutoscalingPolicy, HTTPOptions
+from kernel_compat_ray.serve.settings import AutoscalingConfig, AutoscalingPolicy, HTTPOptions
 
 from kernel.serve import settings
 from kernel.serve.errors import DeploymentError

@@ -11,6 +11,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "api.handle": ("DeploymentHandle",),
     "api.ingress": ("ingress",),
     "api.endpoint_handle": ("EndpointHandle",),
+    "api.endpoints": ("get_handle", "list_endpoints"),
     "api.responses": ("DeploymentResponse", "DeploymentResponseGenerator"),
     "api.run": (
         "delete",
@@ -26,16 +27,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "api.traffic": ("delete_endpoint", "set_traffic"),
     "batching.decorator": ("batch",),
     "context": ("ReplicaContext", "get_multiplexed_model_id", "get_replica_context"),
-    "first_generation.accept_batch": ("accept_batch",),
-    "first_generation.backends": (
-        "create_backend",
-        "delete_backend",
-        "get_backend_config",
-        "list_backends",
-        "update_backend_config",
-    ),
-    "first_generation.config": ("BackendConfig",),
-    "first_generation.endpoints": ("create_endpoint", "get_handle", "init", "list_endpoints", "stat"),
     "multiplex.decorator": ("multiplexed",),
     "errors": (
         "BackPressureError",

@@ -25,7 +25,7 @@ def set_traffic(
 
     `endpoint` is the name of an endpoint or an application, or a route, such as "/api"; one with a route that nobody
     has is made. `traffic` maps applications ("app", its ingress), deployments ("app#deployment") or backends to
-    weights from 0 on; those of an endpoint that was made by `create_endpoint` must sum to 1. `shadow` maps them to
+    weights from 0 on; those to backends must sum to 1. `shadow` maps them to
     shares, from 0 to 1, of the requests of which they get copies; their answers are thrown away. `sticky_by` keeps
     requests with the same value of `header:NAME`, `cookie:NAME`, `query:NAME` or `client` together, as far as the
     weights let. None leaves what was set; `{}` and `""` end it.
@@ -59,7 +59,7 @@ def set_traffic(
 
 
 def delete_endpoint(endpoint: str) -> None:
-    """Delete an endpoint that was made by `create_endpoint`, or by `set_traffic` for a route; return when it is gone.
+    """Delete an endpoint that was made, by `set_traffic` for a route, say; return when it is gone.
 
     What answered its requests lives on. An application's own way in can't be deleted; if its traffic was set, that is
     undone. Raises NotServingError when there is no such endpoint.

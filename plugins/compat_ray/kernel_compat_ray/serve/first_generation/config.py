@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from kernel_serve.errors import DeploymentError
-from kernel_serve.settings import DeploymentSettings, checked
+from kernel.serve.errors import DeploymentError
+from kernel.serve.settings import DeploymentSettings, checked
 from kernel_spec.dataclass import dataclass
 
 _LEAST_ONGOING = 8

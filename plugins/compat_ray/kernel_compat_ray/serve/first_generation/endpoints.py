@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import kernel
-from kernel_serve.api import run as api
-from kernel_serve.api.controller_calls import ask
-from kernel_serve.api.endpoint_handle import EndpointHandle
-from kernel_serve.api.run_forever import run_forever
-from kernel_serve.api.traffic import set_traffic
-from kernel_serve.errors import DeploymentError, NotServingError
-from kernel_serve.first_generation.backends import known_backends
-from kernel_serve.names import missing
-from kernel_serve.routing.router import hear_here
-from kernel_serve.values import Endpoint
+from kernel.serve.api import run as api
+from kernel.serve.api.controller_calls import ask
+from kernel.serve.api.endpoints import list_endpoints
+from kernel.serve.api.run_forever import run_forever
+from kernel.serve.api.traffic import set_traffic
+from kernel.serve.errors import DeploymentError, NotServingError
+from kernel.serve.names import missing
+from kernel.serve.routing.router import hear_here
+from kernel.serve.values import Endpoint
+from kernel_compat_ray.serve.first_generation.backends import known_backends
 
 
 def init(
@@ -77,32 +77,6 @@ def create_endpoint(
         set_traffic(endpoint_name, {backend: 1.0})
 
 
-def list_endpoints() -> dict[str, dict[str, Any]]:
-    """Return route, methods (none: all), traffic and shadows of each endpoint, by name."""
-    return {
-        each["name"]: {
-            "route": each["route_prefix"] or None,
-            "methods": each["methods"],
-            "traffic": {_short(key): weight for key, weight in each["targets"].items()},
-            "shadows": {_short(key): weight for key, weight in each["shadows"].items()},
-        }
-        for each in api.status()["endpoints"]
-    }
-
-
-def get_handle(endpoint_name: str, missing_ok: bool = False) -> EndpointHandle:
-    """Return a handle to an endpoint: each call goes to one of its backends, by their weights at that time.
-
-    A backend gets named arguments as it names parameters, and all of them in its request's `args`; a first argument is
-    the request's `data`. Raises NotServingError when there is no such endpoint, unless it is `missing_ok`.
-    """
-    if not missing_ok:
-        known = [each["name"] for each in api.status()["endpoints"]]
-        if endpoint_name not in known:
-            raise NotServingError(missing("endpoint", endpoint_name, known))
-    return EndpointHandle(endpoint_name)
-
-
 def stat() -> dict[str, Any]:
     """Return what there is: endpoints with their traffic, and backends with their status and numbers of replicas."""
     status = api.status()
@@ -118,9 +92,3 @@ def _methods(methods: Iterable[str]) -> frozenset[str]:
     if not given or not all(isinstance(each, str) and each.isalpha() for each in given):
         raise DeploymentError(f"methods of an endpoint are names such as 'GET' and 'POST', not {methods!r}")
     return frozenset(each.upper() for each in given)
-
-
-def _short(key: str) -> str:
-    """Return a deployment's key as a user writes it: a backend's is its tag twice."""
-    application, _, deployment = key.rpartition("#")
-    return application if application == deployment else key

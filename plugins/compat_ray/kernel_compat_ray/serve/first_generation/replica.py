@@ -14,11 +14,11 @@ from typing import Any
 
 from starlette.requests import Request
 
-from kernel_serve.batching.decorator import batch
-from kernel_serve.context import enter_web
-from kernel_serve.errors import DeploymentError
-from kernel_serve.first_generation.accept_batch import accepts_batches
-from kernel_serve.first_generation.requests import CallRequest, flask_request, plain_result
+from kernel.serve.batching.decorator import batch
+from kernel.serve.context import enter_web
+from kernel.serve.errors import DeploymentError
+from kernel_compat_ray.serve.first_generation.accept_batch import accepts_batches
+from kernel_compat_ray.serve.first_generation.requests import CallRequest, flask_request, plain_result
 
 
 class BackendReplica:

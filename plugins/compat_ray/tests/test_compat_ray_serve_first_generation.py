@@ -12,13 +12,15 @@ from typing import Any
 
 import pytest
 import requests
-from kernel_serve.errors import DeployFailedError, DeploymentError, NotServingError
+from kernel_compat_ray.facade import make_module
 
 import kernel
-from kernel import serve
+from kernel.serve.errors import DeployFailedError, DeploymentError, NotServingError
 from kernel.testing.faults import wait_until
 
 SECONDS = 120.0
+serve = make_module("ray.serve")
+"""What programs import; the rest of the session's process does not see it."""
 
 
 def simple(request: Any) -> str:
@@ -201,8 +203,8 @@ class TestLives:
             (lambda: serve.create_endpoint("e", "/other"), "there is an endpoint 'e' already"),
             (lambda: serve.create_endpoint("f", "/e"), "'f' can't have the route prefix '/e': the endpoint 'e' has it"),
             (lambda: serve.create_backend("b", simple), "there is a backend or an application 'b' already"),
-            (lambda: serve.run(serve.deployment(simple).bind(), name="b"), "an application can't be named 'b'"),
-            (lambda: serve.run(serve.deployment(simple).bind(), name="e"), "there is an endpoint of that name"),
+            (lambda: serve.run(kernel.serve.deployment(simple).bind(), name="b"), "an application can't be named 'b'"),
+            (lambda: serve.run(kernel.serve.deployment(simple).bind(), name="e"), "there is an endpoint of that name"),
         ):
             with pytest.raises(DeploymentError, match=message):
                 wrong()

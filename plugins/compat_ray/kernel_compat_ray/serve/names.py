@@ -1,6 +1,6 @@
 """The part of the table that is about Ray Serve, of all its generations.
 
-Names of `ray.serve` itself, and modules that have the same name in `kernel.serve`, are not here: they are found by it.
+Names and modules of `ray.serve` that have the same name in `kernel.serve` are not here: they are found by it.
 """
 
 from __future__ import annotations
@@ -18,31 +18,32 @@ _DETAILS = (
     "ServeInstanceDetails",
 )  # fmt: skip
 _DECLARING = _same("Application", "Deployment")
+_BACKENDS = ("create_backend", "delete_backend", "get_backend_config", "list_backends", "update_backend_config")
+_CONFIG = {"BackendConfig": ".serve.first_generation.config:BackendConfig"}
+_FIRST_GENERATION = {
+    "accept_batch": ".serve.first_generation.accept_batch:accept_batch",
+    **{name: f".serve.first_generation.backends:{name}" for name in _BACKENDS},
+    **{name: f".serve.first_generation.endpoints:{name}" for name in ("create_endpoint", "init", "stat")},
+}
 _OLD_HANDLES = ("RayServeDeploymentHandle", "RayServeHandle", "RayServeSyncHandle")
 
 SERVE_NAMES: dict[str, dict[str, str]] = {
-    "ray.serve": {"*": "kernel.serve"},
+    "ray.serve": {"*": "kernel.serve", **_FIRST_GENERATION, **_CONFIG},
     "ray.serve.api": {
         **_DECLARING,
+        **_FIRST_GENERATION,
         **_same(
             "RunTarget",
-            "accept_batch",
-            "create_backend",
-            "create_endpoint",
             "delete",
-            "delete_backend",
             "delete_endpoint",
             "deployment",
             "get_app_handle",
-            "get_backend_config",
             "get_deployment",
             "get_deployment_handle",
             "get_handle",
             "get_multiplexed_model_id",
             "get_replica_context",
             "ingress",
-            "init",
-            "list_backends",
             "list_deployments",
             "list_endpoints",
             "multiplexed",
@@ -52,9 +53,7 @@ SERVE_NAMES: dict[str, dict[str, str]] = {
             "shutdown",
             "shutdown_async",
             "start",
-            "stat",
             "status",
-            "update_backend_config",
         ),
     },
     "ray.serve.autoscaling_policy": {
@@ -63,14 +62,15 @@ SERVE_NAMES: dict[str, dict[str, str]] = {
     },
     "ray.serve.batching": _same("batch"),
     "ray.serve.config": {
-        **_same("BackendConfig", "gRPCOptions"),
-        "AggregationFunction": ".serve:AggregationFunction",
-        "AutoscalingConfig": ".serve_settings:AutoscalingConfig",
+        **_same("gRPCOptions"),
+        **_CONFIG,
+        "AggregationFunction": ".serve.words:AggregationFunction",
+        "AutoscalingConfig": ".serve.settings:AutoscalingConfig",
         "AutoscalingContext": "kernel.serve.autoscaling:AutoscalingContext",
-        "AutoscalingPolicy": ".serve_settings:AutoscalingPolicy",
-        "HTTPOptions": ".serve_settings:HTTPOptions",
-        "DeploymentMode": ".serve:ProxyLocation",
-        "ProxyLocation": ".serve:ProxyLocation",
+        "AutoscalingPolicy": ".serve.settings:AutoscalingPolicy",
+        "HTTPOptions": ".serve.settings:HTTPOptions",
+        "DeploymentMode": ".serve.words:ProxyLocation",
+        "ProxyLocation": ".serve.words:ProxyLocation",
     },
     "ray.serve.deployment": _DECLARING,
     "ray.serve.exceptions": {
@@ -88,12 +88,12 @@ SERVE_NAMES: dict[str, dict[str, str]] = {
         **{name: f"kernel.serve.schema:{name}" for name in _SCHEMAS},
         **dict.fromkeys(_DETAILS, "kernel.serve.schema:Details"),
         "ReplicaRank": "kernel.serve.context:ReplicaRank",
-        "ApplicationStatus": ".serve:ApplicationStatus",
+        "ApplicationStatus": ".serve.words:ApplicationStatus",
         "ApplicationStatusOverview": "kernel.serve.api.status_types:Facts",
-        "DeploymentStatus": ".serve:DeploymentStatus",
+        "DeploymentStatus": ".serve.words:DeploymentStatus",
         "DeploymentStatusOverview": "kernel.serve.api.status_types:Facts",
-        "EncodingType": ".serve:EncodingType",
-        "ProxyStatus": ".serve:ProxyStatus",
+        "EncodingType": ".serve.words:EncodingType",
+        "ProxyStatus": ".serve.words:ProxyStatus",
         "ServeStatus": "kernel.serve.api.status_types:Facts",
     },
 }

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from kernel_serve.errors import DeploymentError
+from kernel.serve.errors import DeploymentError
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -8,14 +8,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kernel_serve.api import run as api
-from kernel_serve.api.controller_calls import ask
-from kernel_serve.api.declared import DeclaredDeployment
-from kernel_serve.api.graph import flatten
-from kernel_serve.api.runtime_environments import RuntimeEnvironments
-from kernel_serve.errors import DeployFailedError, DeploymentError, NotServingError
-from kernel_serve.first_generation.accept_batch import accepts_batches
-from kernel_serve.first_generation.config import (
+from kernel.serve.api import run as api
+from kernel.serve.api.controller_calls import ask
+from kernel.serve.api.declared import DeclaredDeployment
+from kernel.serve.api.graph import flatten
+from kernel.serve.api.runtime_environments import RuntimeEnvironments
+from kernel.serve.errors import DeployFailedError, DeploymentError, NotServingError
+from kernel.serve.names import missing
+from kernel.serve.values import ApplicationSpec
+from kernel_compat_ray.serve.first_generation.accept_batch import accepts_batches
+from kernel_compat_ray.serve.first_generation.config import (
     RESERVED,
     BackendConfig,
     accepts_batches_in,
@@ -23,9 +25,7 @@ from kernel_serve.first_generation.config import (
     config_of,
     settings_of,
 )
-from kernel_serve.first_generation.replica import BackendReplica
-from kernel_serve.names import missing
-from kernel_serve.values import ApplicationSpec
+from kernel_compat_ray.serve.first_generation.replica import BackendReplica
 
 
 def create_backend(

@@ -54,7 +54,7 @@ _STOPPERS = {
 }
 _RESOURCE_CHANGING = ("DistributeResources", "DistributeResourcesToTopJob", "ResourceChangingScheduler")
 _UTILITIES = {
-    **{name: f".tune_helpers:{name}" for name in (
+    **{name: f".tune.helpers:{name}" for name in (
         "date_str", "deep_update", "diagnose_serialization", "flatten_dict", "merge_dicts", "unflattened_lookup",
         "warn_if_slow",
     )},
@@ -62,7 +62,7 @@ _UTILITIES = {
 }  # fmt: skip
 _PLACEMENT = {
     "PlacementGroupFactory": "kernel.tune:PlacementGroupFactory",
-    "resource_dict_to_pg_factory": ".tune_helpers:resource_dict_to_pg_factory",
+    "resource_dict_to_pg_factory": ".tune.helpers:resource_dict_to_pg_factory",
 }
 _GIVEN = {name: f"kernel.tune:{name}" for name in ("with_parameters", "with_resources")}
 _FUNCTION_TRAINABLES = {
@@ -93,7 +93,7 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
         "*": "kernel.tune",
         # Besides what the library itself exports; its older modules are attributes of this one as well.
         "Logger": "kernel.runs.loggers:Logger",
-        "function": ".tune_helpers:function",
+        "function": ".tune.helpers:function",
     },
     "ray.tune.analysis.experiment_analysis": {
         "Analysis": "kernel.tune.analysis:Analysis",
@@ -143,7 +143,7 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
     },
     "ray.tune.resources": {
         "Resources": "kernel.tune:Resources",
-        "json_to_resources": ".tune_helpers:json_to_resources",
+        "json_to_resources": ".tune.helpers:json_to_resources",
     },
     "ray.tune.result_grid": {"ResultGrid": "kernel.tune.analysis:ResultGrid"},
     "ray.tune.schedulers.resource_changing_scheduler": {

@@ -1,0 +1,1 @@
+"""What programs of Ray Serve, of all its generations, have besides `kernel.serve`."""

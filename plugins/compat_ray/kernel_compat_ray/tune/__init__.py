@@ -1,0 +1,1 @@
+"""What programs of Ray Tune, of all its generations, have besides `kernel.tune`."""
