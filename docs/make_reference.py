@@ -39,7 +39,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "list_state", "get_state", "summarize_state", "errors", "timeline", "profile", "set_title",
     ),
 }  # fmt: skip
-NOT_CALLED = ("__version__", "exceptions")
+NOT_CALLED = ("__version__", "exceptions", "metrics")
 DUNDERS = ("__await__",)
 
 
@@ -153,7 +153,8 @@ def page() -> str:
         lines += [f"## {title}", ""]
         for name in names:
             lines += entry(name)
-    lines += ["`kernel.exceptions` holds the errors below, `kernel.__version__` the version as a string.", ""]
+    lines += ["`kernel.exceptions` holds the errors below, `kernel.metrics` what counts ([metrics.md](metrics.md)),"]
+    lines += ["`kernel.__version__` is the version as a string.", ""]
     lines += errors_part()
     lines += ["## The command line", ""]
     for name, command in commands().items():

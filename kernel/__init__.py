@@ -18,6 +18,7 @@ from kernel_spec.version import __version__
 
 if _TYPE_CHECKING:
     from kernel import exceptions as exceptions
+    from kernel import metrics as metrics
     from kernel.api.actor import ActorClass, ActorHandle, ActorMethod, exit_actor, method
     from kernel.api.context import RuntimeContext, get_gpu_ids, get_resource_ids, get_runtime_context
     from kernel.api.generators import ObjectRefGenerator
@@ -147,6 +148,7 @@ __all__ = [
     "list_named_actors",
     "list_state",
     "method",
+    "metrics",
     "nodes",
     "pack_runtime_env",
     "placement_group",
@@ -173,8 +175,8 @@ def __getattr__(name: str) -> _Any:
     """Import what is exported here when it is first used: `import kernel` itself costs a few milliseconds."""
     import importlib
 
-    if name == "exceptions":
-        return importlib.import_module("kernel.exceptions")
+    if name in ("exceptions", "metrics"):
+        return importlib.import_module(f"kernel.{name}")
     module = _MODULES.get(name)
     if module is None:
         return _mounts.load(name)

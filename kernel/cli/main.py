@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "debug": ("kernel_processes.cli.debug_command:debug", "Attach to breakpoint() in a task or an actor."),
     "logs": ("kernel_processes.cli.logs_command:logs", "Show what workers wrote."),
     "stack": ("kernel_processes.cli.stack_command:stack", "Show what every worker is doing, as Python stacks."),
+    "metrics": ("kernel_processes.cli.metrics_command:metrics", "Show what all processes count, for Prometheus."),
     "timeline": ("kernel_processes.cli.timeline_command:timeline", "Write what ran when, for chrome://tracing."),
     "microbenchmark": (
         "kernel_processes.cli.microbenchmark_command:microbenchmark",

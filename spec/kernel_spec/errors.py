@@ -18,6 +18,7 @@
     │   ├── GetTimeoutError             get(timeout=) ran out (also TimeoutError)
     │   ├── NoInputError                input() in a task, which has no terminal (EOFError)
     │   ├── RuntimeEnvError             a runtime_env can't be set up (also TypeError, ValueError)
+    │   ├── MetricError                 a metric can't be so, or be used so (also ValueError)
     │   └── InfeasibleError             nothing in the session could ever satisfy the request
     ├── TaskError                       user code raised; also an instance of the user's own exception type
     ├── TaskCancelledError              the task was cancelled
@@ -140,6 +141,10 @@ class NoInputError(UsageError, EOFError):
 
 class RuntimeEnvError(UsageError, TypeError, ValueError):
     """A runtime environment can't be set up."""
+
+
+class MetricError(UsageError, ValueError):
+    """A metric has a name, tags or a value that it can't have."""
 
 
 class InfeasibleError(UsageError):

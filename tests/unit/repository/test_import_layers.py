@@ -37,12 +37,12 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "working_directory",
         ),
         ("runtime",),
-        ("api", "exceptions"),
+        ("api", "exceptions", "metrics"),
         ("",),  # kernel/__init__.py, the public face
         ("cli",),
     ),
     "kernel_engine": (
-        ("messages", "own_code", "signals"),
+        ("messages", "metrics", "own_code", "signals"),
         ("surroundings",),
         ("serialization",),
         ("failures",),
@@ -91,8 +91,9 @@ RANK = {
     for rank, parts in enumerate(layers)
     for part in parts
 }
-PUBLIC = {"", "commands", "defaults", "exceptions", "pickling"}
-"""What others may import of `kernel`: the face, its errors, what commands and picklers share, and the references."""
+PUBLIC = {"", "commands", "defaults", "exceptions", "metrics", "pickling"}
+"""What others may import of `kernel`: the face, its errors, what commands and picklers share, metrics, and the
+references."""
 
 FOR_TESTS = {"conformance", "testing"}
 """Libraries for tests, by their mounted name: no others import them."""
@@ -125,6 +126,7 @@ SIBLINGS: Mapping[str, frozenset[str]] = {
         {
             "kernel.api.generators",
             "kernel.logs",
+            "kernel.metrics.registry",
             "kernel.pickling",
             "kernel.plugin_faults",
             "kernel.runtime",

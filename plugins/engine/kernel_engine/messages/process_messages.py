@@ -273,6 +273,13 @@ class PeersGone(MessageFields):
     place: str
 
 
+@numbered(71, "process -> head")
+class LastMetrics(MessageFields):
+    """The metrics of a process that ends, as a pickled `MetricsSnapshot`."""
+
+    snapshot: bytes
+
+
 # -- streams of lines -------------------------------------------------------------------------------------------------
 
 FAILURE_STREAM = "failure"

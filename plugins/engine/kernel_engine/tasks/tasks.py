@@ -57,6 +57,8 @@ class TaskTable:
         self._pack = self.arguments.pack
         self._failing: deque[tuple[Task, tuple[int, bytes]]] = deque()
         self._prefix = bytes(process.id)
+        self.failed = 0
+        """How many tasks and calls have ended with a failure."""
         self._counter = itertools.count(1)
         process.handlers |= {
             op.DONE: self._on_done,
@@ -181,6 +183,7 @@ class TaskTable:
     def fail(self, task: Task, kind: int, data: bytes) -> None:
         """End a task with a failure."""
         self.running.pop(task.id, None)
+        self.failed += 1
         self.failures.note(task.id, task.name, _is_of_ended_actor(task), task.all_entries(), (kind, data))
         for entry in task.all_entries():
             if entry.state == PENDING:

@@ -7,6 +7,8 @@ import pickle
 from collections import deque
 from typing import Any
 
+from kernel_engine.metrics.process_metrics import process_snapshot
+from kernel_engine.metrics.session_metrics import SessionNumbers, session_snapshot
 from kernel_engine.tasks.open_tasks import open_tasks
 from kernel_engine.tasks.tasks import TaskTable
 from kernel_engine.tasks.tracing import CallTrace
@@ -16,6 +18,7 @@ from kernel_local_mode.answers.groups import GroupAnswers
 from kernel_local_mode.answers.node import NodeAnswers
 from kernel_local_mode.in_process_transport import LocalStore
 from kernel_local_mode.resources import LocalResources
+from kernel_spec.metrics import MetricsSnapshot
 from kernel_spec.resources import quantities
 
 KEPT_FAILURES = 1000
@@ -86,6 +89,25 @@ class SessionAnswers:
             "store": {"objects": len(self._store.values), "used": sum(map(len, self._store.values.values()))},
             "problems": {},
         }
+
+    def metrics(self) -> list[MetricsSnapshot]:
+        """Return what has been counted, and what there is."""
+        resources, store = self._resources, self._store.values
+        with self._lock:
+            session = SessionNumbers(
+                nodes=["ALIVE"],
+                workers=[],
+                actors=[row["state"] for row in self._actors.actors()],
+                stores={"objects": len(store), "used": sum(map(len, store.values()))},
+                total=self._node.cluster_resources(),
+                available=self._node.available_resources(),
+                waiting=len(resources.waiting),
+                leases=0,
+                silent=0,
+            )
+            tasks = self._tasks
+            process = process_snapshot(self._facts.process.hex(), len(tasks.running), tasks.failed)
+        return [session_snapshot(session), process]
 
     def timeline(self) -> dict[str, Any]:
         """Return what this process tells of its calls, for `timeline_events.events_of`; nobody else is asked."""

@@ -23,6 +23,7 @@ from kernel_processes.head.actor_subscriptions import ActorSubscriptions
 from kernel_processes.head.actors import ActorTable
 from kernel_processes.head.breakpoint_table import BreakpointTable
 from kernel_processes.head.cluster_table import ClusterTable
+from kernel_processes.head.collected_metrics import CollectedMetrics
 from kernel_processes.head.config import HeadConfig
 from kernel_processes.head.drain_service import DrainService
 from kernel_processes.head.driver_output import DriverOutput
@@ -40,6 +41,7 @@ from kernel_processes.head.lease_requests import LeaseRequests
 from kernel_processes.head.lease_service import LeaseService
 from kernel_processes.head.message_dispatcher import MessageDispatcher
 from kernel_processes.head.metadata_guard import guarded
+from kernel_processes.head.metrics_service import MetricsService
 from kernel_processes.head.nodes import NodeRecord
 from kernel_processes.head.observation import Observation
 from kernel_processes.head.package_service import PackageService
@@ -95,6 +97,7 @@ class Head:
         self.lease_manager = self._manage_leases(manager.make("scheduler"), orders)
         self._serve_leases(actors, groups, orders)
         self.breakpoints = BreakpointTable(self.dispatcher, self.cluster, self.output)
+        self.collected = CollectedMetrics()
         self.processes = self._serve_processes()
         names = list(config.head_services) or None
         services = manager.make_many("head_service", names)
@@ -151,6 +154,7 @@ class Head:
 
     def _serve_processes(self) -> ProcessService:
         leavers = (
+            lambda process: self.collected.ended(process.id),
             self.breakpoints.process_left,
             self.lease_manager.holder_left,
             self.actors.process_left,
@@ -174,6 +178,7 @@ class Head:
         gathering = Gathering(cluster, self.reactor)
         actors = ActorQueries(dispatcher, cluster, self.actors.table, leases)
         ProcessQueries(dispatcher, cluster, gathering, actors, self.groups, self.breakpoints, self.observation)
+        MetricsService(dispatcher, cluster, gathering, leases, self.actors.table, self.collected)
         ResourceService(dispatcher, cluster, leases)
         sections: dict[str, Callable[[], Any]] = {
             "session": lambda: self.config.directory,

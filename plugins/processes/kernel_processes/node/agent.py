@@ -79,7 +79,7 @@ ENDED_KEPT = 100_000
 _FOR_THE_HEAD = (
     op.REQUEST_LEASE, op.CANCEL_LEASE, op.RETURN_LEASE,
     *map(number_of, (op.CreateActor, op.ActorArguments, op.ForgetActor, op.SubscribeActor, op.ActorReady)),
-    number_of(op.LastCalls),
+    *map(number_of, (op.LastCalls, op.LastMetrics)),
 )  # fmt: skip
 
 

@@ -19,7 +19,8 @@ from kernel.runtime.object_entry import FAILED, PENDING, ObjectEntry
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.worker_info import worker_info
 from kernel_engine.messages import process_messages as op
-from kernel_engine.messages.named_messages import Message, number_of, unpacked
+from kernel_engine.messages.named_messages import Message, number_of, packed, unpacked
+from kernel_engine.metrics.process_metrics import counted_here, process_snapshot
 from kernel_engine.objects.acknowledgements import Arrival
 from kernel_engine.objects.futures import Futures
 from kernel_engine.objects.ownership import Ownership
@@ -113,6 +114,7 @@ class ProcessRuntime:
         self.io.methods["trace"] = lambda: pickle.dumps(self.trace.events())
         self.io.methods["open_tasks"] = lambda: pickle.dumps(self.open_tasks())
         self.io.methods["new_calls"] = self.trace.new_calls
+        self.io.methods["metrics"] = self.metrics
         self.io.methods["cancel"] = self._cancel_here
         self.io.methods["ping"] = lambda: None
         self.io.methods["tell_failures"] = self._tell_failures
@@ -123,6 +125,15 @@ class ProcessRuntime:
         """Return a row per task and call that was submitted here and has not ended."""
         with self.io.lock:
             return open_tasks(list(self.ownership.objects.values()))
+
+    def metrics(self) -> bytes:
+        """Return a pickled snapshot of what this process has counted."""
+        return pickle.dumps(process_snapshot(self.process.hex(), len(self.tasks.running), self.tasks.failed))
+
+    def tell_last_metrics(self) -> None:
+        """Hand over what this process has counted, because it ends."""
+        if counted_here() or self.tasks.failed:
+            self.io.tell_agent(packed(op.LastMetrics(snapshot=self.metrics())))
 
     def start(self, details: Mapping[str, Any]) -> None:
         """Join the session."""
@@ -366,6 +377,7 @@ class ProcessRuntime:
             with self.io.lock:
                 self.submitter.close()
                 self.ownership.drain()
+                self.tell_last_metrics()
         self._fail_everything("the session was shut down")
         self.io.stop()
         with self.io.lock:

@@ -194,10 +194,11 @@ class WorkerEnd:
         )
 
     def _leave_trace(self) -> None:
-        """Hand the latest calls to the agent, for the timeline and observers, because this process ends."""
+        """Hand the latest calls and metrics to the agent, because this process ends."""
         runtime = self._runtime
         runtime.failures.close()
         with runtime.io.lock:
             followed = runtime.trace.is_followed or runtime.details.get("observed")
             new = runtime.trace.new_calls() if followed else []
             runtime.io.tell_agent(packed(op.LastCalls(events=pickle.dumps(runtime.trace.events(LAST_CALLS)), new=new)))
+            runtime.tell_last_metrics()

@@ -1,0 +1,1 @@
+"""What engines show of themselves as metrics, read from what there is when somebody asks."""
