@@ -1,4 +1,4 @@
-"""The map in docs/index.md is true: its lines are the imports of the distributions, its floors those that are tested."""
+"""The map in docs/index.md is true: its lines are imports, and its floors those of the layers."""
 
 from __future__ import annotations
 
