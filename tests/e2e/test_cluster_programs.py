@@ -110,7 +110,7 @@ def test_output_of_other_nodes_is_shown_here(cluster):
     done = program(
         cluster,
         """
-        from kernel.runtime import process_runtime
+        from kernel_processes.runtime import process_runtime
 
         process_runtime._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
         kernel.init()

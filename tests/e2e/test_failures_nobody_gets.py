@@ -17,7 +17,7 @@ from kernel.testing.faults import PATIENCE_SECONDS
 BEGIN = """
 import gc, os, sys, time
 import kernel
-from kernel.runtime import process_runtime
+from kernel_processes.runtime import process_runtime
 
 process_runtime._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
 
@@ -84,7 +84,7 @@ def test_what_nobody_can_ask_for_any_more_is_shown(local: bool) -> None:
 @ENGINES
 def test_what_is_not_asked_for_in_time_or_by_the_end_is_shown(local: bool) -> None:
     _, shown = run(f"""
-        from kernel.runtime import unread_failures
+        from kernel_engine.failures import unread_failures
         unread_failures.PATIENCE_SECONDS = 0.1
         kernel.init(num_cpus=2, local_mode={local})
         held = fails.remote("held too long")

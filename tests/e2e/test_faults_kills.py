@@ -561,7 +561,7 @@ def test_a_killed_program_leaves_nothing(victims: str) -> None:
 DIES_IN_INIT = """
     import os, signal
     import kernel
-    from kernel.api import joining
+    from kernel_processes.session import joining
     from kernel_processes.runtime.process import Process
 
     def die(*arguments, **named):

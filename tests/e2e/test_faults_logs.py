@@ -26,8 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 HELLO = """
     import kernel
-    from kernel.runtime import session_objects
-    from kernel.runtime import process_runtime
+    from kernel_processes.runtime import session_objects
+    from kernel_processes.runtime import process_runtime
 
     process_runtime._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
     session_objects.PATIENCE_SECONDS = 600.0  # it would warn of what takes a few seconds

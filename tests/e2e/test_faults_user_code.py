@@ -328,7 +328,7 @@ def test_a_worker_in_a_long_call_into_c_holds_up_nobody_else(session: RunningSes
 def test_a_driver_in_a_long_call_into_c_keeps_its_session() -> None:
     program = """
         import ctypes, kernel
-        from kernel.runtime import session_objects
+        from kernel_processes.runtime import session_objects
         session_objects.PATIENCE_SECONDS = 600.0  # it would warn of what takes a few seconds
         kernel.init(num_cpus=1)
 

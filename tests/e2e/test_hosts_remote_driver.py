@@ -31,7 +31,7 @@ kernel.init(sys.argv[1], token_file=sys.argv[2], namespace="tests", **options)
 USE = (
     START
     + """
-from kernel.runtime import process_runtime
+from kernel_processes.runtime import process_runtime
 process_runtime._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
 
 @kernel.remote(resources={"there": 1})

@@ -10,7 +10,7 @@ import pytest
 
 PROGRAM = """
 import kernel
-from kernel.runtime import process_runtime
+from kernel_processes.runtime import process_runtime
 
 process_runtime._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
 
@@ -37,7 +37,7 @@ def test_nothing_that_was_printed_is_lost(ending: str) -> None:
 BUSY = """
 import os, signal, sys, threading
 import kernel
-from kernel.runtime import process_runtime
+from kernel_processes.runtime import process_runtime
 from kernel.testing.faults import agents_of
 
 kernel.init(num_cpus=1)

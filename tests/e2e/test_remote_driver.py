@@ -78,7 +78,7 @@ class Keeper:
 
 PRELUDE = """
 import kernel, numpy, os, sys, time
-from kernel.runtime import process_runtime
+from kernel_processes.runtime import process_runtime
 
 process_runtime._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
 """

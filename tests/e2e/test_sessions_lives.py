@@ -32,7 +32,7 @@ SECONDS = 120.0
 WAITS = """
     import sys
     import kernel
-    from kernel.runtime import session_objects
+    from kernel_processes.runtime import session_objects
 
     session_objects.PATIENCE_SECONDS = 600.0  # it would warn of what takes a few seconds
     kernel.init(num_cpus=1, object_store_memory=32 << 20)

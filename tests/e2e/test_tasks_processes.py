@@ -228,7 +228,7 @@ def test_random_numbers_differ_between_workers():
 PRINTING = """
     import sys
     import kernel
-    from kernel.runtime import process_runtime
+    from kernel_processes.runtime import process_runtime
 
     process_runtime._OUTPUT_SECONDS = 120.0  # it would leave without what has not come after a moment
 
@@ -277,7 +277,7 @@ def test_much_output_is_whole():
     output, _ = run_program(
         """
         import kernel
-        from kernel.runtime import process_runtime
+        from kernel_processes.runtime import process_runtime
 
         process_runtime._OUTPUT_SECONDS = 120.0
 
