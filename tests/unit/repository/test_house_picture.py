@@ -101,7 +101,8 @@ def drawn() -> Picture:
 
 
 def test_every_distribution_is_in_the_picture() -> None:
-    assert drawn().names == set(PACKAGES)
+    names = drawn().names
+    assert names == set(PACKAGES), f"add or remove in the picture of {PAGE.name}: {sorted(names ^ set(PACKAGES))}"
 
 
 def test_every_line_is_an_import_and_every_import_a_way_down() -> None:
@@ -119,7 +120,10 @@ def test_floors_are_those_of_the_layers() -> None:
     for package, layers in HOUSE["LAYERS"].items():
         folders = [sorted(part for part in layer if (_folder(package) / (part or "-")).is_dir()) for layer in layers]
         real[package.removeprefix("kernel_")] = [floor for floor in reversed(folders) if floor]
-    assert shown == real
+    wrong = [
+        f"{name}: {' / '.join(map(' '.join, floors))}" for name, floors in real.items() if shown.get(name) != floors
+    ]
+    assert not wrong and set(shown) == set(real), f"say it in {PAGE.name} as LAYERS does: {wrong}"
 
 
 def _folder(package: str) -> Path:
