@@ -90,3 +90,29 @@ def test_a_page_says_what_brings_a_part_of_ours_that_plugins_leaves_out(page: Pa
 
 def test_a_page_that_needs_more_is_found() -> None:
     assert set(imported("```python\nimport sklearn.base\nfrom os import path\nimport kernel\n```\n")) == {"sklearn"}
+
+
+def rows_on_installing() -> dict[str, str]:
+    """Return the rows of the tables on installing: first cell to second."""
+    text = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
+    return dict(re.findall(r"^\| (`[^|]+) \| ([^|]+) \|$", text, re.MULTILINE))
+
+
+def test_extras_on_installing_are_there_and_bring_what_they_say() -> None:
+    rows, smallest = rows_on_installing(), required("kernel", ("processes",), set())
+    known = set(importlib.metadata.metadata("kernel").get_all("Provides-Extra") or ())
+    for cell, brings in rows.items():
+        for extra in re.findall(r"`(\w+)`", cell) + re.findall(r"\[(\w+)\]", cell):
+            assert {extra, extra.replace("_", "-")} & known, extra
+            if "what `processes` brings" in brings:
+                assert required("kernel", (extra,), set()) >= smallest, extra
+    assert sum("what `processes` brings" in brings for brings in rows.values()) >= 4
+
+
+def test_plugins_on_installing_are_those_that_come() -> None:
+    text = rows_on_installing()['`pip install ".[plugins]"`']
+    more = brought_by_plugins() - required("kernel", ("processes",), set())
+    ours = {name.removeprefix("kernel-") for name in more if name.startswith("kernel-")}
+    words = {"control-grpc": "gRPC", "metadata-sqlite": "SQLite", "accelerator-nvidia": "NVIDIA"}
+    unnamed = {name for name in ours if words.get(name, name.rpartition("-")[2]) not in text}
+    assert ours and not unnamed
