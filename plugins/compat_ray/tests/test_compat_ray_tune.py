@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import cloudpickle
@@ -78,6 +81,36 @@ def test_what_is_pickled_by_its_name_is_found(tune: ModuleType) -> None:
     for value in (tune, tune.run, tune.Tuner, tune.TuneConfig(metric="loss"), tune.Logger, tune.schedulers):
         copied = cloudpickle.loads(cloudpickle.dumps(value))
         assert copied is value or copied == value
+
+
+TRACKED = """
+import kernel_compat_ray.install
+from pathlib import Path
+import ray
+from ray import tune
+
+def train(config):
+    tune.track.init()
+    tune.track.log(place=[tune.track.trial_name(), tune.track.trial_id(), tune.track.trial_dir(), tune.track.logdir()])
+    tune.track.shutdown()
+    tune.track.log(place="nowhere")
+    Path("after").write_text(repr([tune.track.trial_name(), tune.track.trial_id(), tune.track.trial_dir()]))
+
+ray.init(num_cpus=1)
+(trial,) = tune.run(train, verbose=0).trials
+assert trial.results == 1
+assert trial.last_result["place"] == [str(trial), trial.trial_id, trial.logdir, trial.logdir]
+print(Path(trial.logdir, "after").read_text())
+"""
+
+
+def test_who_has_shut_tracking_down_reports_nothing_more(tmp_path: Path) -> None:
+    path = os.pathsep.join(path for path in sys.path if path)
+    environment = {**os.environ, "PYTHONPATH": path, "TUNE_RESULT_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", TRACKED], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=200
+    )
+    assert done.stdout == "[None, None, None]\n", done.stderr
 
 
 def test_names_that_are_needed_no_more(tune: ModuleType) -> None:

@@ -60,7 +60,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "settings": ("ResumeConfig", "TuneConfig"),
     "stoppers": ("Stopper",),
     "testing": (),
-    "track": (),
     "trainable": (),
     "trainable.session": ("TuneContext",),
     "trial": ("ExportFormat", "Trial"),

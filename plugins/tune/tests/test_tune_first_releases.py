@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("session", "results")
 
 def report(config: dict[str, Any]) -> None:
     for step in range(3):
-        tune.track.log(score=config.get("x", 1) * step, loss=config.get("x", 1))
+        tune.report(score=config.get("x", 1) * step, loss=config.get("x", 1))
 
 
 class Counter(tune.Trainable):
@@ -177,15 +177,3 @@ def test_a_scheduler_may_ask_for_room_by_resources() -> None:
 
     assert [trial.results for trial in tune.run(report, num_samples=2, scheduler=Asking(), verbose=0).trials] == [3, 3]
     assert asked and not any(asked)
-
-
-def test_who_has_shut_tracking_down_reports_nothing_more() -> None:
-    def train(config: dict[str, Any]) -> None:
-        tune.track.log(place=[tune.track.trial_name(), tune.track.trial_id(), tune.track.trial_dir()])
-        tune.track.shutdown()
-        tune.track.log(place="nowhere")
-        Path("after").write_text(repr([tune.track.trial_name(), tune.track.trial_id(), tune.track.trial_dir()]))
-
-    (trial,) = tune.run(train, verbose=0).trials
-    assert trial.results == 1 and trial.last_result["place"] == [str(trial), trial.trial_id, trial.logdir]
-    assert Path(trial.logdir, "after").read_text() == "[None, None, None]"

@@ -268,12 +268,6 @@ def test_older_forms(results: Path) -> None:
         (again,) = run(Older, config={"x": 5}, restore=restored, stop={"training_iteration": 5})
         assert reported(again, "score") == [4, 4] and reported(again, "training_iteration") == [4, 5]
 
-    def tracked(config: dict[str, Any]) -> None:
-        tune.track.log(score=1, hello="world")
-
-    (trial,) = run(tracked)
-    assert reported(trial, "hello") == ["world"]
-
 
 def test_save_and_restore_are_validated() -> None:
     assert tune.validate_save_restore(Counter)

@@ -85,8 +85,8 @@ SERVE_NAMES: dict[str, dict[str, str]] = {
     },
     "ray.serve.schema": {
         **_same("LoggingConfig"),
-        **{name: f"kernel.serve.schema:{name}" for name in _SCHEMAS},
-        **dict.fromkeys(_DETAILS, "kernel.serve.schema:Details"),
+        **{name: f".serve.schema:{name}" for name in _SCHEMAS},
+        **dict.fromkeys(_DETAILS, ".serve.schema:Details"),
         "ReplicaRank": "kernel.serve.context:ReplicaRank",
         "ApplicationStatus": ".serve.words:ApplicationStatus",
         "ApplicationStatusOverview": "kernel.serve.api.status_types:Facts",

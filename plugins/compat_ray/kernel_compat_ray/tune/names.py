@@ -192,6 +192,10 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
     "ray.tune.syncer": {"SyncConfig": "kernel.tune:SyncConfig"},
     "ray.tune.trial_executor": {"TrialExecutor": "kernel.tune.execution.trial_executor:TrialExecutor"},
     "ray.tune.trial_runner": {},
+    "ray.tune.track": {
+        name: f".tune.track:{name}"
+        for name in ("init", "log", "logdir", "shutdown", "trial_dir", "trial_id", "trial_name")
+    },
     "ray.tune.trainable": {"Trainable": "kernel.tune:Trainable", **_GIVEN, **_FUNCTION_TRAINABLES},
     "ray.tune.trainable.function_trainable": _FUNCTION_TRAINABLES,
     "ray.tune.trainable.trainable_fn_utils": _REPORTING,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernel_runs import session as _session
+from kernel.runs import session as _session
 
 
 def log(**metrics: Any) -> None:

@@ -11,13 +11,13 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, ClassVar, TypeVar
 
-from kernel_serve import spellings
-from kernel_serve.api.declared import with_options
-from kernel_serve.api.status_types import Facts, facts_of
-from kernel_serve.config.reading import APPLICATION, DEPLOYMENT, TOP, read_values
-from kernel_serve.config.values import ServeConfig, unlike_default
-from kernel_serve.names import nearest
-from kernel_serve.settings import DeploymentSettings, GRPCOptions, HTTPOptions
+from kernel.serve import spellings
+from kernel.serve.api.declared import with_options
+from kernel.serve.api.status_types import Facts, facts_of
+from kernel.serve.config.reading import APPLICATION, DEPLOYMENT, TOP, read_values
+from kernel.serve.config.values import ServeConfig, unlike_default
+from kernel.serve.names import nearest
+from kernel.serve.settings import DeploymentSettings, GRPCOptions, HTTPOptions
 
 S = TypeVar("S", bound="_Schema")
 Values = dict[str, Any]

@@ -10,10 +10,7 @@ from enum import Enum
 from typing import Any
 
 import pytest
-from kernel_serve import settings
-from kernel_serve.config.reading import read, read_values
-from kernel_serve.errors import DeploymentError
-from kernel_serve.schema import (
+from kernel_compat_ray.serve.schema import (
     DeploymentSchema,
     Details,
     HTTPOptionsSchema,
@@ -21,6 +18,10 @@ from kernel_serve.schema import (
     ServeDeploySchema,
     gRPCOptionsSchema,
 )
+
+from kernel.serve import settings
+from kernel.serve.config.reading import read, read_values
+from kernel.serve.errors import DeploymentError
 
 GIVEN: dict[str, Any] = {
     "proxy_location": "HeadOnly",
