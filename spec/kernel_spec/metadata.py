@@ -1,8 +1,8 @@
-"""The metadata contract: a small ordered key-value table for the control service.
+"""The metadata contract: a small ordered key-value table for the head.
 
 Called from one thread of the head. A call that returned has happened as far as the store promises: `durable`
 stores keep it through `kill -9` and restart of the head. Keys and values are bytes; a value with its key has up to
-`LARGEST_VALUE_BYTES`. It may raise `MetadataError`; the control service then stops accepting changes and says so.
+`LARGEST_VALUE_BYTES`. It may raise `MetadataError`; the head then stops accepting changes and says so.
 
 A store that can outlive its head should be a `LastingMetadataStore`: then a head that was replaced, and does not know
 it yet, can do no harm.

@@ -1,4 +1,4 @@
-"""The head service contract: something a plugin runs beside the control service (a dashboard, a job queue).
+"""The head service contract: something a plugin runs beside the head (a dashboard, a job queue).
 
 `start` is called once in the head's agent, from its loop thread, after the session is ready; it must return
 within a second, so real work goes to a thread or process of the service's own. `stop` is called once, at the end.

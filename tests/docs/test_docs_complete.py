@@ -26,6 +26,8 @@ PAGES = [
 ]
 INIT = re.compile(r"kernel\.init\(([^()]*)\)")
 ARGUMENT = re.compile(r"(\w+)\s*=")
+SHOWN_WHOLE = ("engine", "local_mode", "processes")
+"""The plugins whose README has a table of all that is in their package."""
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -198,3 +200,12 @@ def test_where_new_things_go_is_there() -> None:
     places = re.findall(r"`((?:docs|kernel|plugins|spec|tests|benchmarks)(?:/[\w./]+)?)`", part)
     assert len(places) > 20
     assert [place for place in places if not (ROOT / place).exists()] == []
+
+
+@pytest.mark.parametrize("package", ["spec/kernel_spec", *(f"plugins/{name}/kernel_{name}" for name in SHOWN_WHOLE)])
+def test_the_front_page_of_a_package_names_its_modules_and_folders(package: str) -> None:
+    folder = ROOT / package
+    files = {path.name for path in folder.glob("*.py")} - {"__init__.py"}
+    folders = {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")}
+    cells = re.findall(r"^\| (`[^|]+) \|", (folder.parent / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(re.findall(r"`(\w+(?:\.py|/))`", " ".join(cells))) == sorted(files | folders)

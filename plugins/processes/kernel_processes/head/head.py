@@ -1,4 +1,4 @@
-"""The head: one brain for all nodes. It ties the parts of the control service together and decides nothing itself.
+"""The head: one brain for all nodes. It ties its parts together and decides nothing itself.
 
 Nodes talk to it over links (`kernel_processes.protocol.head_messages`); what their processes ask arrives here as
 messages of a `Caller`.

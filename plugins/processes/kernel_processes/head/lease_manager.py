@@ -22,7 +22,7 @@ from kernel_spec.resources import Allocation
 
 @dataclass(slots=True)
 class LeaseRecord:
-    """One request, and what became of it. `holder` None: an actor's, held by the control service.
+    """One request, and what became of it. `holder` None: an actor's, held by the head.
 
     `grants` counts them: what a node says of one that was taken away meanwhile is not about the next, though that may
     be on the same node. `taken`: its worker is being ended though neither it nor its holder wants that.
