@@ -37,13 +37,15 @@ PLUGINS = (
     "scheduler-fifo",
     "serializer-arrow",
     "serve",
+    "serve-http2",
     "store-plasma",
     "tune",
 )
 """What kernel[plugins] brings."""
 ALL = {"kernel", "kernel-spec", *(f"kernel-{name}" for name in PLUGINS)}
-NAMES = {name.replace("-", "_") for name in PLUGINS} - {"engine", "local_mode", "parallel", "processes", "runs"}
-"""Which of them are plugins: libraries are mounted and engines are opened by name, which makes none."""
+NO_PLUGINS = {"engine", "local_mode", "parallel", "processes", "runs", "serve_http2"}
+"""Libraries are mounted, engines are opened by name, and serve finds protocols by itself: none is a plugin."""
+NAMES = {name.replace("-", "_") for name in PLUGINS} - NO_PLUGINS
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "dist", "build", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info", "node_modules"
 )

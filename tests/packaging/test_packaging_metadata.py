@@ -35,8 +35,6 @@ OPTIONAL: dict[str, set[str]] = {
         "grpcio",
         "grpcio-health-checking",
         "grpcio-reflection",
-        "h2",
-        "hyperframe",
         "opentelemetry-api",
         "opentelemetry-sdk",
         "pillow",
@@ -152,7 +150,7 @@ def test_a_plugin_has_one_name_with_three_punctuations(folder: Path) -> None:
     if "kernel.libraries" in points:
         mounted = "control_plane" if folder.name == "control_grpc" else folder.name  # whatever it speaks
         assert points["kernel.libraries"] == {mounted: package}
-    found_by = {"kernel.engines", "kernel.plugins", "kernel.libraries"}
+    found_by = {"kernel.engines", "kernel.plugins", "kernel.libraries", "kernel_serve.protocols"}
     assert points.keys() & found_by or folder.name == "engine", "what engines are made of is imported by them alone"
     for file in ("README.md", "CHANGELOG.md", f"{package}/__init__.py", "tests"):
         assert (folder / file).exists(), f"{folder.name} has no {file}"

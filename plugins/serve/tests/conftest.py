@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import datetime
 import importlib
-import ipaddress
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kernel_serve.testing.certificates import write_certificates
 
 import kernel
 from kernel import serve
@@ -52,26 +51,6 @@ def certificate(certificates: Path) -> tuple[str, str]:
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with certificates for 127.0.0.1 that sign themselves: of a server, and of a client."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    found = tmp_path_factory.mktemp("certificates")
-    for name in ("server", "client"):
-        key = ec.generate_private_key(ec.SECP256R1())
-        who = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-        day, now = datetime.timedelta(1), datetime.datetime.now(datetime.timezone.utc)
-        builder = x509.CertificateBuilder().subject_name(who).issuer_name(who).public_key(key.public_key())
-        builder = builder.serial_number(1).not_valid_before(now - day).not_valid_after(now + day)
-        address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-        certificate = builder.add_extension(address, critical=False).sign(key, hashes.SHA256())
-        pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-        plain = key.private_bytes(pem, form, serialization.NoEncryption())
-        locked = key.private_bytes(pem, form, serialization.BestAvailableEncryption(b"open sesame"))
-        (found / f"{name}.pem").write_bytes(certificate.public_bytes(pem))
-        (found / f"{name}.key").write_bytes(plain)
-        (found / f"{name}-locked.key").write_bytes(locked)
-        (found / f"{name}-both.pem").write_bytes(certificate.public_bytes(pem) + plain)
-        (found / f"{name}-both-locked.pem").write_bytes(certificate.public_bytes(pem) + locked)
-    (found / "nonsense.pem").write_text("nonsense")
-    return found
+    folder = tmp_path_factory.mktemp("certificates")
+    write_certificates(folder)
+    return folder

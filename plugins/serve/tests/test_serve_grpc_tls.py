@@ -124,7 +124,7 @@ def test_files_that_can_not_be_used_are_named_as_they_are_for_http(certificates:
     for names in wrong:
         given: dict[str, Any] = {option: str(certificates / name) for option, name in names.items()}
         with pytest.raises(ServeError, match="^the proxy can't (read|use) ssl_") as http:
-            tls_context(HTTPOptions(**given), True)
+            tls_context(HTTPOptions(**given))
         with pytest.raises(ServeError) as grpc:
             grpc_credentials(GRPCOptions(**given))
         assert str(grpc.value) == str(http.value)

@@ -12,6 +12,7 @@ import pytest
 from kernel_serve.proxy.http1 import HTTP1Connection
 from kernel_serve.proxy.listening import bind
 from kernel_serve.proxy.server import HTTPServer
+from kernel_serve.proxy.server_state import ServerState
 from kernel_serve.proxy.service import ProxyService
 from kernel_serve.settings import HTTPOptions
 from kernel_serve.testing.programs import StoppedClock
@@ -79,12 +80,28 @@ def http1(server: HTTPServer) -> list[HTTP1Connection]:
     return [each for each in server.state.connections if isinstance(each, HTTP1Connection)]
 
 
+class Other(asyncio.Protocol):
+    """Another protocol of the port, which says what it was given, and closes."""
+
+    alpn, preface = "other", b"PRI * OTHER\r\n"
+
+    def connection(self, state: ServerState) -> Any:
+        return Other()
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(b"given " + data)
+        self.transport.close()
+
+
 def serving(work: Callable[[HTTPServer, Callable[[], Coroutine[Any, Any, Client]]], Any], **options: Any) -> None:
     """Run `work(server, connect)` beside a server with these options."""
 
     async def go() -> None:
         settings = HTTPOptions(port=0, **options)
-        server = HTTPServer(settings, application)
+        server = HTTPServer(settings, application, protocols=[Other()])
         listening = bind(settings)
         await server.start(listening)
         made: list[Client] = []
@@ -104,11 +121,25 @@ def serving(work: Callable[[HTTPServer, Callable[[], Coroutine[Any, Any, Client]
     asyncio.run(go())
 
 
+def test_a_connection_belongs_to_the_protocol_whose_first_bytes_it_has() -> None:
+    async def work(server: HTTPServer, connect: Any) -> None:
+        other, plain = [await connect() for _ in range(2)]
+        for piece in (b"PRI", b" * OTHER\r", b"\nmore"):
+            other.writer.write(piece)
+            await other.writer.drain()
+        assert await other.rest() == b"given PRI * OTHER\r\nmore"
+        plain.writer.write(b"PRI * HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await plain.answer())[0] == 400
+        plain.writer.write(b"")
+
+    serving(work)
+
+
 def test_headers_must_come_in_time() -> None:
     async def work(server: HTTPServer, connect: Any) -> None:
         clock = StoppedClock(server)
         silent, slow, fine, undecided = [await connect() for _ in range(4)]
-        undecided.writer.write(b"PRI ")  # as HTTP/2 begins
+        undecided.writer.write(b"PRI ")  # as another protocol begins
         slow.writer.write(b"GET / HTTP/1.1\r\nHo")
         fine.writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         assert await fine.answer() == (200, b"0")

@@ -152,6 +152,16 @@ SIBLINGS: Mapping[str, frozenset[str]] = {
             "kernel_engine",
         }
     ),
+    "serve_http2": frozenset(
+        {
+            "kernel_serve.logs",
+            "kernel_serve.proxy.authority",
+            "kernel_serve.proxy.extra_protocols",
+            "kernel_serve.proxy.request_ids",
+            "kernel_serve.proxy.server_state",
+            "kernel_serve.settings",
+        }
+    ),
     "simulation": frozenset(
         {
             "kernel.cli.completion",
@@ -178,7 +188,9 @@ SIBLINGS: Mapping[str, frozenset[str]] = {
         }
     ),
 }
-"""The engines and the plugins that grew with them, and the inside of others that each may import. The rest import none.
+"""The engines, and plugins that grew with them or with a library, and the inside of others that each may import.
+
+The rest import none.
 
 A package stands for all that is in it. What changes such a module looks after its siblings; their tests see all of it.
 """

@@ -1,4 +1,4 @@
-"""The proxy as an ASGI application: for WebSockets, HTTP/2, its own routes, and middlewares."""
+"""The proxy as an ASGI application: for WebSockets, its own routes, and middlewares."""
 
 from __future__ import annotations
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import cast
 
-from kernel_serve.proxy.http2_frames import PREFACE
+from kernel_serve.proxy.extra_protocols import ClientConnection, ExtraProtocol
 from kernel_serve.proxy.server_state import ServerState
 from kernel_serve.proxy.transports import hand_over, has_unread
 
@@ -14,18 +14,15 @@ from kernel_serve.proxy.transports import hand_over, has_unread
 class ProtocolDetection(asyncio.Protocol):
     """Has a connection until it is known what it speaks, and then hands it over.
 
-    `http1` and `http2` make the protocol that gets it; `http2` is None where that is not spoken.
+    `http1` makes what gets it, unless its beginning is that of one of the `others`.
     """
 
     def __init__(
-        self,
-        state: ServerState,
-        http1: Callable[[], asyncio.Protocol],
-        http2: Callable[[], asyncio.Protocol] | None,
+        self, state: ServerState, http1: Callable[[], asyncio.Protocol], others: Sequence[ExtraProtocol]
     ) -> None:
         self._state = state
         self._http1 = http1
-        self._http2 = http2
+        self._others = others
         self._first = b""
         self.transport: asyncio.Transport
         self.deadline = state.now() + state.options.header_timeout_s
@@ -36,8 +33,11 @@ class ProtocolDetection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         self._state.connections.add(self)
         tls = transport.get_extra_info("ssl_object")
-        if self._http2 is not None and tls is not None and tls.selected_alpn_protocol() == "h2":
-            self._become(self._http2())
+        agreed = None if tls is None else tls.selected_alpn_protocol()
+        for other in self._others:
+            if other.alpn == agreed:
+                self._become(other.connection(self._state))
+                return
 
     def connection_lost(self, error: Exception | None) -> None:
         """The client is gone."""
@@ -46,10 +46,12 @@ class ProtocolDetection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take bytes."""
         first = self._first = self._first + data
-        if self._http2 is None or first[: len(PREFACE)] != PREFACE[: len(first)]:
+        for other in self._others:
+            if first.startswith(other.preface):
+                self._become(other.connection(self._state))
+                return
+        if not any(other.preface.startswith(first) for other in self._others):
             self._become(self._http1())
-        elif len(first) >= len(PREFACE):
-            self._become(self._http2())
 
     def expire(self) -> None:
         """The time in which the client had to say something is over."""
@@ -60,6 +62,6 @@ class ProtocolDetection(asyncio.Protocol):
         if not self._first and not has_unread(self.transport):
             self.transport.close()
 
-    def _become(self, protocol: asyncio.Protocol) -> None:
+    def _become(self, protocol: asyncio.Protocol | ClientConnection) -> None:
         self._state.connections.discard(self)
         hand_over(self.transport, protocol, self._first)

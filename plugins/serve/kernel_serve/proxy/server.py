@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
+from collections.abc import Sequence
 from typing import Any
 
 from kernel_serve.proxy.asgi_cycle import ASGICycle
+from kernel_serve.proxy.extra_protocols import ExtraProtocol, installed_protocols
 from kernel_serve.proxy.http1 import HTTP1Connection
 from kernel_serve.proxy.other_protocols import Others
 from kernel_serve.proxy.protocol_detection import ProtocolDetection
@@ -22,21 +23,27 @@ _SYSTEM = "/-/"
 
 
 class HTTPServer:
-    """Serves an ASGI application, by HTTP/1.1, WebSocket and (with the package h2) HTTP/2.
+    """Serves an ASGI application, by HTTP/1.1, WebSocket and the extra `protocols`: those that are installed.
 
     `direct(scope, reply)`, if given, makes the `ProxiedRequest` of a request, which then needs no ASGI; middlewares,
     and paths below `/-/`, do without it. Raises ServeError for a certificate that can't be used.
     """
 
-    def __init__(self, options: HTTPOptions, application: Any, direct: RequestMaker | None = None) -> None:
+    def __init__(
+        self,
+        options: HTTPOptions,
+        application: Any,
+        direct: RequestMaker | None = None,
+        protocols: Sequence[ExtraProtocol] | None = None,
+    ) -> None:
         self.state = ServerState(options, self._make_request)
         self._application = with_middlewares(application, options.middlewares)
         self._direct = None if options.middlewares else direct
         self._sweeping: asyncio.TimerHandle | None = None
         self._server: asyncio.AbstractServer | None = None
         self._others: Others | None = None
-        self._speaks_http2 = importlib.util.find_spec("h2") is not None
-        self._tls = tls_context(options, self._speaks_http2)
+        self._protocols = installed_protocols() if protocols is None else protocols
+        self._tls = tls_context(options, [each.alpn for each in self._protocols])
 
     async def start(self, listening: Any) -> None:
         """Begin to take connections at a bound socket. In the loop that serves."""
@@ -50,21 +57,16 @@ class HTTPServer:
         return self._server is not None and self._server.is_serving()
 
     def _make_request(self, scope: dict[str, Any], reply: ResponseWriter) -> Any:
-        """Return what carries a request of HTTP/1.1 or HTTP/2."""
+        """Return what carries a request, by whichever protocol it came."""
         if self._direct is None or scope["path"].startswith(_SYSTEM):
             return ASGICycle(self._application, scope, reply, self.state.request_ids.of(scope["headers"]))
         return self._direct(scope, reply)
 
     def _detection(self) -> ProtocolDetection:
-        return ProtocolDetection(self.state, self._http1, self._http2 if self._speaks_http2 else None)
+        return ProtocolDetection(self.state, self._http1, self._protocols)
 
     def _http1(self) -> HTTP1Connection:
         return HTTP1Connection(self.state, self._websocket)
-
-    def _http2(self) -> asyncio.Protocol:
-        from kernel_serve.proxy.http2 import HTTP2Connection  # h2 takes a while to load
-
-        return HTTP2Connection(self.state)
 
     def _websocket(self) -> Any:
         if self._others is None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from kernel_serve.proxy.framing import Clock
-from kernel_serve.proxy.http2_limits import HTTP2Limits
 from kernel_serve.proxy.proxied_request import ResponseWriter
 from kernel_serve.proxy.request_ids import RequestIds
 from kernel_serve.settings import HTTPOptions
@@ -25,7 +24,6 @@ class ServerState:
         self.clock = Clock()
         self.request_ids = RequestIds()
         self.connections: set[Any] = set()
-        self.http2_limits = HTTP2Limits()
         self.closing = False
         """Whether each connection is to end with the answer that it sends next."""
         self.now: Callable[[], float] = time.monotonic

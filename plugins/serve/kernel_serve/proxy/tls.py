@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,11 @@ from kernel_serve.settings import GRPCOptions, HTTPOptions
 _KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL)
 
 
-def tls_context(options: HTTPOptions | GRPCOptions, http2: bool) -> ssl.SSLContext | None:
-    """Return what makes connections secure, None if they need not be. Raises ServeError, which names the file."""
+def tls_context(options: HTTPOptions | GRPCOptions, protocols: Sequence[str] = ()) -> ssl.SSLContext | None:
+    """Return what makes connections secure, None if they need not be. Raises ServeError, which names the file.
+
+    `protocols` are offered to clients before HTTP/1.1, by their names in TLS.
+    """
     if options.ssl_certfile is None:
         return None
     for setting in ("ssl_certfile", "ssl_keyfile", "ssl_ca_certs"):
@@ -37,8 +41,8 @@ def tls_context(options: HTTPOptions | GRPCOptions, http2: bool) -> ssl.SSLConte
             f"the proxy can't use {files}: {error}; they are to be a certificate and its private key, as PEM, and "
             "ssl_keyfile_password what the key is encrypted with, if it is"
         ) from error
-    if http2:
-        context.set_alpn_protocols(["h2", "http/1.1"])
+    if protocols:
+        context.set_alpn_protocols([*protocols, "http/1.1"])
     if options.ssl_ca_certs is not None:
         try:
             context.load_verify_locations(options.ssl_ca_certs)
@@ -54,7 +58,7 @@ def grpc_credentials(options: GRPCOptions) -> Any:
     """Return the same as gRPC's server takes it. Raises ServeError, which names the file."""
     if options.ssl_certfile is None:
         return None
-    tls_context(options, True)  # gRPC itself would say no more than that it can't listen
+    tls_context(options)  # gRPC itself would say no more than that it can't listen
     import grpc
 
     certificate = Path(options.ssl_certfile).read_bytes()

@@ -16,7 +16,7 @@ from kernel_serve.settings import HTTPOptions
 def said(**options: Any) -> str:
     """Return why there is no TLS with these options."""
     with pytest.raises(ServeError) as caught:
-        tls_context(HTTPOptions(**options), True)
+        tls_context(HTTPOptions(**options))
     return str(caught.value)
 
 
@@ -54,12 +54,12 @@ def test_an_encrypted_key_needs_its_password(certificate: tuple[str, str], tmp_p
     files = {"ssl_certfile": cert, "ssl_keyfile": str(tmp_path / "key.pem")}
     for password in ({}, {"ssl_keyfile_password": "open barley"}):
         assert said(**files, **password).startswith(f"the proxy can't use ssl_certfile={cert!r}, ssl_keyfile=")
-    assert tls_context(HTTPOptions(**files, ssl_keyfile_password="open sesame"), True) is not None
+    assert tls_context(HTTPOptions(**files, ssl_keyfile_password="open sesame"), ["h2"]) is not None
 
 
 def test_clients_need_a_certificate_if_theirs_are_named(certificate: tuple[str, str]) -> None:
     cert, key = certificate
-    context = tls_context(HTTPOptions(ssl_certfile=cert, ssl_keyfile=key, ssl_ca_certs=cert), False)
+    context = tls_context(HTTPOptions(ssl_certfile=cert, ssl_keyfile=key, ssl_ca_certs=cert))
     assert context is not None and context.verify_mode == ssl.CERT_REQUIRED
 
 

@@ -9,21 +9,20 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import pytest
-
-pytest.importorskip("h2", reason="h2 is not installed; pip install h2")
-
 import h2.connection
 import h2.events
 import h2.settings
+import pytest
 from h2.errors import ErrorCodes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_serve.proxy.http2_frames import FrameLengths
-from kernel_serve.proxy.http2_limits import HTTP2Limits
+from kernel_serve.proxy.extra_protocols import installed_protocols
 from kernel_serve.proxy.server import HTTPServer
 from kernel_serve.settings import HTTPOptions
 from kernel_serve.testing.programs import StoppedClock
+from kernel_serve_http2.frame_lengths import FrameLengths
+from kernel_serve_http2.limits import HTTP2Limits
+from kernel_serve_http2.protocol import HTTP2
 
 GET = [(":method", "GET"), (":path", "/"), (":scheme", "http"), (":authority", "there:80")]
 
@@ -141,8 +140,7 @@ def serve(app: Any, program: Program, limits: Any = None, make_request: Any = No
         listening = socket.create_server(("127.0.0.1", 0))
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
         port = listening.getsockname()[1]
-        server = HTTPServer(HTTPOptions(**more), app)
-        server.state.http2_limits = limits or HTTP2Limits()
+        server = HTTPServer(HTTPOptions(**more), app, protocols=[HTTP2(limits)])
         if make_request is not None:
             server.state.make_request = make_request
         await server.start(listening)
@@ -743,3 +741,7 @@ def test_tls_negotiates_http2(certificate: tuple[str, str]) -> None:
         writer.close()
 
     serve(echo, program, ssl_certfile=certificate[0], ssl_keyfile=certificate[1])
+
+
+def test_proxies_find_it_where_it_is_installed() -> None:
+    assert [type(each) for each in installed_protocols()] == [HTTP2]

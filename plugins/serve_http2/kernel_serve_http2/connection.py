@@ -1,6 +1,6 @@
 """One client's HTTP/2 connection: requests on their way and their answers back, many at a time, within limits.
 
-The frames are h2's matter (the extra `http2`). Here are the requests, the limits, and the flow: the client sends no
+The frames are h2's matter. Here are the requests, the limits, and the flow: the client sends no
 more of a request that is held back, and a request waits for a client that does not take its answer.
 """
 
@@ -26,10 +26,12 @@ from h2.events import (
 from h2.exceptions import H2Error, ProtocolError
 from h2.settings import SettingCodes, Settings
 from hyperframe.frame import GoAwayFrame
-
 from kernel_serve.logs import logger
-from kernel_serve.proxy.http2_frames import PREFACE, FrameLengths
-from kernel_serve.proxy.http2_stream import (
+from kernel_serve.proxy.server_state import ServerState
+
+from kernel_serve_http2.frame_lengths import PREFACE, FrameLengths
+from kernel_serve_http2.limits import HTTP2Limits
+from kernel_serve_http2.stream import (
     ENHANCE_YOUR_CALM,
     NO_ERROR,
     PROTOCOL_ERROR,
@@ -39,7 +41,6 @@ from kernel_serve.proxy.http2_stream import (
     scope_of,
     too_large,
 )
-from kernel_serve.proxy.server_state import ServerState
 
 _log = logger()
 _FOREVER = float("inf")
@@ -51,9 +52,9 @@ _TURN = 64 << 10
 class HTTP2Connection(asyncio.Protocol):
     """Takes requests from one client. Streams send their answers through it."""
 
-    def __init__(self, state: ServerState) -> None:
+    def __init__(self, state: ServerState, limits: HTTP2Limits) -> None:
         self._state = state
-        self._limits = state.http2_limits
+        self._limits = limits
         self._options = state.options
         self._h2 = H2Connection(H2Configuration(client_side=False, header_encoding=None))
         self._lengths = FrameLengths(self._h2.max_inbound_frame_size, len(PREFACE))

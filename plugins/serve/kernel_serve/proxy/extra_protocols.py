@@ -1,0 +1,67 @@
+"""The protocols that other distributions add to a proxy's port, beside HTTP/1.1 and WebSocket.
+
+A distribution offers one by an entry point in the group `kernel_serve.protocols`: a class, which is called without
+arguments. `kernel-serve-http2` is one of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+from typing import Protocol
+
+from kernel_serve.logs import logger
+from kernel_serve.proxy.server_state import ServerState
+
+GROUP = "kernel_serve.protocols"
+
+_log = logger()
+
+
+class ExtraProtocol(Protocol):
+    """How a client says that it speaks a protocol, and what its connection is given to then."""
+
+    alpn: str
+    """What the protocol is called where TLS negotiates it, such as "h2"."""
+    preface: bytes
+    """The first bytes of every connection. No request of HTTP/1 begins with them."""
+
+    def connection(self, state: ServerState) -> ClientConnection:
+        """Return what gets the connection of one client. It is made for the first byte, so it may import much."""
+
+
+class ClientConnection(Protocol):
+    """A client's connection, which also is an `asyncio.Protocol`. It is in `state.connections` as long as it lives.
+
+    It makes the requests that come by it with `state.make_request`, and is their `ResponseWriter`.
+    """
+
+    transport: asyncio.Transport
+
+    @property
+    def deadline(self) -> float:
+        """When `expire` is called (`state.now()`), unless the client has been heard before."""
+
+    def expire(self) -> None:
+        """The deadline is over."""
+
+    def finish(self) -> None:
+        """Take no new requests; close when those under way are answered."""
+
+
+def installed_protocols() -> list[ExtraProtocol]:
+    """Return what the installed distributions offer, by name. What can't be loaded is left out, with a warning."""
+    found: list[ExtraProtocol] = []
+    offered = {point.name: point for point in importlib.metadata.entry_points(group=GROUP)}
+    for _, point in sorted(offered.items()):
+        try:
+            found.append(point.load()())
+        except Exception as error:
+            _log.warning(
+                "the proxy does not speak a protocol that is installed: its entry point can't be loaded; clients get "
+                "HTTP/1.1 instead; reinstall its distribution, or uninstall it",
+                protocol=point.name,
+                entry_point=point.value,
+                error=repr(error),
+            )
+    return found

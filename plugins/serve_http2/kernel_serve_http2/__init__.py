@@ -1,0 +1,1 @@
+"""HTTP/2 at the port of serve's proxies."""

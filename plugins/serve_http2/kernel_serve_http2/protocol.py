@@ -1,0 +1,25 @@
+"""What serve's proxies are told of HTTP/2: how it begins, and what takes a connection that begins so."""
+
+from __future__ import annotations
+
+from kernel_serve.proxy.extra_protocols import ClientConnection
+from kernel_serve.proxy.server_state import ServerState
+
+from kernel_serve_http2.frame_lengths import PREFACE
+from kernel_serve_http2.limits import HTTP2Limits
+
+
+class HTTP2:
+    """HTTP/2, as serve's proxies take it: see `kernel_serve.proxy.extra_protocols`."""
+
+    alpn = "h2"
+    preface = PREFACE
+
+    def __init__(self, limits: HTTP2Limits | None = None) -> None:
+        self._limits = limits or HTTP2Limits()
+
+    def connection(self, state: ServerState) -> ClientConnection:
+        """Return a client's connection."""
+        from kernel_serve_http2.connection import HTTP2Connection  # h2 takes a while to load
+
+        return HTTP2Connection(state, self._limits)
