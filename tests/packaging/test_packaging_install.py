@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -257,6 +258,18 @@ def test_one_plugin_alone(checkout: Path, tmp_path: Path) -> None:
     environment.pip(*QUICK_INSTALL, checkout / "plugins" / "store_plasma")
     assert environment.installed() == dict.fromkeys({"kernel-spec", "kernel-store-plasma"}, version())
     assert environment.code("import kernel_store_plasma.plugin as p; print(*p.kernel_object_stores())") == "plasma"
+
+
+def test_one_is_installed_tested_and_uninstalled() -> None:
+    """As all of them are by this command, which takes too long for every merge."""
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "alone.py", "kernel-metadata-sqlite"],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert re.fullmatch(r"kernel-metadata-sqlite +[\d.]+ +\d+  ok: \d+ passed", done.stdout.splitlines()[-1])
 
 
 def test_editable_in_one_command(checkout: Path, tmp_path: Path) -> None:
