@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from kernel_network_tcp.transfer.limits import TransferLimits
 from kernel_store_plasma import PlasmaStore
 
 from kernel.testing.transfer_node import TransferNode
-from kernel_processes.node.transfer.limits import TransferLimits
 from kernel_spec.ids import ObjectId
 from kernel_spec.store import Delete
 

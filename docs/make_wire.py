@@ -11,10 +11,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from kernel_network_tcp import agent_messages
+from kernel_network_tcp.relay import relay_messages
+
 from kernel_engine.messages import process_messages
 from kernel_engine.messages.named_messages import is_kind, number_of, way_of
 from kernel_processes.node import template_messages
-from kernel_processes.protocol import agent_messages, head_messages, relay_messages
+from kernel_processes.protocol import head_messages
 
 PAGE = Path(__file__).with_name("wire.md")
 SECTIONS = {
@@ -28,7 +31,7 @@ INTRODUCTION = """\
 # The wire
 
 Every message that processes of a session send each other, by number. Made by `python docs/make_wire.py` from the
-definitions in `kernel_engine/messages` and `kernel_processes/protocol`.
+definitions in `kernel_engine/messages`, `kernel_processes/protocol` and `kernel_network_tcp`.
 
 A connection carries frames: a four byte little-endian length, and so many bytes of `marshal`. A frame is a list of
 messages, and a message is a tuple of plain values: its number first, then its fields in the order given here. Numbers
@@ -40,7 +43,7 @@ A name in capitals is sent for every task, object or lease: its tuple is written
 class with these fields, and only becomes a tuple on its way (`kernel_engine.messages.named_messages`).
 
 Two conversations have a form of their own, and are described where they are written: pieces of objects between nodes in
-`kernel_processes/node/transfer/protocol.py`, and the debugger in `kernel_processes/protocol/debug_conversation.py`.
+`kernel_network_tcp/transfer/protocol.py`, and the debugger in `kernel_processes/protocol/debug_conversation.py`.
 """
 _DESCRIPTION = re.compile(r"(?P<way>[^:]+? <?-> [^:]+): (?P<fields>.+?)\. (?P<meaning>.+)")
 

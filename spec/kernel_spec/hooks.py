@@ -15,7 +15,8 @@ session. Head services get theirs with `start`.
 Libraries (`from kernel import tune`) are mounted by an entry point in the group `kernel.libraries`, whose name is
 the mounted name and whose value is the package: no hook, so that an import never loads a plugin. The
 control plane is found by one in the group `kernel.control_planes`, when the first program asks a head for it, and an
-engine by one in the group `kernel.engines` (see `engines.py`), when a session begins.
+engine by one in the group `kernel.engines` (see `engines.py`), when a session begins. The network of a node that works
+with others is found by one in the group `kernel.networks` (see `networks.py`).
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ PLUGIN_GROUP = "kernel.plugins"
 LIBRARY_GROUP = "kernel.libraries"
 CONTROL_PLANE_GROUP = "kernel.control_planes"
 ENGINE_GROUP = "kernel.engines"
+NETWORK_GROUP = "kernel.networks"
 PROJECT = "kernel"
 
 hookspec = pluggy.HookspecMarker(PROJECT)

@@ -99,14 +99,15 @@ def rows_on_installing() -> dict[str, str]:
 
 
 def test_extras_on_installing_are_there_and_bring_what_they_say() -> None:
-    rows, smallest = rows_on_installing(), required("kernel", ("processes",), set())
+    rows, smallest = rows_on_installing(), required("kernel", ("network_tcp",), set())
     known = set(importlib.metadata.metadata("kernel").get_all("Provides-Extra") or ())
     for cell, brings in rows.items():
         for extra in re.findall(r"`(\w+)`", cell) + re.findall(r"\[(\w+)\]", cell):
             assert {extra, extra.replace("_", "-")} & known, extra
-            if "what `processes` brings" in brings:
+            if "what `network_tcp` brings" in brings:
                 assert required("kernel", (extra,), set()) >= smallest, extra
-    assert sum("what `processes` brings" in brings for brings in rows.values()) >= 4
+    assert smallest > required("kernel", ("processes",), set())
+    assert sum("what `network_tcp` brings" in brings for brings in rows.values()) >= 4
 
 
 def test_plugins_on_installing_are_those_that_come() -> None:

@@ -147,10 +147,12 @@ def test_a_plugin_has_one_name_with_three_punctuations(folder: Path) -> None:
         assert points["kernel.plugins"] == {folder.name: f"{package}.plugin"}
     if "kernel.engines" in points:
         assert all(target.startswith(f"{package}.") for target in points["kernel.engines"].values())
+    if "kernel.networks" in points:
+        assert all(target.startswith(f"{package}.") for target in points["kernel.networks"].values())
     if "kernel.libraries" in points:
         mounted = "control_plane" if folder.name == "control_grpc" else folder.name  # whatever it speaks
         assert points["kernel.libraries"] == {mounted: package}
-    found_by = {"kernel.engines", "kernel.plugins", "kernel.libraries", "kernel_serve.protocols"}
+    found_by = {"kernel.engines", "kernel.libraries", "kernel.networks", "kernel.plugins", "kernel_serve.protocols"}
     assert points.keys() & found_by or folder.name == "engine", "what engines are made of is imported by them alone"
     for file in ("README.md", "CHANGELOG.md", f"{package}/__init__.py", "tests"):
         assert (folder / file).exists(), f"{folder.name} has no {file}"

@@ -19,11 +19,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
+from kernel_network_tcp.transfer.limits import TransferLimits
+from kernel_network_tcp.transfer.service import Ticket, TransferService
+from kernel_network_tcp.transfer.sockets import shut
+
 from kernel.defaults.spill import DiskSpill
 from kernel_processes.node.store_service import StoreService
-from kernel_processes.node.transfer.limits import TransferLimits
-from kernel_processes.node.transfer.service import Ticket, TransferService
-from kernel_processes.node.transfer.sockets import shut
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec import store as contract
 from kernel_spec.ids import ObjectId, ProcessId

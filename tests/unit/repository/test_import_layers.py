@@ -135,6 +135,15 @@ SIBLINGS: Mapping[str, frozenset[str]] = {
     "local_mode": frozenset(
         {"kernel.logs", "kernel.plugins", "kernel.runtime", "kernel.working_directory", "kernel_engine"}
     ),
+    "network_tcp": frozenset(
+        {
+            "kernel.logs",
+            "kernel_engine.messages",
+            "kernel_processes.node.store_link",
+            "kernel_processes.system",
+            "kernel_processes.transport",
+        }
+    ),
     "processes": frozenset(
         {
             "kernel.api",
@@ -175,10 +184,10 @@ SIBLINGS: Mapping[str, frozenset[str]] = {
         {
             "kernel.api.session",
             "kernel.runtime.current",
+            "kernel_network_tcp.transfer",
             "kernel_processes.daemons",
             "kernel_processes.node.sessions",
             "kernel_processes.node.store_service",
-            "kernel_processes.node.transfer",
             "kernel_processes.protocol.agent_config",
             "kernel_processes.system.children",
             "kernel_processes.system.processes",

@@ -11,11 +11,11 @@ HEAVY = {
     "asyncio", "click", "cloudpickle", "google.protobuf", "grpc", "importlib.metadata", "numpy", "pyarrow", "stevedore",
     "structlog",
 }  # fmt: skip
-CLUSTER_LINKS = {
-    "kernel_processes.node.cluster_links",
-    "kernel_processes.node.transfer",
-    "kernel_processes.node.relay.service",
-    "kernel_processes.transport.gateway",
+NETWORK = {
+    "kernel_network_tcp",
+    "kernel_processes.node.networks",
+    "kernel_processes.node.object_exchange",
+    "kernel_spec.networks",
 }
 PLUGINS = {"kernel.plugins", "pluggy", "pathlib", "urllib.parse"}
 CALLS = {
@@ -30,14 +30,14 @@ CONTRACTS = {"kernel_spec.store", "kernel_spec.scheduling", "kernel_spec.metadat
     ("module", "never"),
     [
         ("kernel", HEAVY | CONTRACTS | {"pluggy", "kernel_processes.runtime.process_runtime"}),
-        ("kernel_processes.session.joining", HEAVY | CONTRACTS),
-        ("kernel_processes.worker.main", HEAVY | CONTRACTS),
-        ("kernel_processes.node.agent", HEAVY | CLUSTER_LINKS | CALLS | {"pathlib", "urllib.parse"}),
+        ("kernel_processes.session.joining", HEAVY | NETWORK | CONTRACTS),
+        ("kernel_processes.worker.main", HEAVY | NETWORK | CONTRACTS),
+        ("kernel_processes.node.agent", HEAVY | NETWORK | CALLS | {"pathlib", "urllib.parse"}),
         ("kernel_processes.daemons.head_main", HEAVY | CALLS),
         ("kernel_processes.node.template", HEAVY | CONTRACTS | PLUGINS),
         (
             "kernel_processes.daemons.agent_main",
-            HEAVY | CONTRACTS | {"kernel_processes.node.agent", "kernel_processes.runtime.process_runtime"},
+            HEAVY | NETWORK | CONTRACTS | {"kernel_processes.node.agent", "kernel_processes.runtime.process_runtime"},
         ),
     ],
 )

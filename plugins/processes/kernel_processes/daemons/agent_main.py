@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kernel.logs import configure_later
+from kernel.logs import Logger, configure_later
 from kernel.plugin_faults import lines_of
 from kernel.plugins import PluginManager
 from kernel.threads import why_no_process
 from kernel_processes.node import session_lock
-from kernel_processes.node.relay.guard import fork_guard
+from kernel_processes.node.session_guard import fork_guard
 from kernel_processes.node.sessions import describe
 from kernel_processes.node.template_link import TemplateLink
 from kernel_processes.node.template_process import fork_template
@@ -31,6 +32,7 @@ from kernel_spec.ids import NodeId
 
 if TYPE_CHECKING:
     from kernel_processes.node.agent import Agent
+    from kernel_spec.networks import NodeNetwork
 
 _HEAD_PROGRAM = "kernel_processes.daemons.head_main"
 
@@ -72,11 +74,11 @@ def main() -> int:
     from kernel_processes.node.agent import Agent
     from kernel_processes.node.head_child import HeadChild
     from kernel_processes.node.head_link import RemoteHeadLink
-    from kernel_processes.node.relay.link import RelayLink
 
     try:
         describe(config.directory, os.getpid(), not config.ephemeral)
-        head_link = child = link = None
+        head_link = child = network = None
+        open_network = _network_of(config, reactor)
         if config.head_apart:
             child = HeadChild(config, _HEAD_PROGRAM)
             config.head = head_socket(config.directory)
@@ -85,13 +87,12 @@ def main() -> int:
             head_link.join(program=bool(config.relay))
             config.plugins = {**config.plugins, **head_link.settings["plugins"]}
             config.plugin_options = {**config.plugin_options, **head_link.settings["plugin_options"]}
-        if config.relay:
-            link = RelayLink(config.relay, config.token, reactor, NodeId(config.node), config.tls)
-            config.advertised = link.join()
         manager = PluginManager.discover(config.plugins, options=config.plugin_options)
-        agent = Agent(config, reactor, manager, LocalHead, head_link, child)
-        if link is not None and agent.gateway is not None:
-            link.begin(agent.gateway.adopt)
+        if open_network is not None:
+            network = open_network()
+        agent = Agent(config, reactor, manager, LocalHead, head_link, child, network)
+        if network is not None:
+            network.begin()
         if template is not None:
             agent.attach_template(template)
         if config.ephemeral:
@@ -106,3 +107,20 @@ def main() -> int:
     report(ready, None)
     agent.run()
     return 0
+
+
+def _network_of(config: AgentConfig, reactor: Reactor) -> Callable[[], NodeNetwork] | None:
+    """Return what opens the network of a node that works with others; None for a session of one machine.
+
+    That one imports nothing of it. Raises PluginNotFoundError, which says what to install, where there is no network.
+    """
+    if not config.listen and not config.relay:
+        return None
+    from kernel_processes.node.networks import find_network, network_name, network_settings
+
+    opens = find_network(network_name(os.environ))
+    return lambda: opens(network_settings(config), reactor, _note_refusal)
+
+
+def _note_refusal(reason: str) -> None:
+    Logger("kernel.node").warning("connection refused", reason=reason)

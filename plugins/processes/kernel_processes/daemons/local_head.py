@@ -22,11 +22,11 @@ from kernel_processes.transport.reactor import Reactor
 from kernel_spec.ids import NodeId
 
 if TYPE_CHECKING:
-    from kernel_processes.transport.gateway import Gateway
+    from kernel_spec.networks import NodeNetwork
 
 
 class LocalHead:
-    """The head of a session that ends with its agent, in the agent's process. Other nodes join through `gateway`.
+    """The head of a session that ends with its agent, in the agent's process. Other nodes join by way of `network`.
 
     `on_word(message)` does what the head says, `stop(reason)` is called when the session is over.
     """
@@ -39,14 +39,14 @@ class LocalHead:
         config: AgentConfig,
         reactor: Reactor,
         manager: PluginManager,
-        gateway: Gateway | None,
+        network: NodeNetwork | None,
         on_word: Callable[[Message], None],
         stop: Callable[[str], None],
     ) -> None:
         told = HeadConfig(config.directory, config.directory, config.ephemeral, config.head_services, config.node)
         self._config = config
         self._manager = manager
-        self._gateway = gateway
+        self._network = network
         self._head = Head(told, reactor, manager, stop)
         handle = self._head.dispatcher.handle
         self._head_link = LocalHeadLink(lambda message: handle(self._node, message), on_word)
@@ -60,13 +60,13 @@ class LocalHead:
         """Make the node, and let others in."""
         self._node = NodeRecord(NodeId(self._config.node), self._head_link.send_down, joined=time.time(), **description)
         self._head.add_node(self._node)
-        if self._gateway is not None:
-            self._open_door(self._gateway)
+        if self._network is not None:
+            self._let_others_in(self._network)
 
-    def _open_door(self, gateway: Gateway) -> None:
+    def _let_others_in(self, network: NodeNetwork) -> None:
         config = self._config
         self._control_plane = SocketActivation(self._head, config.directory, config.token, config.tls)
-        gateway.splice_to = control_plane_socket(config.directory)
+        network.pass_strangers_to(control_plane_socket(config.directory))
         shared = {
             "plugins": self._manager.selected_names(),
             "plugin_options": self._manager.shared_options(),
@@ -74,7 +74,7 @@ class LocalHead:
             "durable": self.durable,
         }
         self._membership = NodeMembership(self._head, shared, config.death_seconds)
-        gateway.serve_connections(HEAD, self._membership.on_messages, self._membership.on_close)
+        network.serve(HEAD, self._membership.on_messages, self._membership.on_close)
         self.finishing.append(self._membership.flush)
 
     def start(self) -> None:

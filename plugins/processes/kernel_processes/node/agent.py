@@ -53,7 +53,6 @@ from kernel_processes.system.processes import end_descendants
 from kernel_processes.transport.addresses import is_tcp, parse_host_and_port, place_of
 from kernel_processes.transport.background import Background
 from kernel_processes.transport.connection import ATTACH_OPERATION, Connection
-from kernel_processes.transport.credentials import Credentials
 from kernel_processes.transport.reactor import Reactor
 from kernel_processes.transport.unix_listener import UnixListener
 from kernel_spec.errors import PluginError
@@ -62,8 +61,7 @@ from kernel_spec.memory_guards import MemoryGuard, MemorySettings
 
 if TYPE_CHECKING:
     from kernel_processes.node.object_exchange import ObjectExchange
-    from kernel_processes.node.relay.service import RelayService
-    from kernel_processes.transport.gateway import Gateway
+    from kernel_spec.networks import NetworkRelay, NodeNetwork
 
 TICK_SECONDS = 0.1
 MEMORY_SECONDS = 60.0
@@ -94,6 +92,7 @@ class Agent:
         make_local_head: MakeLocalHead,
         head_link: RemoteHeadLink | None = None,
         head_child: HeadChild | None = None,
+        network: NodeNetwork | None = None,
     ) -> None:
         self.config = config
         self.reactor = reactor
@@ -121,15 +120,9 @@ class Agent:
             [] if config.relay else detect_devices(manager.all("accelerator"), manager.label, self._plugin_fault)
         )
         self.store_bytes = choose_store_bytes(config.store_bytes)
-        self.tls = Credentials(config.tls) if config.tls is not None else None
-        self.gateway: Gateway | None = None
-        self.gateway_address = ""
-        """The place where other machines reach this node, "" if they can't."""
-        if config.listen or config.relay:
-            from kernel_processes.node import cluster_links  # much, that a session of one machine does without
-
-            self.gateway = cluster_links.open_gateway(config, reactor, self.tls, self._refused)
-            self.gateway_address = cluster_links.advertised_address(config, self.gateway)
+        self.network = network
+        self.place = network.place if network is not None else ""
+        """Where other machines reach this node, "" if they can't."""
         self.store = self._open_store()
         environments = WorkerEnvironments(config.directory, reactor, self.tell_head, manager, self.pool.environments)
         self.surroundings = WorkerSurroundings(self.commands, environments)
@@ -139,9 +132,9 @@ class Agent:
         self.workers = self._make_workers()
         self.node_state = self._describe_node()
         self.exchange: ObjectExchange | None = None
-        self.relay: RelayService | None = None
-        if self.gateway is not None:
-            self._open_network(self.gateway, relays=head_link is None or head_child is not None)
+        self.relay: NetworkRelay | None = None
+        if network is not None:
+            self._link_nodes(network, relays=head_link is None or head_child is not None)
         self._obey_head()
         self._answer_processes()
         self.head = self._join_head(make_local_head, head_link, head_child)
@@ -160,7 +153,7 @@ class Agent:
     # -- the parts -------------------------------------------------------------------------------------------------
 
     def _describe_node(self) -> NodeState:
-        config, place, clock = self.config, self.gateway_address, self.reactor.clock
+        config, place, clock = self.config, self.place, self.reactor.clock
         reached = config.advertised or config.listen
         host = parse_host_and_port(reached)[0] if reached and not config.relay else "127.0.0.1"
         total = {} if config.relay else total_resources(config.resources, self.devices, host, self.store_bytes)
@@ -187,15 +180,14 @@ class Agent:
             guard = CheckedMemoryGuard(guard, label, LocalMemoryGuard(settings), self._plugin_fault)
         return MemoryWatch(config, guard, pool, control, self.reactor, lambda: self.forks.template_pid, used)
 
-    def _open_network(self, gateway: Gateway, relays: bool) -> None:
-        from kernel_processes.node import cluster_links
+    def _link_nodes(self, network: NodeNetwork, relays: bool) -> None:
+        from kernel_processes.node.object_exchange import ObjectExchange  # which one machine does without
 
-        config, reactor, place = self.config, self.reactor, self.gateway_address
-        self.exchange = cluster_links.open_exchange(
-            gateway, place, config, self.tls, reactor, self.store, self.processes
-        )
+        send, here = self.processes.send, self.processes.connections.__contains__
+        links = network.link(self.store, send)
+        self.exchange = ObjectExchange(self.place, self.store, links, send, here)
         if relays:
-            self.relay = cluster_links.open_relay(gateway, place, config, reactor)
+            self.relay = network.open_relay()
 
     def _make_workers(self) -> WorkerService:
         exits = WorkerExits(self.config, self.logs, self.memory, self.directory, self.tidying)
@@ -244,20 +236,20 @@ class Agent:
         config = self.config
         head = place_of(config.head) if is_tcp(config.head) else ""
         stays = not config.ephemeral
-        ways = self.gateway_address, config.tls, head, config.relay
+        ways = self.place, config.tls, head, config.relay
         sessions.describe(config.directory, os.getpid(), stays, spill_directory, *ways)
 
     def _join_head(
         self, make_local_head: MakeLocalHead, head_link: RemoteHeadLink | None, child: HeadChild | None
     ) -> AgentHead:
         """Join the head to which `head_link` leads; without one, make the head in this process."""
-        config, reactor, gateway, obey = self.config, self.reactor, self.gateway, self.commands.handle
+        config, reactor, network, obey = self.config, self.reactor, self.network, self.commands.handle
         head: AgentHead
         if head_link is None:
-            head = make_local_head(config, reactor, self.manager, gateway, obey, self.stop)
+            head = make_local_head(config, reactor, self.manager, network, obey, self.stop)
         else:
             snapshot, lost = self.node_state.snapshot, self._head_is_lost
-            head = RemoteHead(config, reactor, gateway, head_link, child, obey, snapshot, lost, self.stop)
+            head = RemoteHead(config, reactor, network, head_link, child, obey, snapshot, lost, self.stop)
             if child is None:  # who says so here means this node alone
                 self.processes.methods["stop"] = lambda connection: self.end("it was asked to stop")
         self.head_link = head.head_link
@@ -276,7 +268,7 @@ class Agent:
                 "node": self.node,
                 "directory": self.config.directory,
                 "token": self.config.token,
-                "gateway": self.gateway_address,
+                "gateway": self.place,
                 "tls": self.config.tls,
                 "agent": os.getpid(),
             }
@@ -311,7 +303,7 @@ class Agent:
     def _at_the_end_of_each_turn(self) -> list[Callable[[], object]]:
         """Return what is done then, in this order: what one leaves behind, the next ones carry away."""
         finishing = [self.store.finish_disk_work, self.head_link.exchange, self.processes.flush, *self.head.finishing]
-        return [*finishing, self.exchange.agent_links.flush] if self.exchange is not None else finishing
+        return [*finishing, self.exchange.flush] if self.exchange is not None else finishing
 
     def _tick(self) -> None:
         self.reactor.call_later(TICK_SECONDS, self._tick)
@@ -375,8 +367,8 @@ class Agent:
         self.head.close(f"it ended: {reason}")
         if self.relay is not None:
             self.relay.close()
-        if self.gateway is not None:
-            self.gateway.close()
+        if self.network is not None:
+            self.network.close()
         if self.config.ephemeral:
             sessions.remove(self.config.directory)
         else:
@@ -405,7 +397,7 @@ class Agent:
         for process in said.processes:
             self._forget(process)
         if said.place and self.exchange is not None:
-            self.exchange.agent_links.forget(said.place)
+            self.exchange.node_left(said.place)
             self.processes.broadcast(packed(op.PeersGone(processes=said.processes, place=said.place)))
 
     def _node_reachable(self, said: head_messages.NodeReachable) -> None:

@@ -15,7 +15,7 @@ from kernel_processes.protocol.head_sockets import control_plane_socket
 from kernel_processes.transport.reactor import Reactor
 
 if TYPE_CHECKING:
-    from kernel_processes.transport.gateway import Gateway
+    from kernel_spec.networks import NodeNetwork
 
 END_SECONDS = 5.0
 """Seconds for a head in another process to end the session."""
@@ -57,7 +57,7 @@ class AgentHead(Protocol):
 
 
 class MakeLocalHead(Protocol):
-    """Makes the head of a session in the agent's own process, whose other nodes join through `gateway`.
+    """Makes the head of a session in the agent's own process, whose other nodes join by way of `network`.
 
     `on_word(message)` does what the head says, `stop(reason)` is called when the session is over.
     """
@@ -67,7 +67,7 @@ class MakeLocalHead(Protocol):
         config: AgentConfig,
         reactor: Reactor,
         manager: PluginManager,
-        gateway: Gateway | None,
+        network: NodeNetwork | None,
         on_word: Callable[[Message], None],
         stop: Callable[[str], None],
     ) -> AgentHead: ...
@@ -84,7 +84,7 @@ class RemoteHead:
         self,
         config: AgentConfig,
         reactor: Reactor,
-        gateway: Gateway | None,
+        network: NodeNetwork | None,
         head_link: RemoteHeadLink,
         child: HeadChild | None,
         on_word: Callable[[Message], None],
@@ -104,8 +104,8 @@ class RemoteHead:
         self.observed = bool(head_link.settings["observed"])
         self.durable = bool(head_link.settings["durable"])
         self.finishing: list[Callable[[], object]] = []
-        if child is not None and gateway is not None:
-            gateway.splice_to = control_plane_socket(config.directory)
+        if child is not None and network is not None:
+            network.pass_strangers_to(control_plane_socket(config.directory))
 
     @property
     def pid(self) -> int:

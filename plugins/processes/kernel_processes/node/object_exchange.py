@@ -3,82 +3,74 @@
 from __future__ import annotations
 
 import pickle
-import socket
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import Message
-from kernel_processes.node.agent_links import AgentLinks
+from kernel_processes.node.store_link import StoreLink
 from kernel_processes.node.store_service import StoreService
-from kernel_processes.node.transfer.service import Ticket, TransferService
-from kernel_processes.node.transfer.store_link import StoreLink
-from kernel_processes.transport.addresses import SCHEME, TRANSFER, is_relayed, is_tcp, place_of, through
-from kernel_processes.transport.connect import open_socket
+from kernel_processes.transport.addresses import is_relayed, is_tcp, place_of
 from kernel_processes.transport.connection import Connection
-from kernel_processes.transport.credentials import Credentials
-from kernel_processes.transport.reactor import Reactor
 from kernel_spec import store as contract
 from kernel_spec.errors import ObjectLostError, OwnerDiedError
 from kernel_spec.ids import ObjectId, ProcessId
+from kernel_spec.networks import NodeLinks, PullTicket
 
-CONNECT_SECONDS = 5.0
-_LOOKING, _FETCHING = ProcessId(b"exchange"), ProcessId(b"transfer")
-"""Under these ids the agent itself uses the store."""
+_LOOKING = ProcessId(b"exchange")
+"""Under this id the agent itself uses the store."""
 
 
 class ObjectExchange:
     """Between the processes of this node, its store, and the stores of other nodes.
 
-    `place` is where this node is reached, `send(process, message)` reaches a process here, `here(process)` says whether
-    it is one. `relay` leads to all other nodes, if there is one.
+    `place` is where this node is reached, `links` lead to the others. `send(process, message)` reaches a process here,
+    `here(process)` says whether it is one.
     """
 
     def __init__(
         self,
         place: str,
-        token: bytes,
-        tls: Credentials | None,
-        reactor: Reactor,
         store: StoreService,
-        agent_links: AgentLinks,
+        links: NodeLinks,
         send: Callable[[ProcessId, Message], None],
         here: Callable[[ProcessId], bool],
-        relay: str = "",
     ) -> None:
         self._place = place
         self._store = store
         self._link = StoreLink(store, _LOOKING)
-        self.agent_links = agent_links
-
-        def dial(address: str) -> socket.socket:
-            return open_socket(through(relay, address), token, CONNECT_SECONDS, tls)
-
-        self.transfer = TransferService(reactor, store, _FETCHING, _address(place), dial)
+        self._links = links
         self._send = send
         self._here = here
-        self._readers: dict[ProcessId, dict[int, Ticket]] = {}
+        self._readers: dict[ProcessId, dict[int, PullTicket]] = {}
         """Process to its requests that wait for objects."""
         self.handlers: dict[int, Callable[[Connection, Message], None]] = {
             op.STORE_FETCH: self._on_fetch,
-            op.STORE_DELETE_AT: lambda connection, message: agent_links.delete(message[1], message[2]),
+            op.STORE_DELETE_AT: lambda connection, message: links.delete(message[1], message[2]),
             op.STORE_KEEP_AT: lambda connection, message: self._keep(message[1], message[2]),
         }
 
     def close(self) -> None:
         """Break off what is on its way. Comes before the store is closed."""
-        self.transfer.close()
-        self.agent_links.close()
+        self._links.close()
+
+    def node_left(self, place: str) -> None:
+        """A node is gone: nothing is sent to it any more."""
+        self._links.node_left(place)
+
+    def flush(self) -> None:
+        """Send what is queued for other nodes."""
+        self._links.flush()
 
     def process_left(self, process: ProcessId) -> None:
         """A process, here or elsewhere, has ended: nothing is fetched for it any more, nor of what it owned."""
         for ticket in self._readers.pop(process, {}).values():
             ticket.cancel()
-        self.transfer.owner_left(process)
+        self._links.owner_left(process)
 
     def explain(self, object: ObjectId) -> str:
         """Say what a process here that reads an object waits for."""
-        return self.transfer.explain(object) or self._store.explain(object)
+        return self._links.explain(object) or self._store.explain(object)
 
     def copy(
         self,
@@ -102,7 +94,7 @@ class ObjectExchange:
         def looked(object: ObjectId, size: int, owner: ProcessId, address: str, error: Exception | None) -> None:
             if isinstance(error, ObjectLostError):
                 tell = partial(done, object, owner, address)
-                self.transfer.pull(object, size, owner, [_address(place)], tell, urgent=False, keep=True)
+                self._links.pull(object, size, owner, [place], tell, urgent=False, keep=True)
                 return
             if error is None:
                 self._link.keep(object)
@@ -122,8 +114,8 @@ class ObjectExchange:
         waiting = self._readers.setdefault(client, {})
 
         def fetch(keep: bool = False) -> None:
-            ticket = self.transfer.pull(object, size, owner, elsewhere.pop(0), fetched, keep=keep)
-            if ticket.then is not None:
+            ticket = self._links.pull(object, size, owner, elsewhere.pop(0), fetched, keep=keep)
+            if ticket.waits:
                 waiting[request] = ticket
 
         def looked(found: object, error: Exception | None) -> None:
@@ -154,7 +146,7 @@ class ObjectExchange:
         if place == self._place:
             self._store.keep(object)
         else:
-            self.agent_links.keep(place, object)
+            self._links.keep(place, object)
 
     def _pin(self, client: ProcessId, request: int, object: ObjectId) -> None:
         if self._here(client):
@@ -167,15 +159,11 @@ class ObjectExchange:
         if self._here(owner):
             self._send(owner, message)
         elif is_tcp(address):
-            self.agent_links.forward(place_of(address), owner, message)
+            self._links.forward(place_of(address), owner, message)
 
 
 def sources(places: Sequence[str], own: str) -> list[list[str]]:
     """Return where to fetch an object that is at `places`: from nodes, and only then from where they are not."""
-    near = [_address(place) for place in places if place != own and not is_relayed(place)]
-    far = [_address(place) for place in places if place != own and is_relayed(place)]
+    near = [place for place in places if place != own and not is_relayed(place)]
+    far = [place for place in places if place != own and is_relayed(place)]
     return [some for some in (near, far) if some]
-
-
-def _address(place: str) -> str:
-    return f"{SCHEME}{place}/{TRANSFER}"

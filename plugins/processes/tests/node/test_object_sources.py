@@ -8,9 +8,8 @@ OWN, NEAR, FAR = "10.0.0.1:1", "10.0.0.2:1", "10.0.0.1:1~0123456789abcdef"
 
 
 def test_nodes_come_first_and_what_is_behind_the_relay_after_all_of_them() -> None:
-    near, far = f"tcp://{NEAR}/transfer", f"tcp://{FAR}/transfer"
-    assert sources([FAR, NEAR, OWN], OWN) == [[near], [far]]
-    assert sources([FAR], OWN) == [[far]]
-    assert sources([NEAR, "10.0.0.3:1"], OWN) == [[near, "tcp://10.0.0.3:1/transfer"]]
+    assert sources([FAR, NEAR, OWN], OWN) == [[NEAR], [FAR]]
+    assert sources([FAR], OWN) == [[FAR]]
+    assert sources([NEAR, "10.0.0.3:1"], OWN) == [[NEAR, "10.0.0.3:1"]]
     assert sources([OWN], OWN) == sources([], OWN) == []
-    assert sources([FAR, NEAR], FAR) == [[near]]
+    assert sources([FAR, NEAR], FAR) == [[NEAR]]

@@ -6,11 +6,13 @@ from collections import Counter
 from types import ModuleType
 
 import pytest
+from kernel_network_tcp import agent_messages
+from kernel_network_tcp.relay import relay_messages
 
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import is_kind, number_of
 from kernel_processes.node import template_messages
-from kernel_processes.protocol import agent_messages, head_messages, relay_messages
+from kernel_processes.protocol import head_messages
 
 CODES = {
     "USER_ERROR", "CANCELLED", "SYSTEM_ERROR", "TAKEN", "DIED", "CROWDED_OUT", "OUT_OF_MEMORY", "OVER_QUOTA",

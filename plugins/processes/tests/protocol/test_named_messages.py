@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kernel_network_tcp.relay import relay_messages
 
 from kernel_engine.messages import process_messages
 from kernel_engine.messages.message_fields import MessageFields
 from kernel_engine.messages.named_messages import is_kind, number_of, numbered, packed, unpacked, way_of
 from kernel_processes.node import template_messages
-from kernel_processes.protocol import head_messages, relay_messages
+from kernel_processes.protocol import head_messages
 from kernel_spec.errors import ProtocolError
 
 ROOT = Path(__file__).resolve().parents[4]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kernel_network_tcp.gateway import Gateway
 
 from kernel.testing.roots import temporary_root
 from kernel_engine.messages import process_messages as op
@@ -18,7 +19,6 @@ from kernel_engine.messages.named_messages import Message
 from kernel_processes.protocol.identity import Identity
 from kernel_processes.runtime.process import Process
 from kernel_processes.transport.connection import Connection
-from kernel_processes.transport.gateway import Gateway
 from kernel_processes.transport.reactor import Reactor
 from kernel_processes.transport.tcp_connection import TcpConnection
 from kernel_processes.transport.unix_listener import UnixListener

@@ -11,6 +11,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_network_tcp.gateway import Gateway
 
 from kernel.testing.clocks import UnhurriedClock
 from kernel.testing.leaks import count_descriptors
@@ -19,7 +20,6 @@ from kernel_processes.transport import control_frames as words
 from kernel_processes.transport.authentication import Handshake
 from kernel_processes.transport.connect import connect
 from kernel_processes.transport.credentials import Credentials, TlsFiles
-from kernel_processes.transport.gateway import Gateway
 from kernel_processes.transport.preamble import preamble
 from kernel_processes.transport.reactor import Reactor
 from kernel_processes.transport.resend_buffer import ResendBuffer

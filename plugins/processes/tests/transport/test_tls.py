@@ -12,12 +12,12 @@ import time
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from kernel_network_tcp.gateway import Gateway
 
 from kernel.testing.clocks import UnhurriedClock
 from kernel_processes.transport import certificates
 from kernel_processes.transport.connect import connect, open_socket
 from kernel_processes.transport.credentials import Credentials, TlsFiles
-from kernel_processes.transport.gateway import Gateway
 from kernel_processes.transport.preamble import NOT_HERE, preamble, refusal
 from kernel_processes.transport.process_listener import ProcessListener
 from kernel_processes.transport.reactor import Reactor

@@ -1,0 +1,82 @@
+"""Which network a node is reached by, and how it is found: see `kernel_spec.networks`."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+
+from kernel_processes.protocol.agent_config import AgentConfig
+from kernel_spec.errors import ContractError, PluginError, PluginNotFoundError
+from kernel_spec.hooks import NETWORK_GROUP
+from kernel_spec.ids import NodeId
+from kernel_spec.networks import TCP, VARIABLE, NetworkSettings, OpenNetwork
+
+OWN, EXTRA = "kernel_network_tcp.network:open_network", "network_tcp"
+"""The target of the network that is the default, as its entry point says it, and the extra of kernel that brings it.
+
+To look up entry points takes longer than to open this network, so nobody looks for it, and nobody else can offer its
+name.
+"""
+
+
+def network_name(environment: Mapping[str, str]) -> str:
+    """Return the name of the network that is meant: the environment's, else the default."""
+    return environment.get(VARIABLE, "").strip() or TCP
+
+
+def find_network(name: str) -> OpenNetwork:
+    """Import a network.
+
+    Raises PluginNotFoundError when none of that name is installed, ContractError when several are, PluginError when it
+    can't be imported.
+    """
+    target = OWN if name == TCP else _target(name)
+    module, _, attribute = target.partition(":")
+    try:
+        opens: OpenNetwork = getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # whatever a stranger's module raises while it is imported
+        if name != TCP:
+            said = f"{type(error).__name__}: {error}"
+            raise PluginError(f"the network {name!r} ({target}) can't be imported: {said}") from error
+        if not isinstance(error, ModuleNotFoundError) or error.name != module.partition(".")[0]:
+            raise
+        from kernel.installing import install_command
+
+        raise PluginNotFoundError(
+            "a node that works with other machines, and a program that joins a cluster, need the network "
+            f"{TCP!r}, which is not installed: {install_command(EXTRA)}"
+        ) from None
+    return opens
+
+
+def _target(name: str) -> str:
+    from kernel.entry_points import entry_points
+
+    installed = [(other, target) for other, target in entry_points(NETWORK_GROUP) if other != TCP]
+    targets = [target for other, target in installed if other == name]
+    if len(targets) > 1:
+        raise ContractError(
+            f"several networks named {name!r} are installed: {', '.join(targets)}; uninstall all but one"
+        )
+    if not targets:
+        from kernel.plugins.selection import nearest
+
+        names = sorted({TCP, *(other for other, _ in installed)})
+        raise PluginNotFoundError(
+            f"there is no network named {name!r} ({VARIABLE}){nearest(name, names)}; there are {', '.join(names)}"
+        )
+    return targets[0]
+
+
+def network_settings(config: AgentConfig) -> NetworkSettings:
+    """Return what the network of an agent with these settings is opened with."""
+    return NetworkSettings(
+        NodeId(config.node),
+        config.directory,
+        config.token,
+        config.listen,
+        config.any_port,
+        config.advertised,
+        config.relay,
+        config.tls.paths() if config.tls is not None else None,
+    )
