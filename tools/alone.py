@@ -33,7 +33,8 @@ from build_wheels import build
 from import_statements import import_statements
 from workspace_projects import ROOT, distributions, normalized, version
 
-TEST_TOOLS = ("pytest>=8.0", "pytest-timeout>=2.2")
+TEST_TOOLS = ("hypothesis", "pytest", "pytest-timeout", "pytest-xdist", "structlog")
+"""What runs tests, and what `conftest.py` of this repository imports."""
 LIMIT_SECONDS = 1800.0
 """What one command may take on a machine that is busy."""
 
@@ -43,11 +44,18 @@ LONG = {"kernel-compat-ray", "kernel-parallel", "kernel-rllib", "kernel-serve", 
 BROUGHT_BY = {"kernel-engine": ("kernel",), "kernel-local-mode": ("kernel",)}
 """Distributions that others need and bring, to those: they import these without declaring it, which would be a ring."""
 
-KERNEL_TESTS = tuple(f"tests/unit/{part}" for part in ("api", "cli", "defaults", "environments", "plugins", "runtime"))
+TESTS_OF_THE_KERNEL = tuple(
+    f"tests/unit/{part}" for part in ("api", "cli", "defaults", "environments", "plugins", "runtime")
+)
 """The tests of the kernel itself; others in `tests` are of several distributions together."""
 
-TESTS_NEED = {"kernel-control-grpc": ("cryptography",), "kernel-processes": ("cryptography",)}
-"""Distribution to others that its tests need, and import no more than by what they test."""
+TESTS_NEED = {
+    "kernel": ("kernel-metadata-sqlite",),
+    "kernel-conformance": ("ruff",),
+    "kernel-control-grpc": ("cryptography",),
+    "kernel-processes": ("cryptography",),
+}
+"""Distribution to what its tests need and do not import themselves."""
 
 STARTS_A_SESSION = re.compile(r"kernel\.init\(|running_session|kernel_session|Cluster\(")
 FOR_A_SESSION = ("kernel-processes", "kernel-scheduler-fifo", "kernel-store-plasma")
@@ -246,15 +254,19 @@ def _import_all(outcome: Outcome, environment: Environment) -> None:
 
 
 def _run_tests(outcome: Outcome, folder: Path, environment: Environment) -> None:
-    paths = [ROOT / path for path in KERNEL_TESTS] if folder == ROOT else [folder / "tests"]
+    paths = [ROOT / path for path in TESTS_OF_THE_KERNEL] if folder == ROOT else [folder / "tests"]
     siblings, others = needed_by(paths)
-    others |= {_requirement(other) for other in TESTS_NEED.get(outcome.name, ())}
-    environment.install(*sorted(siblings - {outcome.name, *outcome.brought}), others=[*TEST_TOOLS, *sorted(others)])
+    for other in (*TEST_TOOLS, *TESTS_NEED.get(outcome.name, ())):
+        if other in distributions():
+            siblings.add(other)
+        else:
+            others.add(_requirement(other))
+    environment.install(*sorted(siblings - {outcome.name, *outcome.brought}), others=sorted(others))
     settings = environment.folder / "pytest.ini"
     settings.write_text(SETTINGS)
     done = environment.run(
         *(environment.bin / "python", "-P", "-m", "pytest", "-q", "-c", settings),
-        *("--rootdir", ROOT, "--confcutdir", ROOT / "tests" if folder == ROOT else folder, *paths),
+        *("--rootdir", ROOT, "--confcutdir", ROOT, *paths),
         PYTHONPATH=str(ROOT / "tools"),
         PATH=f"{environment.bin}{os.pathsep}{os.environ['PATH']}",
     )

@@ -47,7 +47,7 @@ def test_what_tests_import_is_installed_for_them(
 
 def test_every_distribution_has_tests() -> None:
     for name, folder in distributions().items():
-        paths = alone.KERNEL_TESTS if name == "kernel" else ["tests"]
+        paths = alone.TESTS_OF_THE_KERNEL if name == "kernel" else ["tests"]
         assert all(list((folder / path).rglob("test_*.py")) for path in paths), name
     assert distributions().keys() >= alone.LONG | set(alone.FOR_A_SESSION)
 
