@@ -83,7 +83,7 @@ MOUNTED = {
 """What is mounted in the kernel, such as `tune`, to the distribution that has it."""
 
 WITHOUT: dict[str, set[str]] = {
-    "kernel-compat-ray": {"kernel-runs", "kernel-serve", "kernel-testing"},
+    "kernel-compat-ray": {"kernel-runs", "kernel-serve", "kernel-testing", "kernel-tune"},
     "kernel-engine": {"kernel"},
     "kernel-local-mode": {"kernel"},
 }

@@ -48,14 +48,7 @@ def test_arguments_have_the_places_that_they_had() -> None:
     assert experiment.spec["loggers"] is loggers
 
 
-def test_older_names_of_arguments_and_those_that_there_are_not() -> None:
-    class Constant(Searcher):
-        def suggest(self, trial_id: str) -> dict[str, Any]:
-            return {"x": 7}
-
-    with pytest.warns(DeprecationWarning, match=r"tune.run\(\): algo is now called search_alg") as warned:
-        analysis = tune.run(report, algo=Constant(), verbose=0)
-    assert analysis.trials[0].config == {"x": 7} and warned[0].filename == __file__
+def test_arguments_that_there_are_not() -> None:
     with pytest.raises(ArgumentError, match=r"tune.run\(\) has no argument 'num_sample'. Did you mean 'num_samples'\?"):
         tune.run(report, num_sample=3)
     with pytest.raises(ArgumentError, match=r"experiment 'a': there is no argument 'stopp'. Did you mean 'stop'\?"):

@@ -68,6 +68,7 @@ _GIVEN = {name: f"kernel.tune:{name}" for name in ("with_parameters", "with_reso
 _FUNCTION_TRAINABLES = {
     name: f"kernel.runs.trainable.function:{name}" for name in ("FunctionTrainable", "wrap_function")
 }
+_RUN = {name: f".tune.run:{name}" for name in ("run", "run_experiments")}
 _TRACKERS = {"comet": "CometLoggerCallback", "mlflow": "MLflowLoggerCallback", "wandb": "WandbLoggerCallback"}
 
 TUNE_NAMES: dict[str, dict[str, str]] = {
@@ -94,6 +95,7 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
         # Besides what the library itself exports; its older modules are attributes of this one as well.
         "Logger": "kernel.runs.loggers:Logger",
         "function": ".tune.helpers:function",
+        **_RUN,
     },
     "ray.tune.analysis.experiment_analysis": {
         "Analysis": "kernel.tune.analysis:Analysis",
@@ -103,7 +105,7 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
     "ray.tune.context": {name: f"kernel.tune:{name}" for name in ("TuneContext", "get_context")},
     "ray.tune.durable_trainable": {"DurableTrainable": "kernel.tune:DurableTrainable"},
     "ray.tune.error": {
-        "AbortTrialExecution": "kernel.tune.execution.trial_executor:AbortTrialExecution",
+        "AbortTrialExecution": ".tune.trial_executor:AbortTrialExecution",
         "TuneError": "kernel.tune:TuneError",
     },
     "ray.tune.execution.placement_groups": _PLACEMENT,
@@ -133,9 +135,7 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
     "ray.tune.progress_reporter": {
         name: f"kernel.tune.reporters:{name}" for name in ("CLIReporter", "JupyterNotebookReporter", "ProgressReporter")
     },
-    "ray.tune.ray_trial_executor": {
-        "RayTrialExecutor": "kernel.tune.execution.process_executor:ProcessTrialExecutor",
-    },
+    "ray.tune.ray_trial_executor": {"RayTrialExecutor": ".tune.ray_trial_executor:RayTrialExecutor"},
     "ray.tune.registry": {
         "get_trainable_cls": "kernel.runs.trainable.registry:find_trainable",
         "register_env": "kernel.tune:register_env",
@@ -190,7 +190,7 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
     **{f"ray.tune.stopper.{module}": {name: f"kernel.tune.stoppers:{name}"} for module, name in _STOPPERS.items()},
     "ray.tune.stopper.stopper": {name: f"kernel.tune.stoppers:{name}" for name in ("CombinedStopper", "Stopper")},
     "ray.tune.syncer": {"SyncConfig": "kernel.tune:SyncConfig"},
-    "ray.tune.trial_executor": {"TrialExecutor": "kernel.tune.execution.trial_executor:TrialExecutor"},
+    "ray.tune.trial_executor": {"TrialExecutor": ".tune.trial_executor:TrialExecutor"},
     "ray.tune.trial_runner": {},
     "ray.tune.track": {
         name: f".tune.track:{name}"
@@ -200,7 +200,7 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
     "ray.tune.trainable.function_trainable": _FUNCTION_TRAINABLES,
     "ray.tune.trainable.trainable_fn_utils": _REPORTING,
     "ray.tune.trainable.util": _GIVEN,
-    "ray.tune.tune": {name: f"kernel.tune:{name}" for name in ("run", "run_experiments")},
+    "ray.tune.tune": _RUN,
     "ray.tune.tune_config": {name: f"kernel.tune:{name}" for name in ("ResumeConfig", "TuneConfig")},
     "ray.tune.tuner": {"Tuner": "kernel.tune:Tuner"},
     "ray.tune.utils": _UTILITIES,
@@ -226,7 +226,7 @@ TUNE_REFUSED: dict[str, str] = {
     "process is on it",
     "ray.tune.trial_runner.TrialRunner": "use tune.run or tune.Tuner, which run trials to their end. A trial "
     "scheduler gets a Controller where it got a runner (docs/tune-schedulers.md), callbacks have on_step_begin and "
-    "on_step_end, and a loop of your own drives trials by kernel.tune.execution.process_executor.ProcessTrialExecutor "
+    "on_step_end, and a loop of your own drives trials by ray.tune.ray_trial_executor.RayTrialExecutor "
     "(docs/tune.md)",
 }
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-import kernel
 from kernel_runs.arguments import older_names
 from kernel_runs.callbacks import Callback
 from kernel_runs.process.trial_output import names_of
@@ -29,27 +28,24 @@ from kernel_tune.trial import Status, Trial
 
 _log = logging.getLogger("kernel.tune")
 
-_OLDER_NAMES = {"algo": "search_alg", "progress_runner": "progress_reporter"}
-"""As examples of the first releases have them."""
-
 
 def run(
     run_or_experiment: Any, name: str | None = None, stop: Any = None, config: dict[str, Any] | None = None,
     resources_per_trial: Any = None, num_samples: int = 1, local_dir: str | None = None, upload_dir: str | None = None,
     trial_name_creator: Any = None, loggers: Sequence[Any] | None = None, sync_to_cloud: Any = None,
     sync_to_driver: Any = None, checkpoint_freq: int = 0, checkpoint_at_end: bool = False,
-    sync_on_checkpoint: bool = True, keep_checkpoints_num: int | None = None, checkpoint_score_attr: str | None = None,
+    keep_checkpoints_num: int | None = None, checkpoint_score_attr: str | None = None,
     global_checkpoint_period: float = 10, export_formats: Any = None, max_failures: int = 0,
     fail_fast: bool | str = False, restore: str | None = None, search_alg: Any = None, scheduler: Any = None,
     with_server: bool = False,
     server_port: int = 4321, verbose: int = 2, progress_reporter: Any = None, resume: bool | str = False,
-    queue_trials: bool = False, reuse_actors: bool = False, trial_executor: Any = None,
-    raise_on_failed_trial: bool = True, return_trials: bool = False, ray_auto_init: bool = True, *,
+    queue_trials: bool = False, reuse_actors: bool = False, raise_on_failed_trial: bool = True,
+    return_trials: bool = False, *,
     metric: str | None = None, mode: str | None = None, trial_dirname_creator: Any = None, sync_config: Any = None,
     checkpoint_config: Any = None, log_to_file: Any = False, callbacks: Sequence[Callback] | None = None,
     max_concurrent_trials: int | None = None, time_budget_s: float | timedelta | None = None,
     storage_path: str | None = None, chdir_to_trial_dir: bool = True, seed: int | None = None,
-    deterministic: bool = False, resume_config: ResumeConfig | None = None, **older: Any,
+    deterministic: bool = False, resume_config: ResumeConfig | None = None, **unknown: Any,
 ) -> Any:  # fmt: skip
     """Run an experiment until every trial has ended, and return an `ExperimentAnalysis` of it.
 
@@ -61,18 +57,14 @@ def run(
     that is given. `checkpoint_freq` is in iterations, `global_checkpoint_period` and `time_budget_s` in seconds.
     `verbose` is 0 (silent) to 3. `log_to_file` has what trials print in files of their directories as well: True for
     `stdout` and `stderr`, a name, or two. `resume=True` without a `name` goes on with the newest experiment of that
-    trainable, and `resume_config` says which of its trials run again. `older` are `algo` and
-    `progress_runner`, for `search_alg` and `progress_reporter`.
+    trainable, and `resume_config` says which of its trials run again.
 
     Raises TuneError when trials have failed, unless `raise_on_failed_trial` is False; ValueError for `resume` without
     an experiment to resume; ArgumentError for an argument that there is not.
     """
-    given = older_names("tune.run()", older, _OLDER_NAMES, inspect.signature(run).parameters, depth=3)
-    search_alg = given.get("search_alg", search_alg)
-    progress_reporter = given.get("progress_reporter", progress_reporter)
+    older_names("tune.run()", unknown, {}, inspect.signature(run).parameters)
     if resume and resume_config is not None and resume_config.words:
         resume = f"{parse_resume(resume).source}+{resume_config.words}"
-    _must_have_session(ray_auto_init)
     if isinstance(run_or_experiment, (Experiment, Mapping, list, tuple)):
         experiments = [each.plan() for each in convert_to_experiments(run_or_experiment)]
     else:
@@ -90,7 +82,7 @@ def run(
     options = RunOptions(
         deterministic=deterministic, changes_directory=chdir_to_trial_dir, printed=names_of(log_to_file),
         time_budget_seconds=seconds_of(time_budget_s), snapshot_seconds=global_checkpoint_period,
-        **_with_executor(trial_executor, queue_trials, reuse_actors),
+        queue_trials=queue_trials, reuse_actors=reuse_actors,
     )  # fmt: skip
     plan = RunPlan(
         experiments=experiments, search_alg=search_alg, scheduler=scheduler, metric=metric, mode=mode,
@@ -106,7 +98,7 @@ def run(
 def run_experiments(
     experiments: Any, search_alg: Any = None, scheduler: Any = None, with_server: bool = False, server_port: int = 4321,
     verbose: int = 2, progress_reporter: Any = None, resume: bool | str = False, queue_trials: bool = False,
-    reuse_actors: bool = False, trial_executor: Any = None, raise_on_failed_trial: bool = True, concurrent: bool = True,
+    reuse_actors: bool = False, raise_on_failed_trial: bool = True, concurrent: bool = True,
     callbacks: Sequence[Callback] | None = None,
 ) -> list[Trial]:  # fmt: skip
     """Run several experiments, `concurrent` or one after the other; return the trials of all.
@@ -114,7 +106,6 @@ def run_experiments(
     `experiments` is an `Experiment`, a dict of name to description: `{"mine": {"run": function}}`, or a list of these.
     Loggers that an experiment has are told of its trials only.
     """
-    settings = _with_executor(trial_executor, queue_trials, reuse_actors)
     wanted = convert_to_experiments(experiments)
     one_by_one = isinstance(search_alg, (Searcher, str)) or not concurrent
     groups = [[each] for each in wanted] if one_by_one else [wanted]
@@ -127,35 +118,12 @@ def run_experiments(
             resume=resume,
             with_server=with_server,
             server_port=server_port,
-            options=RunOptions(**settings),
+            options=RunOptions(queue_trials=queue_trials, reuse_actors=reuse_actors),
         )
         outcome = execute(listeners(plan, None, callbacks, progress_reporter, verbose, "auto"))
         trials += outcome.trials
         check_failures(outcome, raise_on_failed_trial)
     return trials
-
-
-def _must_have_session(ray_auto_init: bool) -> None:
-    if not ray_auto_init and not kernel.is_initialized():
-        raise TuneError("there is no session, and ray_auto_init=False: call kernel.init() before tune.run()")
-
-
-def _with_executor(trial_executor: Any, queue_trials: bool, reuse_actors: bool) -> dict[str, Any]:
-    """Return the two settings, as they are or as an executor has them. Raises TuneError for one of one's own."""
-    if trial_executor is not None:
-        from kernel_tune.execution.process_executor import ProcessTrialExecutor  # here: few experiments name one
-
-        if type(trial_executor) is not ProcessTrialExecutor:
-            kind = type(trial_executor)
-            said = f"a {kind.__name__}" if issubclass(kind, ProcessTrialExecutor) else repr(trial_executor)
-            raise TuneError(
-                f"trial_executor is {said}: of a ProcessTrialExecutor queue_trials and reuse_actors are made use of, "
-                "its methods are not. What runs when is decided by a trial scheduler, where by resources_per_trial; "
-                "for a loop of your own call the executor's methods yourself"
-            )
-        queue_trials = queue_trials or trial_executor.queue_trials
-        reuse_actors = reuse_actors or trial_executor.reuse_actors
-    return {"queue_trials": queue_trials, "reuse_actors": reuse_actors}
 
 
 def _driver_sync(sync_to_driver: Any, sync_config: Any) -> Any:

@@ -9,27 +9,27 @@ import uuid
 from typing import Any
 
 import kernel
-from kernel_runs.checkpoint import Checkpoint
-from kernel_runs.errors import TrialError
-from kernel_runs.pickling import put
-from kernel_runs.place import Place
-from kernel_runs.reports import DONE, Report
-from kernel_runs.resources import make_request, total
-from kernel_runs.storage.places import results_directory
-from kernel_runs.trainable.registry import find_trainable
-from kernel_tune.errors import TuneError
-from kernel_tune.execution.machines import Machines
-from kernel_tune.execution.node_files import NodeFiles
-from kernel_tune.execution.processes import Processes
-from kernel_tune.execution.resources import Room
-from kernel_tune.execution.trial_executor import AbortTrialExecution, TrialExecutor
-from kernel_tune.trainable.orders import Answer, Order, Saved, Setup
-from kernel_tune.trial import Status, Trial
+from kernel.runs.checkpoint import Checkpoint
+from kernel.runs.errors import TrialError
+from kernel.runs.pickling import put
+from kernel.runs.place import Place
+from kernel.runs.reports import DONE, Report
+from kernel.runs.resources import make_request, total
+from kernel.runs.storage.places import results_directory
+from kernel.runs.trainable.registry import find_trainable
+from kernel.tune.errors import TuneError
+from kernel.tune.execution.machines import Machines
+from kernel.tune.execution.node_files import NodeFiles
+from kernel.tune.execution.processes import Processes
+from kernel.tune.execution.resources import Room
+from kernel.tune.trainable.orders import Answer, Order, Saved, Setup
+from kernel.tune.trial import Status, Trial
+from kernel_compat_ray.tune.trial_executor import AbortTrialExecution, TrialExecutor
 
 _log = logging.getLogger("kernel.tune")
 
 
-class ProcessTrialExecutor(TrialExecutor):
+class RayTrialExecutor(TrialExecutor):
     """Starts, asks, pauses and stops trials, each in a process of its own. One that is asked makes one iteration.
 
     Trials are `Trial("name", config={...})` of a registered trainable; what they lack (id, directory, resources) they

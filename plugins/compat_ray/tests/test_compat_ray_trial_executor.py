@@ -11,12 +11,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kernel_tune.execution.process_executor import ProcessTrialExecutor
-from kernel_tune.execution.trial_executor import AbortTrialExecution, TrialExecutor
+from kernel_compat_ray.tune.ray_trial_executor import RayTrialExecutor
+from kernel_compat_ray.tune.run import run, run_experiments
+from kernel_compat_ray.tune.trial_executor import AbortTrialExecution, TrialExecutor
 
+import kernel
 from kernel import tune
 
 pytestmark = pytest.mark.usefixtures("session")
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[None]:
+    kernel.shutdown()
+    with kernel.init(num_cpus=2, log_to_driver=False):
+        yield
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TUNE_RESULT_DIR", str(tmp_path / "results"))
+    return tmp_path / "results"
 
 
 class Counter(tune.Trainable):
@@ -48,9 +63,9 @@ class Counter(tune.Trainable):
 
 
 @pytest.fixture
-def executor(results: Path) -> Iterator[ProcessTrialExecutor]:
+def executor(results: Path) -> Iterator[RayTrialExecutor]:
     tune.register_trainable("counter", Counter)
-    made = ProcessTrialExecutor()
+    made = RayTrialExecutor()
     yield made
     made.cleanup()
 
@@ -59,13 +74,13 @@ def a_trial(**config: Any) -> tune.Trial:
     return tune.Trial("counter", config=config)
 
 
-def next_count(executor: ProcessTrialExecutor, trial: tune.Trial) -> int:
+def next_count(executor: RayTrialExecutor, trial: tune.Trial) -> int:
     executor.continue_training(trial)
     count: int = executor.fetch_result(trial)["count"]
     return count
 
 
-def test_a_loop_of_ones_own(executor: ProcessTrialExecutor) -> None:
+def test_a_loop_of_ones_own(executor: RayTrialExecutor) -> None:
     trials = [a_trial(start=0), a_trial(start=2)]
     for trial in trials:
         assert executor.start_trial(trial)
@@ -94,7 +109,7 @@ def test_a_loop_of_ones_own(executor: ProcessTrialExecutor) -> None:
         executor.continue_training(trials[0])
 
 
-def test_pausing_frees_resources_and_keeps_a_result_that_was_on_its_way(executor: ProcessTrialExecutor) -> None:
+def test_pausing_frees_resources_and_keeps_a_result_that_was_on_its_way(executor: RayTrialExecutor) -> None:
     trial = a_trial()
     executor.start_trial(trial)
     executor.pause_trial(trial)
@@ -117,7 +132,7 @@ def test_pausing_frees_resources_and_keeps_a_result_that_was_on_its_way(executor
 
 
 @pytest.mark.parametrize("storage", ["persistent", "memory"])
-def test_saving_and_restoring(executor: ProcessTrialExecutor, storage: str) -> None:
+def test_saving_and_restoring(executor: RayTrialExecutor, storage: str) -> None:
     trial = a_trial()
     with pytest.raises(RuntimeError, match="has no process to restore into: start_trial"):
         executor.restore(trial)
@@ -136,7 +151,7 @@ def test_saving_and_restoring(executor: ProcessTrialExecutor, storage: str) -> N
             executor.restore(trial)
 
 
-def test_what_fails_is_an_error_of_the_trial(executor: ProcessTrialExecutor, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_fails_is_an_error_of_the_trial(executor: RayTrialExecutor, caplog: pytest.LogCaptureFixture) -> None:
     broken = a_trial(fails=True)
     assert not executor.start_trial(broken, train=False)
     assert str(broken.status) == "ERROR" and "ValueError: as it was told to" in broken.error_message
@@ -155,7 +170,7 @@ def test_what_fails_is_an_error_of_the_trial(executor: ProcessTrialExecutor, cap
     assert not caplog.records
 
 
-def test_other_configurations_and_exports(executor: ProcessTrialExecutor) -> None:
+def test_other_configurations_and_exports(executor: RayTrialExecutor) -> None:
     trial = a_trial()
     executor.start_trial(trial)
     executor.fetch_result(trial)
@@ -184,17 +199,38 @@ def test_an_experiment_takes_the_settings_of_an_executor(results: Path) -> None:
             pids.add(arguments[3]["pid"])
 
     pids: set[int] = set()
-    executor = ProcessTrialExecutor(reuse_actors=True)
+    executor = RayTrialExecutor(reuse_actors=True)
     arguments: dict[str, Any] = {"resources_per_trial": {"cpu": 2}, "verbose": 0, "callbacks": [Waits()]}
-    tune.run("counter", config={"start": 3}, num_samples=3, trial_executor=executor, **arguments)
+    run("counter", config={"start": 3}, num_samples=3, trial_executor=executor, **arguments)
     assert len(pids) == 1
-    tune.run_experiments({"e": {"run": "counter", "num_samples": 2}}, trial_executor=ProcessTrialExecutor(), verbose=0)
+    run_experiments({"e": {"run": "counter", "num_samples": 2}}, trial_executor=RayTrialExecutor(), verbose=0)
 
-    class Mine(ProcessTrialExecutor):
+    class Mine(RayTrialExecutor):
         def start_trial(self, *arguments: Any, **named: Any) -> bool:
             return True
 
     with pytest.raises(tune.TuneError, match=r"trial_executor is a Mine: .* are made use of, its methods are not"):
-        tune.run("counter", trial_executor=Mine(), verbose=0)
+        run("counter", trial_executor=Mine(), verbose=0)
     with pytest.raises(tune.TuneError, match="trial_executor is 'ray': "):
-        tune.run("counter", trial_executor="ray", verbose=0)
+        run("counter", trial_executor="ray", verbose=0)
+
+
+def test_arguments_have_the_places_and_names_that_they_had(results: Path) -> None:
+    class Constant(tune.Searcher):
+        def suggest(self, trial_id: str) -> dict[str, Any]:
+            return {"start": 4}
+
+    with pytest.warns(DeprecationWarning, match=r"algo of tune.run\(\) is an old name; use search_alg") as warned:
+        (trial,) = run(Counter, "by_place", algo=Constant(), verbose=0).trials
+    assert (trial.config, Path(trial.local_dir).name, warned[0].filename) == ({"start": 4}, "by_place", __file__)
+    with pytest.warns(UserWarning, match="sync_on_checkpoint of tune.run"):
+        run(Counter, None, {"training_iteration": 1}, sync_on_checkpoint=False, ray_auto_init=False, verbose=0)
+    for wrong, message in (
+        (lambda: run(Counter, "a", name="b"), r"tune.run\(\) got name twice: by its place and by its name"),
+        (lambda: run_experiments(*range(14)), r"tune.run_experiments\(\) takes at most 13 arguments without a name"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            wrong()
+    kernel.shutdown()
+    with pytest.raises(tune.TuneError, match=r"there is no session, and ray_auto_init=False: call ray.init\(\) before"):
+        run(Counter, ray_auto_init=False, verbose=0)

@@ -10,8 +10,8 @@ import logging
 import pickle
 from typing import Any
 
-from kernel_tune.errors import TuneError
-from kernel_tune.trial import Status, Trial
+from kernel.tune.errors import TuneError
+from kernel.tune.trial import Status, Trial
 
 _log = logging.getLogger("kernel.tune")
 
