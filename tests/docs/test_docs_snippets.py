@@ -54,7 +54,10 @@ PAGES = [
     page
     for page in [
         ROOT / "README.md",
+        ROOT / "plugins" / "engine" / "README.md",
+        ROOT / "plugins" / "local_mode" / "README.md",
         ROOT / "plugins" / "parallel" / "README.md",
+        ROOT / "plugins" / "processes" / "README.md",
         ROOT / "plugins" / "rllib" / "README.md",
         ROOT / "plugins" / "runs" / "README.md",
         ROOT / "plugins" / "serve" / "README.md",
