@@ -13,6 +13,7 @@ from kernel_spec import CONTRACTS, hookimpl
 from kernel_spec.environments import EnvironmentBuilder
 from kernel_spec.memory_guards import MemoryGuard, MemorySettings
 from kernel_spec.metadata import MetadataStore
+from kernel_spec.metrics import MetricsSink
 from kernel_spec.providers import NodeProvider
 from kernel_spec.scheduling import Scheduler
 from kernel_spec.spill import SpillTarget
@@ -39,7 +40,7 @@ process, the provider has no kinds of its own, each builder of environments has 
 def kernel_contracts() -> Mapping[str, int]:
     """The built-in implementations move with the contracts."""
     kinds = ("scheduler", "object_store", "metadata_store", "spill_target", "memory_guard", "node_provider")
-    return {kind: CONTRACTS[kind] for kind in (*kinds, "environment")}
+    return {kind: CONTRACTS[kind] for kind in (*kinds, "environment", "metrics_sink")}
 
 
 @hookimpl
@@ -79,6 +80,12 @@ def kernel_environments() -> Mapping[str, Callable[[], EnvironmentBuilder]]:
 
 
 @hookimpl
+def kernel_metrics_sinks() -> Mapping[str, Callable[..., MetricsSink]]:
+    """Offer `text_file`."""
+    return {"text_file": _text_file}
+
+
+@hookimpl
 def kernel_node_providers() -> Mapping[str, Callable[[Mapping[str, Any]], NodeProvider]]:
     """Offer `manual`."""
     return {"manual": _node_provider}
@@ -112,6 +119,12 @@ def _memory_guard(settings: MemorySettings) -> MemoryGuard:
     from kernel.defaults.memory_guard import LocalMemoryGuard
 
     return LocalMemoryGuard(settings)
+
+
+def _text_file(*, path: str = "kernel-metrics.prom", interval: float = 15.0) -> MetricsSink:
+    from kernel.defaults.metrics_sink import TextFileSink
+
+    return TextFileSink(path=path, interval=interval)
 
 
 def _node_provider(options: Mapping[str, Any]) -> NodeProvider:

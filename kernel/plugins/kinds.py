@@ -99,6 +99,7 @@ _ALL = (
         contract="services.HeadService",
         late_options=True,
     ),
+    PluginKind("metrics_sink", "kernel_metrics_sinks", "named", "KERNEL_METRICS_SINKS", contract="metrics.MetricsSink"),
     PluginKind("accelerator", "kernel_accelerators", "hook", contract="accelerators.Accelerator"),
     PluginKind("observer", "kernel_observers", "hook", contract="observers.Observer"),
     PluginKind("cli_command", "kernel_cli_commands", "hook"),

@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # every process imports this page, few need more of a contrac
     from kernel_spec.environments import EnvironmentBuilder
     from kernel_spec.memory_guards import MemoryGuard, MemorySettings
     from kernel_spec.metadata import MetadataStore
+    from kernel_spec.metrics import MetricsSink
     from kernel_spec.observers import Observer
     from kernel_spec.providers import NodeProvider
     from kernel_spec.scheduling import Scheduler
@@ -109,6 +110,11 @@ def kernel_environments() -> Mapping[str, Callable[[], EnvironmentBuilder]]:  # 
 @hookspec
 def kernel_observers() -> Sequence[Observer]:  # type: ignore[empty-body]
     """Offer observers of life cycle events (hook: all are told). Called on the head."""
+
+
+@hookspec
+def kernel_metrics_sinks() -> Mapping[str, Callable[[], MetricsSink]]:  # type: ignore[empty-body]
+    """Offer sinks for the metrics of a session (named: those selected, each told the same). Called on the head."""
 
 
 @hookspec

@@ -17,6 +17,7 @@ CONTRACTS: dict[str, int] = {
     "memory_guard": 1,
     "environment": 1,
     "observer": 1,
+    "metrics_sink": 1,
     "cli_command": 1,
     "library": 1,
     "head_service": 1,

@@ -22,6 +22,7 @@ from kernel_spec.environments import WorkerStart
 from kernel_spec.errors import RuntimeEnvError
 from kernel_spec.memory_guards import ENDING, EndForMemory
 from kernel_spec.memory_words import OUT_OF_MEMORY
+from kernel_spec.metrics import FamilySnapshot
 from kernel_spec.observers import LifecycleEvent
 from kernel_spec.serialization import Payload, SerializerBase
 
@@ -380,6 +381,60 @@ class NeedsOrder(Quiet):
         assert [event.time for event in events] == sorted(event.time for event in events)
 
 
+class Silent:
+    interval = 1.0
+
+    def take(self, now: float, families: Sequence[FamilySnapshot]) -> None:
+        return None
+
+    def close(self) -> None:
+        return None
+
+
+class NeverTold(Silent):
+    interval = float("nan")
+
+
+class ClosesOnceOnly(Silent):
+    took = False
+
+    def take(self, now: float, families: Sequence[FamilySnapshot]) -> None:
+        self.took = True
+
+    def close(self) -> None:
+        assert self.took
+
+
+class NeedsMetrics(Silent):
+    def take(self, now: float, families: Sequence[FamilySnapshot]) -> None:
+        assert families[0]
+
+
+class SortsThem(Silent):
+    def take(self, now: float, families: Any) -> None:
+        families.sort(reverse=True)
+
+
+class KnowsTheMetrics(Silent):
+    def take(self, now: float, families: Sequence[FamilySnapshot]) -> None:
+        assert all(family.kind in ("counter", "gauge", "histogram") for family in families)
+
+
+class NeedsWholeNumbers(Silent):
+    def take(self, now: float, families: Sequence[FamilySnapshot]) -> None:
+        assert all(int(value) == value for family in families if family.kind == "gauge" for _, value in family.samples)
+
+
+class ExpectsGrowth(Silent):
+    before = 0.0
+
+    def take(self, now: float, families: Sequence[FamilySnapshot]) -> None:
+        total = sum(value for family in families if family.kind == "counter" for _, value in family.samples)
+        assert total >= self.before
+        self.before = total
+
+
+SINKS = [NeverTold, ClosesOnceOnly, NeedsMetrics, SortsThem, KnowsTheMetrics, NeedsWholeNumbers, ExpectsGrowth]
 OBSERVERS = [NeedsAPid, NeedsEvents, TakesThemAway, KnowsTheKinds, NeedsOrder]
 
 
@@ -509,6 +564,7 @@ MUTANTS: list[tuple[str, Any, dict[str, Any]]] = [
     *(("serializer", mutant, {}) for mutant in SERIALIZERS),
     *(("accelerator", mutant, {"least_devices": 2}) for mutant in ACCELERATORS),
     *(("observer", mutant, {}) for mutant in OBSERVERS),
+    *(("metrics_sink", mutant, {}) for mutant in SINKS),
     *(("memory_guard", mutant, {}) for mutant in GUARDS),
     *(("environment", mutant, WORDS) for mutant in BUILDERS),
 ]
@@ -519,12 +575,13 @@ RIGHT: list[tuple[str, Any, dict[str, Any]]] = [
     ("serializer", Marking, {}),
     ("accelerator", TwoDevices, {"least_devices": 2}),
     ("observer", Quiet, {}),
+    ("metrics_sink", Silent, {}),
     ("memory_guard", LocalMemoryGuard, {}),
     ("environment", Words, WORDS),
 ]
 NAMES = [
     each.__name__
-    for each in (*PROVIDERS, *SPILLS, *METADATA, *SERIALIZERS, *ACCELERATORS, *OBSERVERS, *GUARDS, *BUILDERS)
+    for each in (*PROVIDERS, *SPILLS, *METADATA, *SERIALIZERS, *ACCELERATORS, *OBSERVERS, *SINKS, *GUARDS, *BUILDERS)
 ]
 
 

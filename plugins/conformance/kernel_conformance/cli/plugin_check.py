@@ -24,6 +24,7 @@ SUITES = {
     "node_provider": ("NodeProviderConformance", "make_provider"),
     "accelerator": ("AcceleratorConformance", "make_accelerator"),
     "observer": ("ObserverConformance", "make_observer"),
+    "metrics_sink": ("MetricsSinkConformance", "make_sink"),
 }
 """Kind to the class in `kernel.conformance.<kind>` that has its tests, and what in it makes what is tested."""
 

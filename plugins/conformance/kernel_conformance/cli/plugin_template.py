@@ -101,6 +101,7 @@ TEMPLATES: Mapping[str, PluginTemplate] = {
         flags={"configuration": {"kinds": {"small": {"CPU": 1}}}, "running_seconds": None},
     ),
     "observer": PluginTemplate("observer", "observer", "Observer", "An observer for kernel"),
+    "metrics_sink": PluginTemplate("metrics", "sink", "MetricsSink", "A sink for the metrics of kernel"),
     "cli_command": PluginTemplate("command", "command", "", "A command for kernel", usage="kernel {name} --help"),
     "library": PluginTemplate("", "core", "", "A library on top of kernel"),
     "head_service": PluginTemplate("service", "service", "Service", "A service on the head of kernel"),
@@ -111,6 +112,7 @@ TEMPLATES: Mapping[str, PluginTemplate] = {
 _IMPORTS = {
     "serializer": ("\nfrom fractions import Fraction\n", ""),
     "observer": ("", "from kernel_spec.observers import DEAD, FINISHED, TASK, WORKER, LifecycleEvent\n"),
+    "metrics_sink": ("\nfrom pathlib import Path\n", "from kernel_spec.metrics import COUNTER, FamilySnapshot\n"),
     "environment": ("\nfrom pathlib import Path\n", "from kernel_spec.environments import BuildPlace\n"),
 }
 """Kind to what its own tests import, of the standard library and of kernel_spec."""

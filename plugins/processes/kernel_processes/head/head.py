@@ -42,6 +42,7 @@ from kernel_processes.head.lease_service import LeaseService
 from kernel_processes.head.message_dispatcher import MessageDispatcher
 from kernel_processes.head.metadata_guard import guarded
 from kernel_processes.head.metrics_service import MetricsService
+from kernel_processes.head.metrics_sinks import MetricsSinks
 from kernel_processes.head.nodes import NodeRecord
 from kernel_processes.head.observation import Observation
 from kernel_processes.head.package_service import PackageService
@@ -178,7 +179,16 @@ class Head:
         gathering = Gathering(cluster, self.reactor)
         actors = ActorQueries(dispatcher, cluster, self.actors.table, leases)
         ProcessQueries(dispatcher, cluster, gathering, actors, self.groups, self.breakpoints, self.observation)
-        MetricsService(dispatcher, cluster, gathering, leases, self.actors.table, self.collected)
+        metrics = MetricsService(dispatcher, cluster, gathering, leases, self.actors.table, self.collected)
+        self.sinks = MetricsSinks(
+            manager.make_many("metrics_sink"),
+            metrics,
+            self.collected,
+            self.reactor.call_later,
+            time.time,
+            manager.label,
+            self.output.plugin_fault,
+        )
         ResourceService(dispatcher, cluster, leases)
         sections: dict[str, Callable[[], Any]] = {
             "session": lambda: self.config.directory,
@@ -200,6 +210,7 @@ class Head:
     def start(self) -> None:
         """Begin to count time, and start the head's services."""
         self.reactor.call_later(TICK_SECONDS, self._tick)
+        self.sinks.start()
         self.services.start(HeadInfo(self.config.address, self.config.directory, {}))
 
     def end(self, reason: str) -> None:
@@ -223,6 +234,7 @@ class Head:
             for node in self.cluster.working_nodes():
                 self.observation.happened(observers.NODE, observers.DEAD, node.id, {"cause": self.ending})
         self.observation.deliver()
+        self.sinks.close()
         self.packages.close()
         over = self.ending is not None and isinstance(self.metadata, LastingMetadataStore)
         try:
