@@ -15,7 +15,14 @@ from kernel.api.engines import VARIABLE, engine_name, find_engine
 from kernel.api.init_options import check_init
 from kernel.api.init_types import check_names
 from kernel.logs import Logger, configure_for_people, configure_later, is_debug
-from kernel.runtime.current import check_may_start, find_runtime, get_runtime, leave_at_exit, set_runtime
+from kernel.runtime.current import (
+    check_may_start,
+    find_runtime,
+    get_runtime,
+    leave_at_exit,
+    leave_in_child,
+    set_runtime,
+)
 from kernel.runtime.object_ref import ObjectRef
 from kernel_spec.engines import LOCAL, PROCESSES, SessionOptions
 from kernel_spec.errors import AlreadyInitializedError, NotInitializedError, PluginNotFoundError, SessionEndedError
@@ -149,6 +156,7 @@ def _leave_in_child() -> None:
     global _session, _lock
     if _session is not None:
         _session.forget()
+    leave_in_child()
     _session = None
     _lock = threading.RLock()  # the old one may be held by a thread that is not here
 

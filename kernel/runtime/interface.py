@@ -1,4 +1,7 @@
-"""What the public API requires of a runtime. Two implement it: `ProcessRuntime`, and the one of local mode."""
+"""What the public API requires of a runtime: tasks, actors, objects, streams, and answers about the session.
+
+`kernel_engine.partial_runtime` answers for what an engine does not offer.
+"""
 
 from __future__ import annotations
 
@@ -30,21 +33,21 @@ class RuntimeSerializer(Protocol):
         """Undo `register`."""
 
 
-class Runtime(EngineRuntime, Protocol):
-    """Tasks, actors and objects of one process. Every method may be called from any thread."""
-
-    @property
-    def serializer(self) -> RuntimeSerializer:
-        """How values become bytes."""
-
-    @property
-    def is_driver(self) -> bool:
-        """Whether this is the program itself, rather than a task or actor of it."""
-
-    # -- tasks and actors: what `.remote()` returns ----------------------------------------------------------------
+class TaskRuntime(Protocol):
+    """Tasks. The results of `submit` are what `.remote()` returns."""
 
     def submit(self, function: FunctionDefinition, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Queue a task; return its reference, a list of them, a stream, or None for no returns."""
+
+    def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
+        """Cancel the task that makes `ref`."""
+
+    def is_cancelled(self, task: bytes) -> bool:
+        """Return whether the call that runs here was cancelled. An actor's is not interrupted once it has asked."""
+
+
+class ActorRuntime(Protocol):
+    """Actors, and their names."""
 
     def create_actor(
         self, definition: ClassDefinition, options: ActorOptions, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -74,13 +77,19 @@ class Runtime(EngineRuntime, Protocol):
     def kill_actor(self, actor: ActorId, no_restart: bool) -> None:
         """End an actor's process."""
 
-    def group_ready(self, group: str, value: Any) -> ObjectRef:
-        """Return a reference to `value` that is ready when the placement group `group` (hexadecimal) is placed."""
+    def current_actor(self) -> bytes:
+        """Return the id of the actor that the calling code runs in, or nothing."""
 
-    def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
-        """Cancel the task that makes `ref`."""
+    def describe_current_actor(self) -> Mapping[str, Any] | None:
+        """Return what `find_actor` would, for the actor that the calling code runs in."""
 
-    # -- objects ---------------------------------------------------------------------------------------------------
+
+class ObjectRuntime(Protocol):
+    """Objects: their values, and the references that travel."""
+
+    @property
+    def serializer(self) -> RuntimeSerializer:
+        """How values become bytes."""
 
     def put(self, value: Any, weak: bool = False) -> ObjectRef:
         """Store a value."""
@@ -111,10 +120,9 @@ class Runtime(EngineRuntime, Protocol):
     def pin_forever(self, ref: ObjectRef) -> None:
         """Keep the object for the session: its reference left by a way that can't be counted."""
 
-    def attend(self) -> None:
-        """Have coming requests of other processes answered at once, although no thread here waits for them."""
 
-    # -- streams ---------------------------------------------------------------------------------------------------
+class StreamRuntime(Protocol):
+    """Streams, as their reader sees them."""
 
     def next_item(self, stream: ObjectStream, timeout: float | None) -> ObjectRef:
         """Return the next reference of a stream; raises StopIteration at its end."""
@@ -131,19 +139,22 @@ class Runtime(EngineRuntime, Protocol):
     def close_stream(self, stream: ObjectStream) -> None:
         """Take no more items."""
 
-    # -- about the session -----------------------------------------------------------------------------------------
+
+class Runtime(TaskRuntime, ActorRuntime, ObjectRuntime, StreamRuntime, EngineRuntime, Protocol):
+    """All that the public API calls. Every method may be called from any thread."""
+
+    @property
+    def is_driver(self) -> bool:
+        """Whether this is the program itself, rather than a task or actor of it."""
+
+    def group_ready(self, group: str, value: Any) -> ObjectRef:
+        """Return a reference to `value` that is ready when the placement group `group` (hexadecimal) is placed."""
 
     def explain(self, ref: ObjectRef) -> str:
         """Say what `ref` is waiting for, in a sentence or a few lines."""
 
-    def is_cancelled(self, task: bytes) -> bool:
-        """Return whether the call that runs here was cancelled. An actor's is not interrupted once it has asked."""
-
-    def current_actor(self) -> bytes:
-        """Return the id of the actor that the calling code runs in, or nothing."""
-
-    def describe_current_actor(self) -> Mapping[str, Any] | None:
-        """Return what `find_actor` would, for the actor that the calling code runs in."""
-
     def trace_span(self, name: str, begun: float, ended: float, extra: dict[str, Any]) -> None:
         """Add a span to the timeline; times are seconds since the epoch."""
+
+    def attend(self) -> None:
+        """Have coming requests of other processes answered at once, although no thread here waits for them."""

@@ -169,7 +169,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("file", sorted(ROOT.glob("examples/*/pyproject.toml")), ids=lambda file: file.parent.name)
 def test_an_example_stays_short(file: Path) -> None:
     lines = sum(len(code.read_text(encoding="utf-8").splitlines()) for code in file.parent.rglob("*.py"))
-    assert lines < 150, f"{file.parent.name} has {lines} lines of code and tests"
+    most = 300 if file.parent.name.startswith("engine_") else 150
+    assert lines < most, f"{file.parent.name} has {lines} lines of code and tests"
 
 
 def test_every_argument_of_init_that_a_page_shows_is_there() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition
 from kernel.runtime.execution_context import LEAVING_SECONDS, Execution, ExitActor
+from kernel_engine.one_process.actor_names import describe_actor
 from kernel_engine.tasks.call_runner import CallRunner
 from kernel_engine.tasks.task import Task
 from kernel_engine.tasks.task_arguments import TaskArguments
@@ -76,7 +77,7 @@ class LocalActor:
         self.creation = creation
         self.namespace = namespace
         self.environment = environment
-        self.description = describe(self.id, definition, options, owner)
+        self.description = describe_actor(self.id, definition, options, owner)
         self.state = PENDING
         self.cause = ""
         self.failure: tuple[int, bytes] | None = None
@@ -235,16 +236,3 @@ class LocalActor:
         """Return whether the calling thread is inside one of its calls."""
         thread = threading.get_ident()
         return any(self._calls.threads.get(id) == thread for id in self.running)
-
-
-def describe(actor: ActorId, definition: ClassDefinition, options: ActorOptions, owner: ProcessId) -> dict[str, Any]:
-    """Return what handles are made from."""
-    return {
-        "id": bytes(actor),
-        "definition": (definition.name, definition.methods, definition.is_async, options.max_task_retries),
-        "max_pending_calls": options.max_pending_calls,
-        "owner": owner,
-        "owner_address": "",
-        "detached": options.detached,
-        "name": options.name,
-    }

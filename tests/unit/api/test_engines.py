@@ -107,7 +107,10 @@ def test_init_opens_the_engine_of_the_environment(
     with kernel.init(namespace="given") as info:
         assert info["namespace"] == "space"
         session._leave_in_child()
-    assert opened.happened == ["given", "forget", "shutdown"]
+        assert not kernel.is_initialized()
+        with pytest.raises(kernel.exceptions.NotInitializedError, match="forked from one that is in a session"):
+            kernel.get_runtime_context()
+    assert opened.happened == ["given", "forget"]
 
 
 def test_a_session_is_ended_after_its_runtime(monkeypatch: pytest.MonkeyPatch) -> None:

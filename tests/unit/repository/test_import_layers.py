@@ -47,6 +47,8 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("serialization",),
         ("failures",),
         ("objects", "tasks"),
+        ("partial_runtime",),
+        ("one_process",),
     ),
     "kernel_processes": (
         ("own_code", "system"),
@@ -102,8 +104,10 @@ SIBLINGS: Mapping[str, frozenset[str]] = {
     "conformance": frozenset(
         {
             "kernel.cli.completion",
+            "kernel.api.session",
             "kernel.cli.plugins_command",
             "kernel.plugins",
+            "kernel.runtime.interface",
             "kernel_engine.serialization.value_serializer",
         }
     ),
@@ -132,6 +136,7 @@ SIBLINGS: Mapping[str, frozenset[str]] = {
             "kernel.runtime",
         }
     ),
+    "engine_threads": frozenset({"kernel.runtime", "kernel_engine"}),
     "local_mode": frozenset(
         {"kernel.logs", "kernel.plugins", "kernel.runtime", "kernel.working_directory", "kernel_engine"}
     ),
@@ -481,7 +486,8 @@ def test_plugins_keep_to_themselves(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", SIBLINGS)
 def test_siblings_of_the_engine_name_what_they_import_of_it(name: str) -> None:
-    imported = {arrow.target for package in packages_of(ROOT / "plugins" / name) for arrow in arrows_here(package)}
+    (folder,) = (folder for folder in distributions() if folder.name == name)
+    imported = {arrow.target for package in packages_of(folder) for arrow in arrows_here(package)}
     unused = [module for module in sorted(SIBLINGS[name]) if not any(is_inside(one, {module}) for one in imported)]
     assert imported and not unused, f"{name} imports nothing of {', '.join(unused)}"
 
