@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from kernel_serve.metrics.proxy import ProxyMetrics
-from kernel_serve.metrics.registry import MetricRegistry
 from kernel_serve.metrics.replica import ReplicaMetrics
 from kernel_tune import search_space as tune
 from kernel_tune.schedulers import ASHAScheduler, FIFOScheduler
@@ -20,6 +19,7 @@ from kernel_tune.searchers import BOHBSearch, CMAESSearch, RandomSearch, SobolSe
 from kernel_tune.testing.simulation import Simulation
 from kernel_tune.trial import Trial
 
+from kernel.metrics.registry import MetricRegistry
 from kernel_spec.ids import NodeId
 from kernel_spec.packing import pack
 from kernel_spec.resources import UNIT, ResourcePool

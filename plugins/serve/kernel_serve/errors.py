@@ -2,7 +2,6 @@
 
 ServeError                      (KernelError)
 ├── DeploymentError             a deployment can't be what it was declared to be (also ValueError)
-├── MetricError                 a metric can't be so, or be used so (also ValueError)
 ├── NotServingError             Serve does not run, or has no application, deployment or endpoint of that name
 ├── DeployFailedError           an application could not be made to run; the message ends with the user's traceback
 └── RequestError                one request was not served
@@ -17,6 +16,7 @@ ServeError                      (KernelError)
 from __future__ import annotations
 
 from kernel_spec.errors import KernelError, TaskError, UsageError
+from kernel_spec.errors import MetricError as MetricError
 
 
 class ServeError(KernelError):
@@ -25,10 +25,6 @@ class ServeError(KernelError):
 
 class DeploymentError(ServeError, UsageError, ValueError):
     """A deployment, an application or a setting is not what was expected."""
-
-
-class MetricError(ServeError, UsageError, ValueError):
-    """A metric has a name, tags or a value that it can't have."""
 
 
 class NotServingError(ServeError, UsageError):

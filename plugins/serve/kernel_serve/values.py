@@ -148,5 +148,5 @@ class RouterReport:
     """Key of a deployment to number."""
     ongoing: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Key of a deployment to id of a replica to number."""
-    picture: Any = None
+    snapshot: Any = None
     """What the router has counted, where nobody asks its process for that; see `metrics/callers.py`."""

@@ -15,7 +15,6 @@ from kernel_serve.control import controller as controller_module
 from kernel_serve.control import views
 from kernel_serve.control.controller import Controller
 from kernel_serve.errors import DeploymentError, ServeError
-from kernel_serve.metrics.registry import MetricRegistry
 from kernel_serve.settings import AutoscalingConfig, GRPCOptions, HTTPOptions
 from kernel_serve.testing.controllers import SECONDS, TestedController
 from kernel_serve.testing.stand_ins import StandInProxy, StandInReplica
@@ -23,6 +22,7 @@ from kernel_serve.testing.world import application, settings
 from kernel_serve.values import ENDPOINTS, DeploymentRoutes, RouterReport
 
 import kernel
+from kernel.metrics.registry import MetricRegistry
 from kernel.testing.faults import wait_until
 
 

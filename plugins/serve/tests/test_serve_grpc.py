@@ -20,7 +20,6 @@ from kernel_serve.errors import (
     RequestTimeoutError,
 )
 from kernel_serve.metrics.proxy import ProxyMetrics
-from kernel_serve.metrics.registry import MetricRegistry
 from kernel_serve.rpc.methods import methods_of
 from kernel_serve.settings import GRPCOptions
 from kernel_serve.testing.grpc_world import (
@@ -35,6 +34,8 @@ from kernel_serve.tracing.spans import Tracing
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from kernel.metrics.registry import MetricRegistry
 
 ADDER = "greeter_pb2_grpc:add_GreeterServicer_to_server"
 
@@ -121,7 +122,7 @@ def test_each_call_is_told_of_when_it_is_over(generated: Any, monkeypatch: pytes
 
     serve(AsyncGreeter, program, generated)
     path = "/serve.tests.Greeter/Greet"
-    samples = dict(metrics._calls.picture().samples)
+    samples = dict(metrics._calls.snapshot().samples)
     assert samples == {("app", "Greeter", path, "OK", "p"): 1, ("app", "Greeter", path, "UNAVAILABLE", "p"): 1}
     (greeted,) = [span for span in exporter.get_finished_spans() if span.attributes.get("rpc.grpc.status_code") == 0]
     assert greeted.name == path[1:] and f"{greeted.parent.span_id:016x}" == "b" * 16

@@ -39,13 +39,14 @@ from kernel_serve.control.state import ServeState
 from kernel_serve.control.topics import ControllerTopics
 from kernel_serve.errors import NotServingError, ServeError
 from kernel_serve.logs import logger
-from kernel_serve.metrics.callers import CallerPictures
+from kernel_serve.metrics.callers import CallerSnapshots
 from kernel_serve.metrics.controller import ControllerMetrics
 from kernel_serve.metrics.process import watch_process
-from kernel_serve.metrics.registry import REGISTRY, Picture
+from kernel_serve.metrics.registry import REGISTRY
 from kernel_serve.names import missing
 from kernel_serve.settings import GRPCOptions, HTTPOptions, ProxyLocation
 from kernel_serve.values import ENDPOINTS, ApplicationSpec, Endpoint, RouterReport
+from kernel_spec.metrics import MetricsSnapshot
 
 T = TypeVar("T")
 
@@ -78,7 +79,7 @@ class Controller:
         self._begun = self._ended = 0
         self._ready = asyncio.Event()
         self._metrics = ControllerMetrics(REGISTRY, lambda: views.status(self._state, time.monotonic()))
-        self._callers = CallerPictures()
+        self._callers = CallerSnapshots()
         watch_process(REGISTRY, "controller", "controller")
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._live()), loop.create_task(self._see_nodes())]
@@ -109,7 +110,7 @@ class Controller:
         await self._ready.wait()
         return {**views.status(self._state, time.monotonic()), "controller_pid": os.getpid()}
 
-    async def metrics_sources(self) -> tuple[list[Picture], dict[str, Any]]:
+    async def metrics_sources(self) -> tuple[list[MetricsSnapshot], dict[str, Any]]:
         """Return what the controller itself counts and was told, and the actors that count, by what they are."""
         await self._ready.wait()
         starting = {
@@ -120,7 +121,7 @@ class Controller:
         }
         replicas = {f"replica {id}": actor for id, actor in self._replicas.handles.items() if id not in starting}
         proxies = {f"proxy {id}": actor for id, actor in self._proxies.handles.items()}
-        return [REGISTRY.picture(), *self._callers.pictures(time.monotonic())], {**proxies, **replicas}
+        return [REGISTRY.snapshot(), *self._callers.snapshots(time.monotonic())], {**proxies, **replicas}
 
     async def specification(self, name: str) -> ApplicationSpec:
         """Return what was deployed last as the application `name`. Raises NotServingError if there is none."""
@@ -226,8 +227,8 @@ class Controller:
         """Take in how many requests a router has."""
         await self._ready.wait()
         self._state.report(report, time.monotonic())
-        if report.picture is not None:
-            self._callers.take(time.monotonic(), report.picture)
+        if report.snapshot is not None:
+            self._callers.take(time.monotonic(), report.snapshot)
         if self._state.next_step <= time.monotonic():
             self._wake.set()
 

@@ -1,7 +1,8 @@
 """Numbers of what Serve does, for Prometheus: those that Serve counts itself, and those of deployments.
 
-In a deployment: `serve.metrics.Counter("orders", tag_keys=("kind",)).inc(tags={"kind": "book"})`. Inside: `series.py`
-counts, `registry.py` has all that a process counts, `exposition.py` writes it as text, `gathering.py` asks everybody.
+In a deployment: `serve.metrics.Counter("orders", tag_keys=("kind",)).inc(tags={"kind": "book"})`. Inside: what
+counts and its text are the kernel's (`kernel.metrics`), `registry.py` has what Serve counts in a process,
+`gathering.py` asks everybody.
 """
 
 from typing import Any

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from kernel_serve.metrics.registry import REGISTRY, MetricRegistry, Picture
+from kernel.metrics.registry import MetricRegistry
+from kernel_serve.metrics.registry import REGISTRY
 from kernel_serve.metrics.routers import watch_router
+from kernel_spec.metrics import MetricsSnapshot
 
 if TYPE_CHECKING:
     from kernel_serve.routing.dispatcher import Dispatcher
@@ -24,22 +26,22 @@ class CallerMetrics:
         self._registry = MetricRegistry()
         watch_router(self._registry, name, dispatchers)
 
-    def picture(self) -> Picture | None:
+    def snapshot(self) -> MetricsSnapshot | None:
         """Return how they are now; None in a part of Serve, which is asked."""
-        return None if REGISTRY.is_asked else self._registry.picture()
+        return None if REGISTRY.is_asked else self._registry.snapshot()
 
 
-class CallerPictures:
+class CallerSnapshots:
     """What the processes told that nobody asks, the latest of each."""
 
     def __init__(self) -> None:
-        self._latest: dict[str, tuple[float, Picture]] = {}
+        self._latest: dict[str, tuple[float, MetricsSnapshot]] = {}
 
-    def take(self, now: float, picture: Picture) -> None:
+    def take(self, now: float, snapshot: MetricsSnapshot) -> None:
         """Remember what a process tells."""
-        self._latest[picture.origin] = (now, picture)
+        self._latest[snapshot.origin] = (now, snapshot)
 
-    def pictures(self, now: float) -> list[Picture]:
+    def snapshots(self, now: float) -> list[MetricsSnapshot]:
         """Return those of processes that are there still, as far as can be known."""
         self._latest = {origin: told for origin, told in self._latest.items() if now - told[0] <= KEPT_SECONDS}
-        return [picture for _, picture in self._latest.values()]
+        return [snapshot for _, snapshot in self._latest.values()]

@@ -1,12 +1,12 @@
-"""What happened between two moments: rates and percentiles, from the pictures of both."""
+"""What happened between two moments: rates and percentiles, from the snapshots of both."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kernel_serve.metrics.registry import HISTOGRAM, FamilyPicture, Picture
 from kernel_spec.dataclass import dataclass
+from kernel_spec.metrics import HISTOGRAM, FamilySnapshot, MetricsSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,10 @@ class Spread:
 class Numbers:
     """The numbers of all processes at a moment, to be asked for by name and labels."""
 
-    def __init__(self, pictures: Iterable[Picture]) -> None:
-        self._families: dict[str, list[FamilyPicture]] = {}
-        for picture in pictures:
-            for family in picture.families:
+    def __init__(self, snapshots: Iterable[MetricsSnapshot]) -> None:
+        self._families: dict[str, list[FamilySnapshot]] = {}
+        for snapshot in snapshots:
+            for family in snapshot.families:
                 self._families.setdefault(family.name, []).append(family)
 
     def series(self, name: str, **labels: str) -> dict[tuple[str, ...], Any]:
@@ -72,7 +72,7 @@ class Numbers:
 
     def bounds(self, name: str) -> tuple[float, ...]:
         """Return the bounds of the histograms of a name."""
-        families = self._families.get(name) or [FamilyPicture(name, HISTOGRAM, "", (), (), [])]
+        families = self._families.get(name) or [FamilySnapshot(name, HISTOGRAM, "", (), (), [])]
         return families[0].bounds
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kernel_serve.metrics.registry import MetricRegistry
+from kernel.metrics.registry import MetricRegistry
 from kernel_serve.values import ends_of_key
 
 _DEPLOYMENT = ("application", "deployment")

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from kernel_serve.metrics.registry import GAUGE, FamilyPicture, Picture
 from kernel_spec.errors import KernelError
+from kernel_spec.metrics import GAUGE, FamilySnapshot, MetricsSnapshot
 
 DEADLINE_SECONDS = 1.0
 _SOURCES_SHARE = 0.4
@@ -15,28 +15,30 @@ _SOURCES_SHARE = 0.4
 
 
 class Gatherer:
-    """Asks the controller which processes there are, and all of them for their pictures.
+    """Asks the controller which processes there are, and all of them for their snapshots.
 
     `controller()` returns its handle. While it does not answer, those are asked that it named the last time. Used on
     one event loop; who asks while a round is under way gets what that brings.
     """
 
-    def __init__(self, controller: Callable[[], Awaitable[Any]], own: Callable[[], Picture] | None = None) -> None:
+    def __init__(
+        self, controller: Callable[[], Awaitable[Any]], own: Callable[[], MetricsSnapshot] | None = None
+    ) -> None:
         self._controller = controller
         self._own = own
         self._known: Mapping[str, Any] = {}
-        self._round: asyncio.Task[list[Picture]] | None = None
+        self._round: asyncio.Task[list[MetricsSnapshot]] | None = None
 
-    async def gather(self) -> list[Picture]:
-        """Return the pictures of all processes that answered within a second, and one that says who did not."""
+    async def gather(self) -> list[MetricsSnapshot]:
+        """Return the snapshots of all processes that answered within a second, and one that says who did not."""
         if self._round is None or self._round.done():
             self._round = asyncio.get_running_loop().create_task(self._gather())
         return await asyncio.shield(self._round)
 
-    async def _gather(self) -> list[Picture]:
+    async def _gather(self) -> list[MetricsSnapshot]:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + DEADLINE_SECONDS
-        found: dict[str, Picture] = {}
+        found: dict[str, MetricsSnapshot] = {}
         if self._own is not None:
             own = self._own()
             found[own.origin] = own
@@ -58,19 +60,19 @@ class Gatherer:
                 future.add_done_callback(_forget)
                 silent.append(name)
             else:
-                picture = future.result()
-                found.setdefault(picture.origin, picture)
+                snapshot = future.result()
+                found.setdefault(snapshot.origin, snapshot)
         return [*found.values(), _account(len(found), silent)]
 
-    async def _ask_for_sources(self, found: dict[str, Picture]) -> None:
+    async def _ask_for_sources(self, found: dict[str, MetricsSnapshot]) -> None:
         controller = await self._controller()
-        pictures, self._known = await controller.metrics_sources.remote()
-        found.update({picture.origin: picture for picture in pictures})
+        snapshots, self._known = await controller.metrics_sources.remote()
+        found.update({snapshot.origin: snapshot for snapshot in snapshots})
 
 
-def _account(answered: int, silent: list[str]) -> Picture:
+def _account(answered: int, silent: list[str]) -> MetricsSnapshot:
     samples: list[tuple[tuple[str, ...], Any]] = [(("true",), answered), (("false",), len(silent))]
-    sources = FamilyPicture(
+    sources = FamilySnapshot(
         "serve_metrics_sources",
         GAUGE,
         "Processes whose numbers are in this answer, and those that were asked and are not.",
@@ -78,7 +80,7 @@ def _account(answered: int, silent: list[str]) -> Picture:
         (),
         samples,
     )
-    names = FamilyPicture(
+    names = FamilySnapshot(
         "serve_metrics_silent",
         GAUGE,
         "Processes that did not answer within a second.",
@@ -86,7 +88,7 @@ def _account(answered: int, silent: list[str]) -> Picture:
         (),
         [((name,), 1) for name in sorted(silent)],
     )
-    return Picture("account", [sources, names])
+    return MetricsSnapshot("account", [sources, names])
 
 
 def _forget(future: asyncio.Future[Any]) -> None:

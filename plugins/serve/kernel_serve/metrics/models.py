@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kernel_serve.context import replica_of_process
+from kernel_serve.metrics.buckets import LATENCY_MS, SIZES
 from kernel_serve.metrics.registry import REGISTRY
-from kernel_serve.metrics.series import LATENCY_MS, SIZES
 
 _LABELS = ("application", "deployment", "replica", "function")
 

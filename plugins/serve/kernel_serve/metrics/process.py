@@ -6,7 +6,8 @@ import asyncio
 import os
 import time
 
-from kernel_serve.metrics.registry import MetricRegistry
+from kernel.metrics.registry import MetricRegistry
+from kernel_serve.metrics.registry import ServeRegistry
 
 _LABELS = ("component", "id")
 _TICK_SECONDS = 1.0
@@ -14,7 +15,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _LAG_MS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0, 10000.0)
 
 
-def watch_process(registry: MetricRegistry, component: str, id: str) -> None:
+def watch_process(registry: ServeRegistry, component: str, id: str) -> None:
     """Show this process, which is asked from now on; `component` is "proxy", "replica" or "controller"."""
     registry.is_asked = True
     place = (component, id)

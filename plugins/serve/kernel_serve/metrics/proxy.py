@@ -5,9 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection
 
-from kernel_serve.metrics.registry import OTHER, MetricRegistry
-from kernel_serve.metrics.series import LATENCY_MS, CounterSeries, HistogramSeries
+from kernel.metrics.registry import MetricRegistry
+from kernel_serve.metrics.buckets import LATENCY_MS
 from kernel_serve.values import ends_of_key
+from kernel_spec.metric_series import CounterSeries, HistogramSeries
+from kernel_spec.metrics import OTHER
 
 WEBSOCKET = "WEBSOCKET"
 """The method that WebSockets are counted under; their status is 101 once they are accepted."""

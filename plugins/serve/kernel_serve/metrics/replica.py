@@ -6,8 +6,8 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
-from kernel_serve.metrics.registry import MetricRegistry
-from kernel_serve.metrics.series import LATENCY_MS
+from kernel.metrics.registry import MetricRegistry
+from kernel_serve.metrics.buckets import LATENCY_MS
 
 CANCELLED = 499
 """The outcome of a request whose asker is gone."""

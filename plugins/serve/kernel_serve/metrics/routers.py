@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kernel_serve.metrics.registry import Family, MetricRegistry
-from kernel_serve.metrics.series import LATENCY_MS
+from kernel.metrics.registry import MetricRegistry
+from kernel_serve.metrics.buckets import LATENCY_MS
 from kernel_serve.values import ends_of_key, key_of
+from kernel_spec.metric_families import MetricFamily
 
 if TYPE_CHECKING:
     from kernel_serve.routing.dispatcher import Dispatcher
@@ -43,7 +44,7 @@ def watch_router(registry: MetricRegistry, router: str, dispatchers: Callable[[]
         LATENCY_MS,
     )
 
-    families: tuple[Family[Any], ...] = (queued, sent, routed, retried, failed, waited)
+    families: tuple[MetricFamily[Any], ...] = (queued, sent, routed, retried, failed, waited)
 
     def collect() -> None:
         current = dispatchers()

@@ -14,7 +14,7 @@ from kernel_serve.logs.access import AccessLog
 from kernel_serve.logs.places import directory
 from kernel_serve.logs.rotating import RotatingFile
 from kernel_serve.metrics.process import watch_loop, watch_process
-from kernel_serve.metrics.registry import REGISTRY, Picture
+from kernel_serve.metrics.registry import REGISTRY
 from kernel_serve.metrics.routers import watch_router
 from kernel_serve.proxy.application import ProxyApplication
 from kernel_serve.proxy.listening import ENDING_SECONDS, HANDING_SECONDS, Heirs, listening_socket
@@ -27,6 +27,7 @@ from kernel_serve.routing.router import dispatchers_of_process, process_router
 from kernel_serve.settings import GRPCOptions, HTTPOptions
 from kernel_serve.tracing import setting
 from kernel_serve.values import Listening
+from kernel_spec.metrics import MetricsSnapshot
 
 
 class ProxyActor:
@@ -139,9 +140,9 @@ class ProxyActor:
         """Return when requests go the ways that topics in these versions, or later ones, say."""
         await self._on_data_loop(process_router().await_news(versions))
 
-    async def metrics(self) -> Picture:
+    async def metrics(self) -> MetricsSnapshot:
         """Return what this process has counted."""
-        return REGISTRY.picture()
+        return REGISTRY.snapshot()
 
     async def trace_anew(self) -> None:
         """Trace as the session's setting says now."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kernel_serve import tracing
 from kernel_serve.errors import ServeError
 from kernel_serve.logs.access import AccessLog
-from kernel_serve.metrics.exposition import exposition
 from kernel_serve.metrics.gathering import Gatherer
 from kernel_serve.metrics.proxy import WEBSOCKET, ProxyMetrics
 from kernel_serve.metrics.registry import REGISTRY
@@ -18,6 +17,7 @@ from kernel_serve.proxy.shadows import Shadows
 from kernel_serve.routing.router import Router, find_controller
 from kernel_serve.settings import HTTPOptions
 from kernel_serve.traffic.routes import MethodNotAllowed
+from kernel_spec.metric_text import exposition
 
 if TYPE_CHECKING:
     from kernel_serve.proxy.grpc_call import EndedCall
@@ -57,7 +57,7 @@ class ProxyService:
         self.metrics = ProxyMetrics(REGISTRY, proxy)
         self.routes = router.routes
         self.shadows = Shadows(router)
-        self._gatherer = Gatherer(find_controller, REGISTRY.picture)
+        self._gatherer = Gatherer(find_controller, REGISTRY.snapshot)
         self._heard = asyncio.Event()
         self._ids = RequestIds()
         router.listen(self._learn)

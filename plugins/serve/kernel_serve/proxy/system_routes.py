@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kernel_serve.metrics.exposition import CONTENT_TYPE
 from kernel_serve.traffic.routes import Routes
+from kernel_spec.metric_text import CONTENT_TYPE
 
 
 async def system_answer(

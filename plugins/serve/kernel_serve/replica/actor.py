@@ -14,7 +14,7 @@ from kernel_serve import tracing
 from kernel_serve.context import ReplicaContext, ReplicaRank, enter_replica
 from kernel_serve.logs import logger
 from kernel_serve.metrics.process import watch_loop, watch_process
-from kernel_serve.metrics.registry import REGISTRY, Picture
+from kernel_serve.metrics.registry import REGISTRY
 from kernel_serve.metrics.replica import ReplicaMetrics
 from kernel_serve.metrics.routers import watch_router
 from kernel_serve.multiplex import loaded
@@ -35,6 +35,7 @@ from kernel_serve.tracing import setting
 from kernel_serve.values import DeploymentSpec, Standing
 from kernel_serve.wire import unix
 from kernel_serve.wire.tunnel import TunnelEnds
+from kernel_spec.metrics import MetricsSnapshot
 
 _log = logger()
 END_SECONDS = 3.0
@@ -129,9 +130,9 @@ class ReplicaActor:
         watch_loop(REGISTRY, "replica", self._id, asyncio.get_running_loop())
         watch_router(REGISTRY, f"replica {self._id}", dispatchers_of_process)
 
-    async def metrics(self) -> Picture:
+    async def metrics(self) -> MetricsSnapshot:
         """Return what this process has counted. It answers while user code blocks the data loop, too."""
-        return REGISTRY.picture()
+        return REGISTRY.snapshot()
 
     async def trace_anew(self) -> None:
         """Trace as the session's setting says now."""

@@ -233,7 +233,7 @@ class Router:
                 await asyncio.wait_for(self._report_now.wait(), REPORT_SECONDS)
             self._report_now.clear()
             report = self._numbers()
-            waits = report.picture is None or time.monotonic() - told < TELL_SECONDS
+            waits = report.snapshot is None or time.monotonic() - told < TELL_SECONDS
             if report == last and waits and not report.ongoing and not report.queued:
                 continue
             try:
@@ -253,8 +253,8 @@ class Router:
                 queued[key] = waiting
             if busy := {id: number for id, number in sent.items() if number}:
                 ongoing[key] = busy
-        picture = self._metrics.picture() if self._metrics is not None and self._dispatchers else None
-        return RouterReport(self.id, self.node, queued, ongoing, picture)
+        snapshot = self._metrics.snapshot() if self._metrics is not None and self._dispatchers else None
+        return RouterReport(self.id, self.node, queued, ongoing, snapshot)
 
     def close(self) -> None:
         """Send nothing more."""

@@ -10,7 +10,8 @@ from kernel_serve.errors import (
     RequestCancelledError,
     RequestTimeoutError,
 )
-from kernel_serve.metrics.series import LATENCY_MS, HistogramSeries
+from kernel_serve.metrics.buckets import LATENCY_MS
+from kernel_spec.metric_series import HistogramSeries
 
 _REASONS: dict[type[Exception], str] = {
     BackPressureError: "backpressure",

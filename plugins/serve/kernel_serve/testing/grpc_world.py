@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc.aio
 
-from kernel_serve.metrics.registry import MetricRegistry
+from kernel.metrics.registry import MetricRegistry
 from kernel_serve.metrics.replica import ReplicaMetrics
 from kernel_serve.proxy.grpc_server import GRPCServer
 from kernel_serve.replica.gate import AdmissionGate

@@ -6,37 +6,39 @@ from random import Random
 
 import pytest
 from kernel_serve.metrics import callers
-from kernel_serve.metrics.callers import KEPT_SECONDS, CallerMetrics, CallerPictures
+from kernel_serve.metrics.callers import KEPT_SECONDS, CallerMetrics, CallerSnapshots
 from kernel_serve.metrics.process import watch_process
-from kernel_serve.metrics.registry import MetricRegistry, Picture
+from kernel_serve.metrics.registry import ServeRegistry
 from kernel_serve.routing.dispatcher import Dispatcher
+
+from kernel_spec.metrics import MetricsSnapshot
 
 
 def test_a_program_tells_what_its_router_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(callers, "REGISTRY", MetricRegistry())
+    monkeypatch.setattr(callers, "REGISTRY", ServeRegistry())
     dispatcher = Dispatcher("shop#Till", "n", Random(1), lambda: None)
     metrics = CallerMetrics("caller n-1", lambda: {"shop#Till": dispatcher})
     dispatcher.tally.submitted += 2
-    picture = metrics.picture()
-    assert picture is not None
-    (routed,) = [each for each in picture.families if each.name == "serve_router_requests_total"]
+    snapshot = metrics.snapshot()
+    assert snapshot is not None
+    (routed,) = [each for each in snapshot.families if each.name == "serve_router_requests_total"]
     assert routed.samples == [(("shop", "Till", "caller n-1"), 2)]
 
 
 def test_a_part_of_serve_does_not_tell_what_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    registry = MetricRegistry()
+    registry = ServeRegistry()
     monkeypatch.setattr(callers, "REGISTRY", registry)
     metrics = CallerMetrics("caller n-1", dict)
-    assert metrics.picture() is not None
+    assert metrics.snapshot() is not None
     watch_process(registry, "replica", "r1")
-    assert metrics.picture() is None
+    assert metrics.snapshot() is None
 
 
 def test_a_program_that_says_nothing_more_is_forgotten() -> None:
-    callers = CallerPictures()
-    callers.take(0.0, Picture("one", []))
-    callers.take(5.0, Picture("other", []))
-    callers.take(6.0, Picture("one", []))
-    assert [each.origin for each in callers.pictures(KEPT_SECONDS)] == ["one", "other"]
-    assert [each.origin for each in callers.pictures(KEPT_SECONDS + 5.5)] == ["one"]
-    assert callers.pictures(KEPT_SECONDS + 7) == []
+    callers = CallerSnapshots()
+    callers.take(0.0, MetricsSnapshot("one", []))
+    callers.take(5.0, MetricsSnapshot("other", []))
+    callers.take(6.0, MetricsSnapshot("one", []))
+    assert [each.origin for each in callers.snapshots(KEPT_SECONDS)] == ["one", "other"]
+    assert [each.origin for each in callers.snapshots(KEPT_SECONDS + 5.5)] == ["one"]
+    assert callers.snapshots(KEPT_SECONDS + 7) == []

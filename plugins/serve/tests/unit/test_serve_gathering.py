@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from kernel_serve.metrics import gathering
 from kernel_serve.metrics.gathering import Gatherer
-from kernel_serve.metrics.registry import MetricRegistry, Picture
 
+from kernel.metrics.registry import MetricRegistry
 from kernel_spec.errors import ActorDiedError
+from kernel_spec.metrics import MetricsSnapshot
 
 
 class Answer:
@@ -52,18 +53,18 @@ class Controller:
         self.metrics_sources = Method(([own], sources))
 
 
-def picture(name: str) -> Picture:
+def snapshot(name: str) -> MetricsSnapshot:
     registry = MetricRegistry()
     registry.counter(name, "").labelled().add()
-    return registry.picture()
+    return registry.snapshot()
 
 
-def names(pictures: list[Picture]) -> set[str]:
-    return {family.name for each in pictures for family in each.families if each.origin != "account"}
+def names(snapshots: list[MetricsSnapshot]) -> set[str]:
+    return {family.name for each in snapshots for family in each.families if each.origin != "account"}
 
 
-def silent(pictures: list[Picture]) -> list[str]:
-    (account,) = [each for each in pictures if each.origin == "account"]
+def silent(snapshots: list[MetricsSnapshot]) -> list[str]:
+    (account,) = [each for each in snapshots if each.origin == "account"]
     return [labels[0] for labels, _ in account.families[1].samples]
 
 
@@ -76,50 +77,50 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_those_that_answer_are_there_and_the_others_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gathering, "DEADLINE_SECONDS", 0.3)
     monkeypatch.setattr(gathering, "_SOURCES_SHARE", 100)  # the controller, who is not asked for long, answers
-    own = picture("own")
+    own = snapshot("own")
     sources = {
         "proxy p": Actor(own),  # the same process as that which asks
-        "replica r1": Actor(picture("r1")),
+        "replica r1": Actor(snapshot("r1")),
         "replica r2": Actor(...),
         "replica r3": Actor(ActorDiedError("it died")),
     }
-    controller = Controller(picture("c"), sources)
+    controller = Controller(snapshot("c"), sources)
 
-    async def run() -> list[Picture]:
+    async def run() -> list[MetricsSnapshot]:
         async def find() -> Controller:
             return controller
 
         return await Gatherer(find, lambda: own).gather()
 
-    pictures = asyncio.run(run())
-    assert names(pictures) == {"own", "c", "r1"}
-    assert len([each for each in pictures if each.origin == own.origin]) == 1
-    assert silent(pictures) == ["replica r2", "replica r3"]
+    snapshots = asyncio.run(run())
+    assert names(snapshots) == {"own", "c", "r1"}
+    assert len([each for each in snapshots if each.origin == own.origin]) == 1
+    assert silent(snapshots) == ["replica r2", "replica r3"]
 
 
 @pytest.mark.parametrize("trouble", [..., ActorDiedError("it died")])
 def test_while_the_controller_is_away_those_are_asked_that_it_named_before(
     trouble: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    controller = Controller(picture("c"), {"replica r1": Actor(picture("r1"))})
+    controller = Controller(snapshot("c"), {"replica r1": Actor(snapshot("r1"))})
 
     async def run() -> None:
         async def find() -> Controller:
             return controller
 
-        gatherer = Gatherer(find, lambda: picture("own"))
+        gatherer = Gatherer(find, lambda: snapshot("own"))
         assert names(await gatherer.gather()) == {"own", "c", "r1"}
         controller.metrics_sources.value = trouble
         monkeypatch.setattr(gathering, "DEADLINE_SECONDS", 0.3)
-        pictures = await gatherer.gather()
-        assert names(pictures) == {"own", "r1"} and silent(pictures) == ["controller"]
+        snapshots = await gatherer.gather()
+        assert names(snapshots) == {"own", "r1"} and silent(snapshots) == ["controller"]
 
     asyncio.run(run())
 
 
 def test_who_asks_at_the_same_time_shares_a_round_and_may_leave() -> None:
-    replica = Actor(picture("r1"))
-    controller = Controller(picture("c"), {"replica r1": replica})
+    replica = Actor(snapshot("r1"))
+    controller = Controller(snapshot("c"), {"replica r1": replica})
 
     async def run() -> None:
         async def find() -> Controller:

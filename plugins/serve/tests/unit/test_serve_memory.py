@@ -18,10 +18,11 @@ from kernel_serve.control.scaling import Scaling
 from kernel_serve.control.state import ServeState
 from kernel_serve.control.topics import ControllerTopics
 from kernel_serve.metrics.controller import ControllerMetrics
-from kernel_serve.metrics.registry import MetricRegistry
 from kernel_serve.settings import AutoscalingConfig, GRPCOptions, HTTPOptions
 from kernel_serve.testing.world import ControlWorld, application, settings
 from kernel_serve.values import ENDPOINTS, Endpoint, RouterReport, Target
+
+from kernel.metrics.registry import MetricRegistry
 
 
 class Store(dict[str, bytes]):

@@ -1,86 +1,19 @@
-"""Counting, pictures of what was counted, and their text."""
+"""Counting, snapshots of what was counted, and their text."""
 
 from __future__ import annotations
 
-import math
-import pickle
 from typing import Any
 
-import pytest
-from kernel_serve.errors import MetricError
-from kernel_serve.metrics import registry as registries
 from kernel_serve.metrics.controller import ControllerMetrics
-from kernel_serve.metrics.exposition import exposition
 from kernel_serve.metrics.proxy import WEBSOCKET, ProxyMetrics
-from kernel_serve.metrics.registry import MetricRegistry
 from kernel_serve.metrics.replica import CANCELLED, ReplicaMetrics
+
+from kernel.metrics.registry import MetricRegistry
 
 
 def samples(registry: MetricRegistry, name: str) -> dict[tuple[str, ...], Any]:
-    (family,) = [each for each in registry.picture().families if each.name == name]
+    (family,) = [each for each in registry.snapshot().families if each.name == name]
     return dict(family.samples)
-
-
-def test_the_text_is_what_prometheus_reads() -> None:
-    registry = MetricRegistry()
-    registry.counter("seen_total", "Seen\nso \\far.", ("who",)).labelled('a "b"\n\\c').add(2)
-    registry.gauge("depth", "How deep.").labelled().set(-1.5)
-    registry.gauge("odd", "", ("kind",)).labelled("nan").set(math.nan)
-    registry.gauge("odd", "", ("kind",)).labelled("inf").set(math.inf)
-    latency = registry.histogram("took_ms", "How long.", ("of",), (1, 2.5)).labelled("x")
-    for value in (0.5, 1, 2, 99):
-        latency.observe(value)
-    assert exposition([registry.picture()]) == (
-        "# HELP depth How deep.\n# TYPE depth gauge\ndepth -1.5\n"
-        '# HELP odd \n# TYPE odd gauge\nodd{kind="nan"} NaN\nodd{kind="inf"} +Inf\n'
-        "# HELP seen_total Seen\\nso \\\\far.\n# TYPE seen_total counter\n"
-        'seen_total{who="a \\"b\\"\\n\\\\c"} 2\n'
-        "# HELP took_ms How long.\n# TYPE took_ms histogram\n"
-        'took_ms_bucket{of="x",le="1"} 2\ntook_ms_bucket{of="x",le="2.5"} 3\ntook_ms_bucket{of="x",le="+Inf"} 4\n'
-        'took_ms_sum{of="x"} 102.5\ntook_ms_count{of="x"} 4\n'
-    )
-    assert exposition([MetricRegistry().picture()]) == ""
-
-
-def test_pictures_of_several_processes_are_one_text_with_each_family_once() -> None:
-    one, other, third = MetricRegistry(), MetricRegistry(), MetricRegistry()
-    one.counter("a_total", "A.", ("p",)).labelled("1").add(1)
-    other.counter("a_total", "A.", ("p",)).labelled("1").add(2)
-    other.counter("a_total", "A.", ("p",)).labelled("2").add(5)
-    one.histogram("h", "H.", (), (1,)).labelled().observe(0)
-    other.histogram("h", "H.", (), (1,)).labelled().observe(7)
-    third.gauge("a_total", "Another A.", ()).labelled().set(9)
-    text = exposition(pickle.loads(pickle.dumps([each.picture() for each in (one, other, third)])))
-    assert text.count("# TYPE a_total counter") == 1 and "Another" not in text
-    assert 'a_total{p="1"} 3\n' in text and 'a_total{p="2"} 5\n' in text
-    assert "# a_total is no counter everywhere: other kinds of it are left out\n" in text
-    assert 'h_bucket{le="1"} 1\nh_bucket{le="+Inf"} 2\nh_sum 7\nh_count 2\n' in text
-
-
-def test_a_name_is_one_thing() -> None:
-    registry = MetricRegistry()
-    family = registry.counter("x_total", "X.", ("a",))
-    assert registry.counter("x_total", "X.", ("a",)) is family
-    with pytest.raises(MetricError, match=r"there is a counter 'x_total' already, with tags \('a',\).*another name"):
-        registry.gauge("x_total", "X.", ("a",))
-    with pytest.raises(MetricError, match="has the labels a, not 2 values"):
-        family.labelled("1", "2")
-    with pytest.raises(MetricError, match="is not 'no-name'"):
-        registry.counter("no-name", "")
-    with pytest.raises(MetricError, match="has a tag 'a b'"):
-        registry.counter("y", "", ("a b",))
-    with pytest.raises(MetricError, match="boundaries of z are numbers that rise"):
-        registry.histogram("z", "", (), (2, 1))
-    with pytest.raises(MetricError, match="can't have a label le"):
-        registry.histogram("z", "", ("le",), (1,))
-
-
-def test_a_family_has_a_limited_number_of_series(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registries, "MOST_SERIES", 3)
-    family = MetricRegistry().counter("x_total", "", ("user",))
-    for number in range(10):
-        family.labelled(str(number)).add()
-    assert dict(family.picture().samples) == {("0",): 1, ("1",): 1, ("2",): 1, ("other",): 7}
 
 
 def test_a_proxy_counts_by_route_and_never_by_what_the_client_sent() -> None:

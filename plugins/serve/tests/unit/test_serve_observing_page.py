@@ -13,7 +13,7 @@ from kernel_serve.metrics.controller import ControllerMetrics
 from kernel_serve.metrics.gathering import Gatherer
 from kernel_serve.metrics.process import watch_loop, watch_process
 from kernel_serve.metrics.proxy import ProxyMetrics
-from kernel_serve.metrics.registry import MetricRegistry
+from kernel_serve.metrics.registry import ServeRegistry
 from kernel_serve.metrics.replica import ReplicaMetrics
 from kernel_serve.metrics.routers import watch_router
 from kernel_serve.settings import LoggingConfig
@@ -22,12 +22,12 @@ from kernel_serve.tracing.setting import wanted
 PAGE = (Path(__file__).parents[4] / "docs" / "serve-observing.md").read_text(encoding="utf-8")
 
 
-def counted(registry: MetricRegistry) -> dict[str, tuple[str, ...]]:
-    return {family.name: family.labels for family in registry.picture().families}
+def counted(registry: ServeRegistry) -> dict[str, tuple[str, ...]]:
+    return {family.name: family.labels for family in registry.snapshot().families}
 
 
 def test_the_table_of_metrics_has_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    registry = MetricRegistry()
+    registry = ServeRegistry()
     monkeypatch.setattr(models, "REGISTRY", registry)
     ProxyMetrics(registry, "p")
     ReplicaMetrics(registry, "a", "d", "r").watch(lambda: 0, lambda: 0, lambda: ())

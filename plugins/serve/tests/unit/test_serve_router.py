@@ -317,7 +317,7 @@ def test_it_reports_what_waits_and_what_is_under_way_while_there_is_any(play: An
             dispatcher.submit(request()[0])
         await until(lambda: world.reports)
         report = world.reports[0]
-        assert (report.queued, report.ongoing, report.node, report.picture) == ({KEY: 2}, {}, "here", None)
+        assert (report.queued, report.ongoing, report.node, report.snapshot) == ({KEY: 2}, {}, "here", None)
         await until(lambda: len(world.watched) == 2)
         await world.tell(news={KEY: ("life:1", routes("a"))})
         await until(lambda: world.reports[-1].ongoing == {KEY: {"a": 2}})

@@ -10,9 +10,10 @@ from kernel_serve.cli.top_numbers import view
 from kernel_serve.cli.top_view import bar, plain, rendered
 from kernel_serve.metrics.changes import Numbers, Spread, increase, spread
 from kernel_serve.metrics.proxy import ProxyMetrics
-from kernel_serve.metrics.registry import MetricRegistry
 from kernel_serve.metrics.replica import ReplicaMetrics
 from rich.console import Console
+
+from kernel.metrics.registry import MetricRegistry
 
 
 def replica(id: str) -> dict[str, Any]:
@@ -50,7 +51,7 @@ class Moments:
         self.a1.watch(lambda: 3, lambda: 6, lambda: ())
 
     def now(self) -> Numbers:
-        return Numbers([each.picture() for each in (self.proxy, self.first, self.second)])
+        return Numbers([each.snapshot() for each in (self.proxy, self.first, self.second)])
 
 
 def test_rates_and_latencies_are_those_of_the_last_interval() -> None:
@@ -112,7 +113,7 @@ def test_a_process_that_is_gone_or_new_does_no_harm() -> None:
     old.counter("c", "", ("r",)).labelled("old").add(100)
     new.counter("c", "", ("r",)).labelled("new").add(3)
     new.histogram("h", "", (), (1,)).labelled().observe(0.5)
-    before, now = Numbers([old.picture()]), Numbers([new.picture()])
+    before, now = Numbers([old.snapshot()]), Numbers([new.snapshot()])
     assert increase(before, now, "c") == 3
     assert spread(before, now, "h").counts == (1, 0)
     assert spread(before, now, "missing").count == 0

@@ -11,7 +11,6 @@ import pytest
 from kernel_serve import context, tracing
 from kernel_serve.context import ReplicaContext
 from kernel_serve.errors import DeploymentError
-from kernel_serve.metrics.registry import MetricRegistry
 from kernel_serve.metrics.replica import ReplicaMetrics
 from kernel_serve.replica.gate import AdmissionGate
 from kernel_serve.replica.request_intake import RequestIntake
@@ -26,6 +25,8 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from kernel.metrics.registry import MetricRegistry
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 

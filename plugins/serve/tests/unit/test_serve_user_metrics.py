@@ -10,20 +10,21 @@ from kernel_serve import context
 from kernel_serve import metrics as serve_metrics
 from kernel_serve.errors import MetricError
 from kernel_serve.metrics import user
-from kernel_serve.metrics.exposition import exposition
-from kernel_serve.metrics.registry import MetricRegistry
+
+from kernel.metrics.registry import MetricRegistry
+from kernel_spec.metric_text import exposition
 
 
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[MetricRegistry]:
     fresh = MetricRegistry()
-    monkeypatch.setattr(user, "REGISTRY", fresh)
+    monkeypatch.setattr(user.InReplica, "registry", fresh)
     monkeypatch.setattr(context, "_replica_of_process", context.ReplicaContext("shop", "Till", "r7"))
     yield fresh
 
 
 def lines(registry: MetricRegistry) -> list[str]:
-    return [line for line in exposition([registry.picture()]).splitlines() if not line.startswith("#")]
+    return [line for line in exposition([registry.snapshot()]).splitlines() if not line.startswith("#")]
 
 
 PLACE = 'application="shop",deployment="Till",replica="r7"'
@@ -63,7 +64,7 @@ def test_mistakes_are_named() -> None:
         counter.inc()
     with pytest.raises(MetricError, match=r"counter 'orders' can only grow, not by -1.*use a Gauge"):
         counter.inc(-1, {"kind": "x"})
-    with pytest.raises(MetricError, match="has a tag 'replica', which every metric of a deployment has by itself"):
+    with pytest.raises(MetricError, match="has a tag 'replica', which every such metric has by itself"):
         serve_metrics.Gauge("x", tag_keys=("replica",))
     with pytest.raises(MetricError, match=r"tag_keys of metric 'x' is a tuple of names, not 'kind'"):
         serve_metrics.Gauge("x", tag_keys="kind")
