@@ -75,8 +75,8 @@ def kernel_serializers() -> Mapping[str, Callable[[], Serializer]]:  # type: ign
 
 @hookspec
 def kernel_node_providers() -> Mapping[str, Callable[[Mapping[str, Any]], NodeProvider]]:  # type: ignore[empty-body]
-    """Offer node providers (driver); the factory takes the provider's section of the configuration. Called on the
-    head.
+    """Offer node providers (driver); the factory takes the provider's section of the configuration. To be
+    called on the head; nothing of kernel asks for machines yet.
     """
 
 

@@ -67,7 +67,7 @@ START_OPTIONS: dict[str, str] = {
 """Options of `ray start` that are kernel's, under the same name or another."""
 
 START_IGNORED: dict[str, str] = {
-    "--autoscaling-config": "machines are added by a node provider plugin",
+    "--autoscaling-config": "nothing adds machines yet",
     "--dashboard-agent-grpc-port": _DASHBOARD,
     "--dashboard-agent-listen-port": _DASHBOARD,
     "--dashboard-grpc-port": _DASHBOARD,
