@@ -115,9 +115,9 @@ def test_plugins_on_installing_are_those_that_come() -> None:
     more = brought_by_plugins() - required("kernel", ("processes",), set())
     ours = {name.removeprefix("kernel-") for name in more if name.startswith("kernel-")}
     words = {
+        "accelerator-nvidia": "NVIDIA",
         "control-grpc": "gRPC",
         "metadata-sqlite": "SQLite",
-        "accelerator-nvidia": "NVIDIA",
         "serve-http2": "HTTP/2",
     }
     unnamed = {name for name in ours if words.get(name, name.rpartition("-")[2]) not in text}
