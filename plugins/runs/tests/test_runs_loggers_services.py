@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kernel_runs.errors import OptionalDependencyError, RunError
-from kernel_runs.loggers import CometLoggerCallback, MLFLowLogger, MLflowLoggerCallback, WandbLoggerCallback
+from kernel_runs.loggers import CometLoggerCallback, MLflowLoggerCallback, WandbLoggerCallback
 from kernel_runs.run import Run
 
 RESULTS = [
@@ -128,12 +128,11 @@ def test_the_experiment_is_found_by_argument_or_environment(mlflow: Mlflow, monk
     MLflowLoggerCallback().setup()
     assert mlflow.experiments == {"named": "1"}
     monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "77")
-    logger = MLFLowLogger({"x": 1}, "/tmp/t")
-    logger.on_result({"score": 1.0})
-    logger.close()
-    MLFLowLogger({"mlflow_experiment_id": 5}, "/tmp/t")
-    assert [run.info.experiment_id for run in mlflow.runs.values()] == ["77", "5"]
-    assert [run.status for run in mlflow.runs.values()] == ["FINISHED", "RUNNING"]
+    for more in ({}, {"experiment_name": "given"}):
+        callback, trial = MLflowLoggerCallback(**more), a_trial()
+        callback.setup()
+        callback.on_trial_start(1, [trial], trial)
+    assert [run.info.experiment_id for run in mlflow.runs.values()] == ["77", "2"]
 
 
 class FakeCheckpoint:

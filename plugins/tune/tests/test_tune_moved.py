@@ -15,8 +15,8 @@ import kernel_runs
 from kernel import tune
 
 LOGGERS = (
-    "base", "comet", "crc32c", "csv_logger", "encoding", "events", "files", "flat", "hparams", "json_logger", "legacy",
-    "mlflow", "pretty", "protobuf", "tensorboard", "trial_file", "wandb",
+    "base", "comet", "crc32c", "csv_logger", "encoding", "events", "files", "flat", "hparams", "json_logger",
+    "mlflow", "per_trial", "pretty", "protobuf", "tensorboard", "trial_file", "wandb",
 )  # fmt: skip
 NAMES = {
     "analysis.result": "Result",

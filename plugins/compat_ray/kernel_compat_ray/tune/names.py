@@ -40,10 +40,27 @@ _FUNCTIONS = (
     "choice", "lograndint", "loguniform", "qlograndint", "qloguniform", "qrandint", "qrandn", "quniform", "randint",
     "randn", "sample_from", "uniform",
 )  # fmt: skip
-_LOGGERS = (
-    "CSVLogger", "CSVLoggerCallback", "DEFAULT_LOGGERS", "JsonLogger", "JsonLoggerCallback", "Logger", "LoggerCallback",
-    "MLFLowLogger", "NoopLogger", "TBXLogger", "TBXLoggerCallback", "UnifiedLogger", "pretty_print",
-)  # fmt: skip
+_OF_ONE_TRIAL = (
+    "CSVLogger",
+    "DEFAULT_LOGGERS",
+    "JsonLogger",
+    "MLFLowLogger",
+    "NoopLogger",
+    "TBXLogger",
+    "UnifiedLogger",
+)
+_CALLBACKS = (
+    "CSVLoggerCallback",
+    "JsonLoggerCallback",
+    "Logger",
+    "LoggerCallback",
+    "TBXLoggerCallback",
+    "pretty_print",
+)
+_LOGGERS = {
+    **{name: f".tune.loggers:{name}" for name in _OF_ONE_TRIAL},
+    **{name: f"kernel.runs.loggers:{name}" for name in _CALLBACKS},
+}
 _STOPPERS = {
     "experiment_plateau": "ExperimentPlateauStopper",
     "function_stopper": "FunctionStopper",
@@ -122,16 +139,14 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
         name: f"kernel.tune.integration.lightning:{name}"
         for name in ("TuneReportCallback", "TuneReportCheckpointCallback")
     },
-    "ray.tune.logger": {name: f"kernel.runs.loggers:{name}" for name in _LOGGERS},
-    "ray.tune.logger.csv": {name: f"kernel.runs.loggers:{name}" for name in ("CSVLogger", "CSVLoggerCallback")},
-    "ray.tune.logger.json": {name: f"kernel.runs.loggers:{name}" for name in ("JsonLogger", "JsonLoggerCallback")},
+    "ray.tune.logger": _LOGGERS,
+    "ray.tune.logger.csv": {name: _LOGGERS[name] for name in ("CSVLogger", "CSVLoggerCallback")},
+    "ray.tune.logger.json": {name: _LOGGERS[name] for name in ("JsonLogger", "JsonLoggerCallback")},
     "ray.tune.logger.logger": {
         name: f"kernel.runs.loggers:{name}" for name in ("Logger", "LoggerCallback", "pretty_print")
     },
     **{f"ray.tune.logger.{module}": {name: f"kernel.runs.loggers:{name}"} for module, name in _TRACKERS.items()},
-    "ray.tune.logger.tensorboardx": {
-        name: f"kernel.runs.loggers:{name}" for name in ("TBXLogger", "TBXLoggerCallback")
-    },
+    "ray.tune.logger.tensorboardx": {name: _LOGGERS[name] for name in ("TBXLogger", "TBXLoggerCallback")},
     "ray.tune.progress_reporter": {
         name: f"kernel.tune.reporters:{name}" for name in ("CLIReporter", "JupyterNotebookReporter", "ProgressReporter")
     },

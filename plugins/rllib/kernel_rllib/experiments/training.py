@@ -18,7 +18,7 @@ from kernel_rllib.experiments.experiment import Experiment
 from kernel_rllib.experiments.stopping import Stopping
 from kernel_rllib.experiments.variants import Variant
 from kernel_runs.errors import RunError
-from kernel_runs.loggers.legacy import callbacks_of
+from kernel_runs.loggers.per_trial import callbacks_of
 from kernel_runs.place import Place
 from kernel_runs.reports import CONFIG, DONE, EXPERIMENT_TAG, SHOULD_CHECKPOINT, Report, look_up
 from kernel_runs.run import Run

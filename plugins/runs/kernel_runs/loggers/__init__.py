@@ -3,23 +3,17 @@
 from typing import Any
 
 _HOMES = {
-    "CSVLogger": "legacy",
     "CSVLoggerCallback": "csv_logger",
     "CometLoggerCallback": "comet",
-    "DEFAULT_LOGGERS": "legacy",
-    "JsonLogger": "legacy",
+    "DEFAULT_LOGGERS": "per_trial",
     "JsonLoggerCallback": "json_logger",
-    "LegacyLoggerCallback": "legacy",
-    "Logger": "legacy",
+    "Logger": "per_trial",
     "LoggerCallback": "base",
-    "MLFLowLogger": "mlflow",
     "MLflowLoggerCallback": "mlflow",
-    "NoopLogger": "legacy",
-    "TBXLogger": "legacy",
+    "PerTrialCallback": "per_trial",
     "TBXLoggerCallback": "tensorboard",
-    "UnifiedLogger": "legacy",
     "WandbLoggerCallback": "wandb",
-    "callbacks_of": "legacy",
+    "callbacks_of": "per_trial",
     "pretty_print": "pretty",
 }
 

@@ -9,7 +9,6 @@ from kernel_runs.errors import RunError
 from kernel_runs.loggers.base import LoggerCallback
 from kernel_runs.loggers.encoding import text_of
 from kernel_runs.loggers.flat import flat_of
-from kernel_runs.loggers.legacy import Logger
 from kernel_runs.optional import needed
 from kernel_runs.reports import TIMESTAMP, TIMESTEPS_TOTAL, TRAINING_ITERATION, Report, flatten
 from kernel_runs.run import Run
@@ -131,22 +130,3 @@ def _numbers(flat: dict[str, Any]) -> dict[str, float]:
             except (TypeError, ValueError, OverflowError):
                 continue
     return found
-
-
-class MLFLowLogger(Logger):
-    """The older form: the experiment's id is `config["mlflow_experiment_id"]`, or what the environment says."""
-
-    def _init(self) -> None:
-        self._own = self.trial or Run("", config=self.config, name=os.path.basename(self.logdir))
-        self._callback = MLflowLoggerCallback(tracking_uri=self.config.get("mlflow_tracking_uri"))
-        given = self.config.get("mlflow_experiment_id")
-        if given is not None:
-            self._callback._find_experiment = lambda: str(given)  # type: ignore[method-assign]
-        self._callback.setup()
-        self._callback.log_trial_start(self._own)
-
-    def on_result(self, result: Report) -> None:
-        self._callback.log_trial_result(0, self._own, result)
-
-    def close(self) -> None:
-        self._callback.log_trial_end(self._own, failed=self._own.has_failed)

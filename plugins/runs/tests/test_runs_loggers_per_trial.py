@@ -1,8 +1,7 @@
-"""Loggers of the older form, and text for people."""
+"""Loggers that are one object a trial, and text for people."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,11 @@ import yaml
 from kernel_runs import loggers
 from kernel_runs.loggers import (
     DEFAULT_LOGGERS,
-    CSVLogger,
     CSVLoggerCallback,
-    JsonLogger,
     JsonLoggerCallback,
-    LegacyLoggerCallback,
     Logger,
-    NoopLogger,
-    TBXLogger,
+    PerTrialCallback,
     TBXLoggerCallback,
-    UnifiedLogger,
     callbacks_of,
     pretty_print,
 )
@@ -48,33 +42,9 @@ class Kept(Logger):
         self.heard.append("close")
 
 
-def test_the_default_loggers_write_the_three_files(tmp_path: Path) -> None:
-    synced = []
-    trial = Run("f", trial_id="a826033a", evaluated_params={"x": 1})
-    logger = UnifiedLogger({"x": 1}, str(tmp_path / "t"), trial, sync_function=synced.append)
-    logger.on_result({"a": {"b": 1}})
-    logger.update_config({"x": 2})
-    logger.on_result({"a": {"b": 2}})
-    logger.flush()
-    logger.close()
-    names = {"result.json", "progress.csv", "params.json", "params.pkl", "events.out.tfevents.a826033a"}
-    assert {path.name for path in (tmp_path / "t").iterdir()} == names
-    assert (tmp_path / "t/progress.csv").read_text() == "a/b\n1\n2\n"
-    assert (tmp_path / "t/result.json").read_text() == '{"a": {"b": 1}}\n{"a": {"b": 2}}\n'
-    assert json.loads((tmp_path / "t/params.json").read_text()) == {"x": 2}
-    assert b"_hparams_/session_end_info" in (tmp_path / "t/events.out.tfevents.a826033a").read_bytes()
-    assert synced == [str(tmp_path / "t")] * 2
-
-
-def test_one_of_them_alone_needs_no_trial(tmp_path: Path) -> None:
-    logger = JsonLogger({"x": 1}, str(tmp_path))
-    logger.on_result({"a": 1})
-    assert (tmp_path / "result.json").read_text() == '{"a": 1}\n'
-
-
 def test_a_class_of_ones_own_is_made_for_each_trial(tmp_path: Path) -> None:
     Kept.made.clear()
-    callback = LegacyLoggerCallback([Kept])
+    callback = PerTrialCallback([Kept])
     trials = [Run("f", config={"x": i}, local_dir=str(tmp_path), name=f"t{i}") for i in range(2)]
     for trial in trials:
         callback.on_trial_start(0, trials, trial)
@@ -97,17 +67,22 @@ def test_a_logger_must_say_what_to_do_with_a_result(tmp_path: Path) -> None:
 
     with pytest.raises(NotImplementedError, match=r"Nothing must say what to do with a result: define on_result"):
         Nothing({}, str(tmp_path)).on_result({})
-    NoopLogger({}, str(tmp_path)).on_result({})
 
 
-def test_the_default_ones_run_in_their_quick_form() -> None:
+def test_callbacks_their_classes_and_classes_of_ones_own_may_be_given() -> None:
     kinds = [JsonLoggerCallback, CSVLoggerCallback, TBXLoggerCallback]
-    assert DEFAULT_LOGGERS == (JsonLogger, CSVLogger, TBXLogger)
     assert [type(callback) for callback in callbacks_of()] == kinds
+
+    class Quick(Kept):
+        callback_type = CSVLoggerCallback
+
+    class Other(Quick):
+        pass
+
     own = JsonLoggerCallback()
-    found = callbacks_of((*DEFAULT_LOGGERS, Kept, own, NoopLogger))
-    assert [type(callback) for callback in found] == [*kinds, JsonLoggerCallback, LegacyLoggerCallback]
-    assert found[3] is own
+    found = callbacks_of((*DEFAULT_LOGGERS, Kept, own, Quick, Other))
+    assert [type(callback) for callback in found] == [*kinds, JsonLoggerCallback, CSVLoggerCallback, PerTrialCallback]
+    assert found[3] is own and found[5]._creators == [Kept, Other]  # type: ignore[attr-defined]
 
 
 def test_results_are_printed_for_people() -> None:
