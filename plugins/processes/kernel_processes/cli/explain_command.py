@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from kernel.cli import display
-from kernel.cli.values import id_of
 from kernel.commands import Refusal, nearest
 from kernel_processes.cli.client import SessionClient, address_option, find_head, json_option
+from kernel_processes.cli.values import id_of
 
 _SHORTEST = 4
 """How many characters of an id are asked for at least."""

@@ -13,13 +13,13 @@ from typing import Any
 import click
 
 from kernel.cli import display
-from kernel.cli.values import id_of
 from kernel.commands import Refusal, nearest
 from kernel.runtime.terminal_text import harmless
 from kernel_processes.cli import log_files
 from kernel_processes.cli.client import SessionClient, address_option, find_session
 from kernel_processes.cli.log_files import LogLine
 from kernel_processes.cli.status_command import show_silent_nodes
+from kernel_processes.cli.values import id_of
 from kernel_processes.node.sessions import SessionDirectory
 
 

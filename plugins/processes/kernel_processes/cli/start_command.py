@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 import click
 
 from kernel.cli.completion import offered
-from kernel.cli.values import Labels, LabelsFile, ResourceValues, Size
 from kernel.commands import Failure, Refusal
 from kernel_processes.cli.announcement import announce
 from kernel_processes.cli.client import tls_option
@@ -19,6 +18,7 @@ from kernel_processes.cli.drain_command import DRAINED
 from kernel_processes.cli.ending import end_session
 from kernel_processes.cli.start_options import PORT, start_options
 from kernel_processes.cli.tokens import token_option
+from kernel_processes.cli.values import Labels, LabelsFile, ResourceValues, Size
 from kernel_processes.daemons.launch import await_agent, launched
 from kernel_processes.node.sessions import SessionDirectory, reason_of_end
 

@@ -11,10 +11,10 @@ import pytest
 import kernel
 import kernel_processes
 from kernel.cli import display
-from kernel.cli.values import id_of, parse_size
 from kernel.commands import nearest
 from kernel_processes.cli.log_files import Follower, LogLine, parse, tail
 from kernel_processes.cli.stacks import Frame, Thread, show
+from kernel_processes.cli.values import id_of, parse_size
 
 _KERNEL, _PROCESSES = (os.path.dirname(package.__file__ or "") for package in (kernel, kernel_processes))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernel.cli.values import Labels, labels_in
+from kernel_processes.cli.values import Labels, labels_in
 
 
 def test_labels_may_be_listed() -> None:
