@@ -122,7 +122,7 @@ def test_every_environment_variable_is_in_the_configuration() -> None:
 
 
 STATION = re.compile(r"^## (\w+): (\S+)$", re.MULTILINE)
-NAMED_FILE = re.compile(r"`(?:(\w+):\s)?((?:\w+/)+\w+\.py)`")
+NAMED_FILE = re.compile(r"`(?:(\w+):\s(\S+\.py)|((?:\w+/)+\w+\.py))`")
 
 
 def package_of(distribution: str) -> Path:
@@ -144,8 +144,9 @@ def test_the_files_that_a_life_names_are_there(page: Path) -> None:
     """Those that are named without a distribution are of the one that the station is of."""
     for part in re.split(r"^## ", page.read_text(encoding="utf-8"), flags=re.MULTILINE):
         station, _, text = part.partition("\n")
-        for name, path in NAMED_FILE.findall(text):
-            assert (package_of(name or station.partition(":")[0]) / path).is_file(), f"{station}: {name} {path}"
+        for name, there, here in NAMED_FILE.findall(text):
+            place = package_of(name or station.partition(":")[0]) / (there or here)
+            assert place.is_file(), f"{station} names {place.relative_to(ROOT)}"
 
 
 def anchors_of(page: Path) -> set[str]:
@@ -210,3 +211,9 @@ def test_the_front_page_of_a_package_names_its_modules_and_folders(package: str)
     folders = {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")}
     cells = re.findall(r"^\| (`[^|]+) \|", (folder.parent / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(re.findall(r"`(\w+(?:\.py|/))`", " ".join(cells))) == sorted(files | folders)
+
+
+def test_every_page_is_found() -> None:
+    """Those that another page alone has to name are left out."""
+    linked = set(re.findall(r"\]\(([\w-]+\.md)", text_of("index.md")))
+    assert sorted({page.name for page in DOCS.glob("*.md")} - linked) == ["index.md", "rllib-ledger.md"]
