@@ -1,4 +1,10 @@
-"""An HTTP server: its socket, its connections of every protocol, and their deadlines."""
+"""An HTTP server: its socket, its connections of every protocol, and their deadlines.
+
+Why HTTP/1 is not uvicorn's, measured on 2026-11-27 (`python -m benchmarks.serve_parts`: both in one proxy, by turns, on
+two busy CPUs; medians): by 1, 8 and 64 connections 1.4, 1.2 and 1.6 times as many small requests, with a p99 of 13, 17
+and 41 ms against 13, 19 and 73; 1.2 and 1.35 times as many bodies of 10 MB up and down; beside 32 clients that stand
+still 1.3 to 1.6 times as many, in the same memory. And uvicorn limits no times of heads, bodies and answers.
+"""
 
 from __future__ import annotations
 
