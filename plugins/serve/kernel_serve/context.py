@@ -150,7 +150,7 @@ def replica_of_process() -> ReplicaContext | None:
 def __getattr__(name: str) -> Any:
     """Compute `batch_size` (how many requests the running batch answers; 1 outside of a batch) and `web`.
 
-    `web` says, in backends of the first generation, whether the request came by HTTP, and not by a handle.
+    `web` says, in backends, whether the request came by HTTP, and not by a handle.
     """
     if name == "batch_size":
         return len(_batch.get()) or 1

@@ -55,15 +55,15 @@ class DeploymentSpec:
 class ApplicationSpec:
     """Deployments that are deployed together, one of which (`ingress`) takes the requests from outside.
 
-    `route_prefix` is None for an application that HTTP does not reach. A backend of the first generation is an
-    application without a route, with one deployment of the same name.
+    `route_prefix` is None for an application that HTTP does not reach. A backend is an application without a
+    route, with one deployment of the same name, which can't be deleted while an endpoint sends requests to it.
     """
 
     name: str
     ingress: str
     deployments: tuple[DeploymentSpec, ...]
     route_prefix: str | None = "/"
-    first_generation: bool = False
+    is_backend: bool = False
 
 
 class Standing(NamedTuple):
@@ -116,8 +116,8 @@ class Endpoint:
     """A way in: requests whose path begins with `prefix` go to one of `targets`, by weight.
 
     `shadows` get copies of a share of the requests, and their answers are thrown away. Requests with the same value of
-    `sticky` (`header:NAME`, `cookie:NAME`, `query:NAME` or `client`) go to the same target. One of the first generation
-    has a life of its own: it may be without targets (503). One without a prefix has no HTTP: gRPC finds it by its name,
+    `sticky` (`header:NAME`, `cookie:NAME`, `query:NAME` or `client`) go to the same target. One that stands alone has
+    a life of its own: it may be without targets (503). One without a prefix has no HTTP: gRPC finds it by its name,
     and so do handles.
     """
 
@@ -128,7 +128,7 @@ class Endpoint:
     """Those that are taken; none named: all."""
     shadows: tuple[Target, ...] = ()
     sticky: str = ""
-    first_generation: bool = False
+    stands_alone: bool = False
 
 
 class Listening(NamedTuple):

@@ -132,7 +132,7 @@ class TestEndpoints:
 
     def test_one_without_a_route_is_found_by_its_name_and_a_backend_is_not(self) -> None:
         world = ControlWorld({"a": 10})
-        world.deploy(application("inner", None), replace(application("old", None), first_generation=True))
+        world.deploy(application("inner", None), replace(application("old", None), is_backend=True))
         assert published(world) == {"inner": Endpoint("inner", "", (Target("inner#main"),))}
         assert views.status(world.state, world.now)["endpoints"] == []
         world.deploy(application("inner", "/inner"))

@@ -18,7 +18,7 @@ from kernel_serve.values import DeploymentSpec, RouterReport
 
 def test_another_life_of_the_controller_knows_all_that_was_asked_for() -> None:
     world = ControlWorld({"a": 4})
-    world.deploy(replace(application("old", None), first_generation=True), application("new", "/new"))
+    world.deploy(replace(application("old", None), is_backend=True), application("new", "/new"))
     services = GRPCOptions(grpc_servicer_functions=("a:b",))
     world.state.proxies.configure(ProxyWish("EveryNode", HTTPOptions(port=0), services), world.now)
     world.run(5)

@@ -77,7 +77,7 @@ def list_deployments() -> dict[str, Deployment]:
     found: dict[str, Deployment] = {}
     applications = ask("status")["applications"]
     for application, facts in applications.items():
-        if facts["first_generation"] or facts["status"] == "DELETING":
+        if facts["is_backend"] or facts["status"] == "DELETING":
             continue
         spec: ApplicationSpec = ask("specification", application)
         for each in spec.deployments:

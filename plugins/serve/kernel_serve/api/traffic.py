@@ -35,9 +35,9 @@ def set_traffic(
     known = status()
     before = _find(endpoint, known, traffic)
     shown = before["name"] if before is not None else endpoint
-    first = before is not None and before["first_generation"]
-    targets = _targets(traffic, known, f"the traffic of {shown!r}", "backend" if first else "application")
-    if first and not math.isclose(sum(each.weight for each in targets), 1.0, rel_tol=1e-6):
+    to_backends = before is not None and before["stands_alone"]
+    targets = _targets(traffic, known, f"the traffic of {shown!r}", "backend" if to_backends else "application")
+    if to_backends and not math.isclose(sum(each.weight for each in targets), 1.0, rel_tol=1e-6):
         total = sum(each.weight for each in targets)
         raise DeploymentError(
             f"the weights of endpoint {shown!r} must sum to 1, but {_written(traffic)} sums to {total:g}"
@@ -53,7 +53,7 @@ def set_traffic(
         frozenset(before["methods"]) if before else frozenset(),
         shadows,
         sticky,
-        first_generation=first,
+        stands_alone=to_backends,
     )
     hear_here(ask("set_endpoint", made))
 
@@ -82,8 +82,8 @@ def _find(endpoint: str, known: Mapping[str, Any], traffic: Mapping[str, float])
     names = [each["name"] for each in known["endpoints"]]
     if endpoint in known["applications"]:
         named = next(iter(traffic), None) if isinstance(traffic, Mapping) else None
-        older = [each["name"] for each in known["endpoints"] if each["first_generation"]]
-        if known["applications"][endpoint]["first_generation"] or named in older:
+        alone = [each["name"] for each in known["endpoints"] if each["stands_alone"]]
+        if known["applications"][endpoint]["is_backend"] or named in alone:
             unmade = "" if named in names else f" (and there is no endpoint {named!r} yet)"
             raise NotServingError(
                 f"there is no endpoint {endpoint!r}, but a backend: the endpoint comes first, as in "
@@ -119,7 +119,7 @@ def _key(name: str, known: Mapping[str, Any], what: str, kind: str) -> str:
             f"{what} names a deployment {deployment!r}, which application {application!r} has not"
             f"{nearest(deployment, deployments)}"
         )
-    alike = [each for each, found in applications.items() if found["first_generation"] == (kind == "backend")]
+    alike = [each for each, found in applications.items() if found["is_backend"] == (kind == "backend")]
     raise NotServingError(f"{what} names {name!r}, but there is no {kind} of that name{nearest(name, alike)}")
 
 

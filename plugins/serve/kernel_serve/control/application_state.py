@@ -65,7 +65,7 @@ class ApplicationState:
     def entry(self) -> Endpoint | None:
         """Return where requests that name it, and no path, go in: those of gRPC. A backend has none."""
         spec = self.serving
-        if self.deleting or spec.first_generation:
+        if self.deleting or spec.is_backend:
             return None
         return self.endpoint() or Endpoint(self.name, "", (Target(key_of(spec.name, spec.ingress)),))
 

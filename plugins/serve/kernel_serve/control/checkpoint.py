@@ -145,12 +145,12 @@ def _restored_application(kept: dict[str, Any], read: Callable[[str], Deployment
 
 def _spec(spec: ApplicationSpec, specs: Specs) -> tuple[Any, ...]:
     digests = tuple(specs.digest(each) for each in spec.deployments)
-    return spec.name, spec.ingress, digests, spec.route_prefix, spec.first_generation
+    return spec.name, spec.ingress, digests, spec.route_prefix, spec.is_backend
 
 
 def _restored_spec(kept: tuple[Any, ...], read: Callable[[str], DeploymentSpec]) -> ApplicationSpec:
-    name, ingress, digests, prefix, first_generation = kept
-    return ApplicationSpec(name, ingress, tuple(read(digest) for digest in digests), prefix, first_generation)
+    name, ingress, digests, prefix, is_backend = kept
+    return ApplicationSpec(name, ingress, tuple(read(digest) for digest in digests), prefix, is_backend)
 
 
 def _deployment(state: DeploymentState, specs: Specs) -> dict[str, Any]:

@@ -25,10 +25,10 @@ def check_application(spec: ApplicationSpec) -> None:
         )
 
 
-def check_same_generation(spec: ApplicationSpec, before: ApplicationSpec) -> None:
-    """Raise DeploymentError if a backend of the first generation would take an application's place, or the reverse."""
-    if spec.first_generation != before.first_generation:
-        there, wanted = ("a backend", "an application") if before.first_generation else ("an application", "a backend")
+def check_same_kind(spec: ApplicationSpec, before: ApplicationSpec) -> None:
+    """Raise DeploymentError if a backend would take an application's place, or the reverse."""
+    if spec.is_backend != before.is_backend:
+        there, wanted = ("a backend", "an application") if before.is_backend else ("an application", "a backend")
         raise DeploymentError(
             f"{wanted} can't be named {spec.name!r}: there is {there} of that name; give it another, or delete "
             f"{there.split()[1]} {spec.name!r} first"

@@ -25,11 +25,11 @@ class Endpoints:
         Raises DeploymentError for what can't be, and where another endpoint has the prefix; NotServingError for
         deployments that there are not.
         """
-        if endpoint.prefix or not endpoint.first_generation:
+        if endpoint.prefix or not endpoint.stands_alone:
             endpoint = replace(endpoint, prefix=checked_prefix(endpoint.prefix, f"endpoint {endpoint.name!r}"))
         _check(endpoint, keys)
         application = applications.get(endpoint.name)
-        if endpoint.first_generation and application is not None and not application.goal.first_generation:
+        if endpoint.stands_alone and application is not None and not application.goal.is_backend:
             raise DeploymentError(
                 f"an endpoint can't be named {endpoint.name!r}: there is an application of that name, whose requests "
                 "it would take; give it another"
@@ -61,12 +61,12 @@ class Endpoints:
         entries = {name: entry for name, state in applications.items() if (entry := state.entry()) is not None}
         for endpoint in {**entries, **self.all(applications)}.values():
             targets = _existing(endpoint.targets, keys)
-            if targets or endpoint.first_generation:
+            if targets or endpoint.stands_alone:
                 told.append(replace(endpoint, targets=targets, shadows=_existing(endpoint.shadows, keys)))
         return tuple(sorted(told, key=lambda endpoint: (-len(endpoint.prefix), endpoint.prefix, endpoint.name)))
 
     def check_unused(self, backend: str) -> None:
-        """Raise DeploymentError if endpoints send requests to a backend of the first generation."""
+        """Raise DeploymentError if endpoints send requests to a backend."""
         users = [
             each.name
             for each in self.by_hand.values()
@@ -80,7 +80,7 @@ class Endpoints:
 
     def forget_application(self, name: str) -> None:
         """An application goes, and with it the one that takes the place of its own."""
-        if name in self.by_hand and not self.by_hand[name].first_generation:
+        if name in self.by_hand and not self.by_hand[name].stands_alone:
             del self.by_hand[name]
 
     def follow(self, application: ApplicationState, before: str | None) -> None:
@@ -102,7 +102,7 @@ class Endpoints:
     ) -> None:
         """Raise DeploymentError if an application can't have the prefix that it wants. `before`: as it is now."""
         by_hand = self.by_hand.get(spec.name)
-        if by_hand is not None and by_hand.first_generation and not spec.first_generation:
+        if by_hand is not None and by_hand.stands_alone and not spec.is_backend:
             raise DeploymentError(
                 f"an application can't be named {spec.name!r}: there is an endpoint of that name, and its requests "
                 f"would be that one's; give it another, or serve.delete_endpoint({spec.name!r}) first"
@@ -149,7 +149,7 @@ def _check(endpoint: Endpoint, keys: Collection[str]) -> None:
     name = endpoint.name
     if not name:
         raise DeploymentError("an endpoint needs a name")
-    if not endpoint.targets and not endpoint.first_generation:
+    if not endpoint.targets and not endpoint.stands_alone:
         raise DeploymentError(f"endpoint {name!r} needs a deployment that its requests go to")
     for target in (*endpoint.targets, *endpoint.shadows):
         if target.deployment not in keys:
@@ -182,7 +182,7 @@ def _check_conflict(
     for other in others if endpoint.prefix else ():
         apart = endpoint.methods and other.methods and not endpoint.methods & other.methods
         if other.prefix == endpoint.prefix and not apart:
-            is_its_own = other.name in applications and not other.first_generation
+            is_its_own = other.name in applications and not other.stands_alone
             what = "application" if is_its_own else "endpoint"
             raise DeploymentError(
                 f"{endpoint.name!r} can't have the route prefix {endpoint.prefix!r}: the {what} {other.name!r} has it. "

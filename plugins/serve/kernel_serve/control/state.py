@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 
 from kernel_serve.control.application_state import ApplicationState
-from kernel_serve.control.checks import check_application, check_same_generation
+from kernel_serve.control.checks import check_application, check_same_kind
 from kernel_serve.control.deployment_state import DeploymentState
 from kernel_serve.control.deployment_step import DeploymentStep
 from kernel_serve.control.endpoints import Endpoints
@@ -61,7 +61,7 @@ class ServeState:
         for spec in given:
             check_application(spec)
             if spec.name in self.applications:
-                check_same_generation(spec, self.applications[spec.name].goal)
+                check_same_kind(spec, self.applications[spec.name].goal)
             if names.count(spec.name) > 1:
                 raise DeploymentError(f"application {spec.name!r} is there twice in one deployment")
             self.endpoints.check_application(spec, planned, self.applications.get(spec.name))
@@ -89,7 +89,7 @@ class ServeState:
             else:
                 unknown.append(missing("application", name, self.applications))
         for name in known:
-            if self.applications[name].goal.first_generation:
+            if self.applications[name].goal.is_backend:
                 self.endpoints.check_unused(name)
         for name in known:
             self.applications[name].deleting = True

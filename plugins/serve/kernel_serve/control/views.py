@@ -53,7 +53,7 @@ def _application(state: ServeState, application: ApplicationState, now: float) -
         "message": application.message(state.deployments, now),
         "route_prefix": application.serving.route_prefix,
         "ingress": application.serving.ingress,
-        "first_generation": application.goal.first_generation,
+        "is_backend": application.goal.is_backend,
         "last_deployed_time_s": application.deployed,
         "replica_states": dict(replicas),
         "deployments": shown,
@@ -68,7 +68,7 @@ def _endpoint(endpoint: Endpoint) -> dict[str, Any]:
         "targets": _targets(endpoint.targets),
         "shadows": _targets(endpoint.shadows),
         "sticky": endpoint.sticky,
-        "first_generation": endpoint.first_generation,
+        "stands_alone": endpoint.stands_alone,
     }
 
 

@@ -60,7 +60,7 @@ def create_backend(
     settings = settings_of(wanted, accepts_batches(func_or_class), actor_options)
     deployment = DeclaredDeployment(BackendReplica, backend_tag, settings)
     spec = flatten(deployment.bind(func_or_class, actor_init_args), backend_tag, None, RuntimeEnvironments())
-    _deploy(replace(spec, first_generation=True), is_new=True)
+    _deploy(replace(spec, is_backend=True), is_new=True)
 
 
 def update_backend_config(backend_tag: str, config: BackendConfig | Mapping[str, Any]) -> None:
@@ -106,9 +106,7 @@ def list_backends() -> dict[str, BackendConfig]:
 def known_backends(status: Mapping[str, Any]) -> list[str]:
     """Return the tags of the backends in Serve's status."""
     applications = status["applications"]
-    return sorted(
-        name for name, each in applications.items() if each["first_generation"] and each["status"] != "DELETING"
-    )
+    return sorted(name for name, each in applications.items() if each["is_backend"] and each["status"] != "DELETING")
 
 
 def _deploy(spec: ApplicationSpec, is_new: bool) -> None:

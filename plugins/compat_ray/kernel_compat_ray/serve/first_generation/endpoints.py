@@ -71,7 +71,7 @@ def create_endpoint(
         raise DeploymentError(f"the route of endpoint {endpoint_name!r} is a path that begins with '/', not {route!r}")
     if backend is not None and backend not in known_backends(known):
         raise NotServingError(missing("backend", backend, known_backends(known)))
-    made = Endpoint(endpoint_name, route or "", (), _methods(methods), first_generation=True)
+    made = Endpoint(endpoint_name, route or "", (), _methods(methods), stands_alone=True)
     hear_here(ask("set_endpoint", made))
     if backend is not None:
         set_traffic(endpoint_name, {backend: 1.0})

@@ -23,11 +23,11 @@ from kernel_serve.values import ApplicationSpec, DeploymentSpec, Endpoint, Targe
 
 
 def backend(tag: str) -> ApplicationSpec:
-    return ApplicationSpec(tag, tag, (DeploymentSpec(tag, tag, b"", settings(), "1"),), None, first_generation=True)
+    return ApplicationSpec(tag, tag, (DeploymentSpec(tag, tag, b"", settings(), "1"),), None, is_backend=True)
 
 
 def endpoint(name: str, prefix: str, *targets: Target) -> Endpoint:
-    return Endpoint(name, prefix, targets, first_generation=True)
+    return Endpoint(name, prefix, targets, stands_alone=True)
 
 
 class TestRules:
@@ -59,12 +59,12 @@ class TestRules:
         world = ControlWorld({"a": 10})
         world.deploy(backend("b"), backend("c"))
         world.state.set_endpoint(
-            Endpoint("e", "/e", (Target("b#b"),), shadows=(Target("c#c", 0.5),), first_generation=True)
+            Endpoint("e", "/e", (Target("b#b"),), shadows=(Target("c#c", 0.5),), stands_alone=True)
         )
         with pytest.raises(DeploymentError, match="backend 'c' can't be deleted"):
             world.delete("c")
 
-    def test_names_do_not_mix_the_generations(self) -> None:
+    def test_a_name_is_that_of_one_kind(self) -> None:
         world = ControlWorld({"a": 10})
         world.deploy(backend("b"), application("app", "/app"))
         world.state.set_endpoint(endpoint("e", "/e"))
