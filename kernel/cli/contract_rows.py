@@ -9,7 +9,9 @@ from kernel.api.engines import OWN, VARIABLE, engine_name
 from kernel.entry_points import distribution_of, entry_points
 from kernel.plugins import KINDS, PluginKind, PluginManager
 from kernel_spec.engines import LOCAL, PROCESSES
-from kernel_spec.hooks import CONTROL_PLANE_GROUP, ENGINE_GROUP
+from kernel_spec.hooks import CONTROL_PLANE_GROUP, ENGINE_GROUP, NETWORK_GROUP
+from kernel_spec.networks import TCP
+from kernel_spec.networks import VARIABLE as NETWORK_VARIABLE
 
 DEFAULT = "default"
 BY_FIELD = "the fields of a runtime_env"
@@ -36,8 +38,9 @@ class ContractRow(NamedTuple):
 
 
 def contract_rows(manager: PluginManager, environment: Mapping[str, str]) -> Iterator[ContractRow]:
-    """Yield a row for the engine, one for each kind of plugin, and one for the control plane."""
+    """Yield a row for the engine, the network, each kind of plugin, and the control plane."""
     yield _engine(entry_points(ENGINE_GROUP), environment)
+    yield _network(entry_points(NETWORK_GROUP), environment)
     for kind in KINDS.values():
         yield _of_kind(manager, kind)
     yield _control_plane(entry_points(CONTROL_PLANE_GROUP))
@@ -56,6 +59,13 @@ def _engine(installed: Sequence[tuple[str, str]], environment: Mapping[str, str]
     if not said and PROCESSES not in names and LOCAL in names:
         chosen, source = LOCAL, f"{DEFAULT}, as {PROCESSES} is not installed"
     return _chosen("engine", [chosen], source, offers)
+
+
+def _network(installed: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> ContractRow:
+    """Return the row of the networks, of which a node that works with other machines takes one."""
+    offers = [Offer(name, distribution_of(NETWORK_GROUP, name, target)[0]) for name, target in installed]
+    said = environment.get(NETWORK_VARIABLE, "").strip()
+    return _chosen("network", [said or TCP], f"environment {NETWORK_VARIABLE}" if said else DEFAULT, offers)
 
 
 def _of_kind(manager: PluginManager, kind: PluginKind) -> ContractRow:

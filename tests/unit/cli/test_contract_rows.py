@@ -13,7 +13,7 @@ from kernel.cli import contract_rows as rows
 from kernel.cli.contract_rows import ContractRow, Offer
 from kernel.plugins import KINDS, PluginManager
 from kernel_spec import hookimpl
-from kernel_spec.hooks import CONTROL_PLANE_GROUP, ENGINE_GROUP
+from kernel_spec.hooks import CONTROL_PLANE_GROUP, ENGINE_GROUP, NETWORK_GROUP
 
 PROCESSES = ("processes", "kernel_processes.session.engine:open_session")
 LOCAL = ("local", "kernel_local_mode.engine:open_session")
@@ -60,7 +60,11 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[str, str]
     module = types.ModuleType("contract_rows_plugin")
     module.plugin = Offers()  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    points = {ENGINE_GROUP: [LOCAL, PROCESSES], CONTROL_PLANE_GROUP: [("grpc", "somewhere:Server")]}
+    points = {
+        ENGINE_GROUP: [LOCAL, PROCESSES],
+        NETWORK_GROUP: [("tcp", "somewhere:open_network")],
+        CONTROL_PLANE_GROUP: [("grpc", "somewhere:Server")],
+    }
     monkeypatch.setattr(rows, "entry_points", lambda group: points[group])
     monkeypatch.setattr(rows, "distribution_of", lambda group, name, target: (f"kernel-{name}", "1.0"))
     return points
@@ -72,7 +76,7 @@ def shown(environment: Mapping[str, str] | None = None) -> dict[str, ContractRow
 
 
 def test_every_contract_has_a_row(installed: object) -> None:
-    assert list(shown()) == ["engine", *KINDS, "control_plane"]
+    assert list(shown()) == ["engine", "network", *KINDS, "control_plane"]
 
 
 def test_the_default_engine_is_that_of_processes(installed: object) -> None:
@@ -103,6 +107,16 @@ def test_an_engine_that_was_chosen_and_is_not_installed_is_missing(installed: ob
 def test_a_stranger_can_not_offer_an_engine_of_our_name(installed: dict[str, list[tuple[str, str]]]) -> None:
     installed[ENGINE_GROUP] = [LOCAL, ("processes", "stranger:open_session")]
     assert shown()["engine"].filled_by == (Offer("local", "kernel-local"),)
+
+
+def test_the_network_is_that_of_tcp_or_the_one_that_was_chosen(installed: dict[str, list[tuple[str, str]]]) -> None:
+    tcp, pigeons = Offer("tcp", "kernel-tcp"), Offer("pigeons", "kernel-pigeons")
+    assert shown()["network"] == ContractRow("network", (tcp,), "default")
+    installed[NETWORK_GROUP].append(("pigeons", "elsewhere:open_network"))
+    chosen = shown({"KERNEL_NETWORK": "pigeons"})["network"]
+    assert chosen == ContractRow("network", (pigeons,), "environment KERNEL_NETWORK", (tcp,))
+    installed[NETWORK_GROUP] = []
+    assert shown()["network"] == ContractRow("network", (), "default", missing=("tcp",))
 
 
 def test_one_of_a_kind_is_chosen_the_others_could_be(installed: object) -> None:
