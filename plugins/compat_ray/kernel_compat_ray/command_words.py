@@ -84,7 +84,7 @@ START_IGNORED: dict[str, str] = {
     "--log-style": "there is one style",
     "--lru-evict": "a full store moves objects to disk",
     "--max-worker-port": _PORTS,
-    "--metrics-export-port": "no metrics are exported",
+    "--metrics-export-port": "no port is opened for metrics: KERNEL_METRICS_SINKS takes them elsewhere",
     "--min-worker-port": _PORTS,
     "--no-redirect-output": "output is kept by `kernel logs`",
     "--no-redirect-worker-output": "output is kept by `kernel logs`",

@@ -1,59 +1,93 @@
-"""`ray.util.metrics`: metrics that check what they are given, and are shown nowhere, as kernel exports none."""
+"""`ray.util.metrics`: metrics by Ray's rules, which are those of `kernel.metrics`.
+
+A tag without a value has the empty one, and a name that Prometheus would refuse gets underscores, as with Ray.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from kernel_compat_ray.deprecation import warn_ignored
-
-_warned = False
+from kernel import metrics
 
 
 class Metric:
-    """A metric with a name and tags."""
+    """A metric with a name and tags. What counts is a Counter, a Gauge or a Histogram."""
+
+    _counted: Any = None
+    """The metric of the kernel."""
 
     def __init__(self, name: str, description: str = "", tag_keys: Sequence[str] | None = None) -> None:
-        global _warned
         if not name:
             raise ValueError("a metric needs a name")
         if isinstance(tag_keys, str) or not all(isinstance(key, str) for key in tag_keys or ()):
             raise TypeError(f"tag_keys must be a tuple of strings, not {tag_keys!r}")
-        self.info = {"name": name, "description": description, "tag_keys": tuple(tag_keys or ()), "default_tags": {}}
-        if not _warned:
-            _warned = True
-            warn_ignored(f"{type(self).__name__}({name!r})", "no metrics are exported; an observer plugin hears events")
+        self.info: dict[str, Any] = {
+            "name": name,
+            "description": description,
+            "tag_keys": tuple(tag_keys or ()),
+            "default_tags": {},
+        }
+
+    @property
+    def _arguments(self) -> dict[str, Any]:
+        """What the kernel's metric is made with."""
+        name = re.sub(r"[^a-zA-Z0-9_:]", "_", self.info["name"])
+        keys = self.info["tag_keys"]
+        return {
+            "name": f"_{name}" if name[0].isdigit() else name,
+            "description": self.info["description"],
+            "tag_keys": keys,
+            "default_tags": dict.fromkeys(keys, ""),
+        }
 
     def set_default_tags(self, default_tags: Mapping[str, str]) -> Metric:
         """Set the tags that hold where none are given."""
         self._check(default_tags)
         self.info["default_tags"] = dict(default_tags)
+        if self._counted is not None:
+            self._counted.set_default_tags({**dict.fromkeys(self.info["tag_keys"], ""), **default_tags})
         return self
 
     def _check(self, tags: Mapping[str, str] | None) -> None:
-        keys: Sequence[str] = self.info["tag_keys"]  # type: ignore[assignment]
-        for key in tags or ():
+        keys: Sequence[str] = self.info["tag_keys"]
+        for key, value in (tags or {}).items():
             if key not in keys:
                 raise ValueError(
                     f"metric {self.info['name']!r} has no tag {key!r}; its tags are {', '.join(keys) or 'none'}"
                 )
+            if not isinstance(value, str):
+                raise TypeError(f"tag {key!r} of metric {self.info['name']!r} is a text, not {value!r}")
 
 
 class Counter(Metric):
     """Something that only grows."""
+
+    def __init__(self, name: str, description: str = "", tag_keys: Sequence[str] | None = None) -> None:
+        super().__init__(name, description, tag_keys)
+        self._counted = metrics.Counter(**self._arguments)
 
     def inc(self, value: float = 1.0, tags: Mapping[str, str] | None = None) -> None:
         """Add to it."""
         if value <= 0:
             raise ValueError(f"a counter grows by more than zero, not by {value}")
         self._check(tags)
+        self._counted.inc(value, tags)
 
 
 class Gauge(Metric):
     """Something that has a value."""
 
+    def __init__(self, name: str, description: str = "", tag_keys: Sequence[str] | None = None) -> None:
+        super().__init__(name, description, tag_keys)
+        self._counted = metrics.Gauge(**self._arguments)
+
     def set(self, value: float | None, tags: Mapping[str, str] | None = None) -> None:
-        """Set it."""
+        """Set it; None leaves it as it is."""
         self._check(tags)
+        if value is not None:
+            self._counted.set(value, tags)
 
 
 class Histogram(Metric):
@@ -65,7 +99,10 @@ class Histogram(Metric):
         super().__init__(name, description, tag_keys)
         if not boundaries or any(boundary <= 0 for boundary in boundaries):
             raise ValueError(f"histogram {name!r} needs boundaries above zero, not {list(boundaries)!r}")
+        self.boundaries = list(boundaries)
+        self._counted = metrics.Histogram(**self._arguments, boundaries=sorted(set(boundaries)))
 
     def observe(self, value: float, tags: Mapping[str, str] | None = None) -> None:
         """Count a value."""
         self._check(tags)
+        self._counted.observe(value, tags)

@@ -50,7 +50,7 @@ _DASHBOARD = "no dashboard is started with a program; `kernel status` shows a se
 
 INIT_IGNORED: dict[str, str] = {
     "_enable_object_reconstruction": "lost objects are made again always",
-    "_metrics_export_port": "no metrics are exported",
+    "_metrics_export_port": "no port is opened for metrics: KERNEL_METRICS_SINKS takes them elsewhere",
     "_node_ip_address": "a program's own session is on this machine; `kernel start --node-ip-address` is for others",
     "_redis_max_memory": _REDIS,
     "_redis_password": _REDIS,
