@@ -53,7 +53,9 @@ TESTS_NEED = {
     "kernel": ("kernel-metadata-sqlite",),
     "kernel-conformance": ("ruff",),
     "kernel-control-grpc": ("cryptography",),
+    "kernel-environment-pip": ("pip", "uv"),
     "kernel-processes": ("cryptography",),
+    "kernel-runs": ("pandas",),
 }
 """Distribution to what its tests need and do not import themselves."""
 
@@ -262,12 +264,18 @@ def _run_tests(outcome: Outcome, folder: Path, environment: Environment) -> None
         else:
             others.add(_requirement(other))
     environment.install(*sorted(siblings - {outcome.name, *outcome.brought}), others=sorted(others))
+    # Workers import test modules by the name that pytest gives them, such as `plugins.runs.tests.test_runs_results`,
+    # and must find nothing else of the checkout.
+    for path in paths:
+        link = environment.folder / "modules" / path.relative_to(ROOT)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(path)
     settings = environment.folder / "pytest.ini"
     settings.write_text(SETTINGS)
     done = environment.run(
         *(environment.bin / "python", "-P", "-m", "pytest", "-q", "-c", settings),
         *("--rootdir", ROOT, "--confcutdir", ROOT, *paths),
-        PYTHONPATH=str(ROOT / "tools"),
+        PYTHONPATH=f"{ROOT / 'tools'}{os.pathsep}{environment.folder / 'modules'}",
         PATH=f"{environment.bin}{os.pathsep}{os.environ['PATH']}",
     )
     lines = done.stdout.strip().splitlines() or ["nothing was printed"]
