@@ -56,6 +56,8 @@ TESTS_NEED = {
     "kernel-environment-pip": ("pip", "uv"),
     "kernel-processes": ("cryptography",),
     "kernel-runs": ("pandas",),
+    "kernel-simulation": ("kernel-scheduler-fair", "kernel-scheduler-fifo"),
+    "kernel-spill-fsspec": ("flask", "flask-cors", "moto", "s3fs"),
 }
 """Distribution to what its tests need and do not import themselves."""
 
@@ -281,7 +283,7 @@ def _run_tests(outcome: Outcome, folder: Path, environment: Environment) -> None
     lines = done.stdout.strip().splitlines() or ["nothing was printed"]
     outcome.tests = re.sub(r" in [\d.]+s.*|=+ ?", "", lines[-1]).strip()
     if done.returncode:
-        told = [line for line in lines if line.startswith(("FAILED", "ERROR", "E  "))][-40:] or lines[-20:]
+        told = [line for line in lines if line.startswith(("FAILED", "ERROR", "E  "))][-12:] or lines[-12:]
         outcome.problems += [*told, *done.stderr.splitlines()[-5:]]
 
 
