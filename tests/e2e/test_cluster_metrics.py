@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,11 +42,16 @@ def test_a_cluster_adds_up_and_keeps_what_a_lost_node_told() -> None:
             nodes = values("kernel_nodes")["ALIVE",]
             assert nodes >= 2 and values("kernel_resources")["second",] == 1
 
+            command = [sys.executable, "-m", "kernel.cli.main", "metrics", "cluster_seen_total"]
+            token = Path(cluster.token_file).read_text(encoding="utf-8")
             shown = subprocess.run(
-                [sys.executable, "-m", "kernel.cli.main", "metrics", "cluster_seen_total", "--address", cluster.address],
-                capture_output=True, text=True, timeout=SECONDS, check=True,
-                env={**os.environ, "KERNEL_TOKEN": open(cluster.token_file).read()},
-            )  # fmt: skip
+                [*command, "--address", cluster.address],
+                env={**os.environ, "KERNEL_TOKEN": token},
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=True,
+            )
             assert sorted(shown.stdout.splitlines()) == [
                 "# HELP cluster_seen_total ",
                 "# TYPE cluster_seen_total counter",
