@@ -52,7 +52,7 @@ TESTS_OF_THE_KERNEL = tuple(
 TESTS_NEED = {
     "kernel": ("kernel-metadata-sqlite",),
     "kernel-conformance": ("ruff",),
-    "kernel-control-grpc": ("cryptography",),
+    "kernel-control-grpc": ("cryptography", "kernel-metadata-sqlite"),
     "kernel-environment-pip": ("pip", "uv"),
     "kernel-processes": ("cryptography",),
     "kernel-runs": ("pandas",),

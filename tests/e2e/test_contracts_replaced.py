@@ -240,6 +240,22 @@ def kernel_observers():
     return [Mine()]
 """
 
+METRICS_SINK = """
+class Mine:
+    interval = 0.1
+
+    def take(self, now, families):
+        note("take")
+
+    def close(self):
+        note("close")
+
+
+@hookimpl
+def kernel_metrics_sinks():
+    return {"mine": Mine}
+"""
+
 HEAD_SERVICE = """
 class Mine:
     name = "mine"
@@ -296,8 +312,12 @@ REPLACED = {
         ("0", "1"),
     ),
     "observer": Replacement(OBSERVER, {"task:FINISHED", "actor:ALIVE", "object:STORED"}),
+    "metrics_sink": Replacement(METRICS_SINK, {"take", "close"}, variables={"KERNEL_METRICS_SINKS": "mine"}),
     "head_service": Replacement(HEAD_SERVICE, {"start", "stop"}, {"head_services": ("mine",)}),
 }
+
+AT_THE_END = {"stop", "close"}
+"""What is noted when a session ends."""
 
 NOT_IN_A_SESSION = {"node_provider", "cli_command"}
 """Kinds of plugins that no program meets: nothing asks for machines yet, and commands are for people."""
@@ -380,7 +400,9 @@ def test_a_session_with_another_implementation(
     with running_session(num_cpus=2, **replacement.options) as session:
         assert session.info["local_mode"] == (contract == "engine")
         assert run_program(replacement.work) <= set(replacement.sees)
-        wait_until(lambda: noted().keys() >= replacement.words - {"stop"}, SECONDS, f"the use of the other {contract}")
+        wait_until(
+            lambda: noted().keys() >= replacement.words - AT_THE_END, SECONDS, f"the use of the other {contract}"
+        )
     assert noted().keys() >= replacement.words
     pids = set().union(*(noted()[word] for word in replacement.words))
     assert (pids == {os.getpid()}) == replacement.in_program

@@ -81,7 +81,7 @@ class VirtualEnvironment:
 
     def _commands(self, version: str) -> tuple[list[str], list[str]]:
         """Return the commands that install here, and that check what is installed, by an installer of `version`."""
-        if self._field is PIP:
+        if self._field.installer == PIP.installer:  # the field was pickled for the process that builds
             pip = self._pip(version)
             return [*pip, "install", *_QUIET], [*pip, "check", *_QUIET]
         uv, here = self._uv(version), ["--python", self.python, "--color", "never", "--no-progress"]

@@ -84,7 +84,7 @@ def test_list_shows_what_there_is(kernel: Kernel, monkeypatch: pytest.MonkeyPatc
     assert shown["environment"] == ["env_vars working_dir py_modules (local)", "the fields of a runtime_env"]
     assert shown["observer"] == ["good", "all are used"]
     assert shown["cli_command"] == ["-", "all are used"]
-    assert {"engine", *KINDS, "control_plane"} < set(shown)
+    assert {"engine", "network", *KINDS, "control_plane"} < set(shown)
     assert lines["kernel.goodies"].split() == ["3.2.1", "kernel_goodies"]
 
 
