@@ -30,6 +30,7 @@ PLUGINS = (
     "environment-pip",
     "local-mode",
     "metadata-sqlite",
+    "network-tcp",
     "parallel",
     "processes",
     "rllib",
@@ -44,8 +45,8 @@ PLUGINS = (
 )
 """What kernel[plugins] brings."""
 ALL = {"kernel", "kernel-spec", *(f"kernel-{name}" for name in PLUGINS)}
-NO_PLUGINS = {"engine", "local_mode", "parallel", "processes", "runs", "serve_http2"}
-"""Libraries are mounted, engines are opened by name, and serve finds protocols by itself: none is a plugin."""
+NO_PLUGINS = {"engine", "local_mode", "network_tcp", "parallel", "processes", "runs", "serve_http2"}
+"""Libraries are mounted, engines and networks are opened by name, and serve finds protocols by itself: none is a plugin."""
 NAMES = {name.replace("-", "_") for name in PLUGINS} - NO_PLUGINS
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "dist", "build", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info", "node_modules"
