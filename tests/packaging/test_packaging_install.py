@@ -46,7 +46,7 @@ PLUGINS = (
 """What kernel[plugins] brings."""
 ALL = {"kernel", "kernel-spec", *(f"kernel-{name}" for name in PLUGINS)}
 NO_PLUGINS = {"engine", "local_mode", "network_tcp", "parallel", "processes", "runs", "serve_http2"}
-"""Libraries are mounted, engines and networks are opened by name, and serve finds protocols by itself: none is a plugin."""
+"""Libraries are mounted, engines and networks opened by name, and serve finds protocols: none of them is a plugin."""
 NAMES = {name.replace("-", "_") for name in PLUGINS} - NO_PLUGINS
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "dist", "build", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info", "node_modules"
