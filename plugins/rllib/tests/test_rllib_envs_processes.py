@@ -22,7 +22,7 @@ from kernel_rllib.envs.contract import VectorEnv
 from kernel_rllib.envs.lane import restart_seed
 from kernel_rllib.envs.loop import LoopEnv
 from kernel_rllib.envs.making import make_vector
-from kernel_rllib.envs.process_pool import divided
+from kernel_rllib.envs.process_pool import ProcessPool, divided
 from kernel_rllib.envs.processes import ProcessesEnv
 from kernel_rllib.errors import EnvError, SpaceError
 from kernel_rllib.spaces import nested
@@ -334,10 +334,51 @@ def test_somebody_is_told_of_a_step_that_takes_long(
     monkeypatch.setattr(env_process, "_PATIENCE_SECONDS", 0.01)
     with processes([lambda: Slow(0.3)], num_processes=1) as env, caplog.at_level(logging.WARNING, "kernel.rllib"):
         env.reset([0])
-        env.step(np.ones(1, np.int64))
-        said = caplog.messages[0]
+
+        def step_and_find() -> list[str]:
+            env.step(np.ones(1, np.int64))
+            return [message for message in caplog.messages if "it is in Slow.step()" in message]
+
+        wait_until(step_and_find)  # what comes first may say that the process has not taken its command yet
+        said = next(message for message in caplog.messages if "Slow.step()" in message)
         assert said.startswith("a step takes more than 0 s: it is in Slow.step(), at environments.py, line ")
         assert said.endswith(f": time.sleep(self.seconds), in process {env.pids[0]}, which steps lane 0")
+
+
+class Waits(Counter):
+    """Takes a step when there is a file."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(length=100)
+        self.file = file
+
+    def step(self, action: Any) -> Any:
+        wait_until(self.file.exists)
+        return super().step(action)
+
+
+def test_a_process_without_a_command_does_not_count_as_in_its_environments(tmp_path: Path) -> None:
+    pool = ProcessPool([lambda: Waits(tmp_path / "go")], divided(1, 1, 1), False, {})
+    try:
+        pool.reset_part(0, [0])
+        process = pool.workers[0].process
+        this = f"process {process.pid}, which steps lane 0"
+        wait_until(lambda: process.inside().place == f"{this} and waits for a command")
+        idle = process.inside()
+        assert not idle.is_in_environments
+        pool.start(0)
+        wait_until(lambda: "Waits.step()" in process.inside().place)
+        busy = process.inside()
+        assert busy.is_in_environments and busy.place.endswith(f", in {this}")
+        assert busy.moves == idle.moves + 1  # it has taken a command, so the time for its step began then
+        (tmp_path / "go").touch()
+        pool.finish(0, 0)
+        os.kill(process.pid, signal.SIGSTOP)
+        wait_until(lambda: process.inside().place == f"{this} and does not say where it is")
+        assert process.inside().is_in_environments
+        os.kill(process.pid, signal.SIGCONT)
+    finally:
+        pool.close()
 
 
 PROGRAM = """

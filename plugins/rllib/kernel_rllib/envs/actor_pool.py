@@ -12,6 +12,7 @@ import kernel
 from kernel.exceptions import ActorError
 from kernel_rllib.envs.lane import restart_seed
 from kernel_rllib.envs.loop import LoopEnv
+from kernel_rllib.envs.moves import MOVES
 from kernel_rllib.envs.whereabouts import Whereabouts, whereabouts_of
 from kernel_rllib.errors import EnvError
 
@@ -31,6 +32,7 @@ class EnvActor:
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Return what a method of the loop returns."""
+        MOVES.count += 1  # to have taken the call is a sign of life: the time that a step takes begins here
         return getattr(self._loop, method)(*arguments)
 
     def attribute(self, *names: str) -> list[Any]:
@@ -46,7 +48,7 @@ class EnvActor:
 
     def begin(self, method: str, *arguments: Any) -> tuple[Any, Any]:
         """Return what a method that begins an episode returns, and what was told."""
-        return getattr(self._loop, method)(*arguments), self._loop.reset_infos
+        return self.call(method, *arguments), self._loop.reset_infos
 
 
 class ActorPool:
@@ -126,7 +128,10 @@ class ActorPool:
         raise self._died(lane, error)
 
     def inside(self) -> Whereabouts:
-        """Return where the first lane is that does something, as far as lanes say so soon."""
+        """Return where the first lane is that does something, as far as lanes say so soon.
+
+        An actor that does not answer soon counts as in its environment, one that waits for a call does not.
+        """
         asked = {actor.whereabouts.remote(): lane for lane, actor in enumerate(self._actors)}
         ready, _ = kernel.wait([*asked], num_returns=len(asked), timeout=_ANSWER_SECONDS)
         found: list[tuple[int, Whereabouts]] = []
@@ -135,8 +140,11 @@ class ActorPool:
                 found.append((asked[ref], kernel.get(ref)))
         moves = sum(each.moves for _, each in found)
         busy = next(((lane, each.place) for lane, each in sorted(found) if each.is_in_environments), None)
+        if busy is None and len(found) == len(asked):
+            return Whereabouts(moves, "an actor of an environment, and all of them wait for a call")
         if busy is None:
-            return Whereabouts(moves, "an actor of an environment, and none of them says where it is")
+            silent = "an actor of an environment, and none of them says where it is"
+            return Whereabouts(moves, silent, is_in_environments=True)
         return Whereabouts(moves, f"{busy[1]}, in the actor of lane {busy[0]}", is_in_environments=True)
 
     def close(self) -> None:

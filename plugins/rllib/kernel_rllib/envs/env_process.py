@@ -106,7 +106,11 @@ class EnvProcess:
         return self._answer()
 
     def inside(self) -> Whereabouts:
-        """Return where the process is; that it does not say so, where it does not do that soon. Any thread."""
+        """Return where the process is. Can be called by any thread.
+
+        A process that does not answer soon counts as in its environments, one that waits for a command does not.
+        """
+        this = f"process {self.pid}, which steps {self._whose}"
         found: Whereabouts | None = None
         with self._asking, contextlib.suppress(OSError, EOFError):  # it has ended, or is being closed
             os.write(self._life, b"?")
@@ -117,8 +121,8 @@ class EnvProcess:
                 found = wire.receive(self._places)
                 self._unanswered -= 1
         if self._unanswered or found is None:
-            return Whereabouts(0, f"process {self.pid}, which steps {self._whose} and does not say where it is")
-        return replace(found, place=f"{found.place}, in process {self.pid}, which steps {self._whose}")
+            return Whereabouts(0, f"{this} and does not say where it is", is_in_environments=True)
+        return replace(found, place=f"{found.place}, in {this}" if found.place else f"{this} and waits for a command")
 
     def close(self) -> None:
         """End the process: kindly, and after some seconds by force. Calling it twice does nothing more."""

@@ -1,4 +1,7 @@
-"""How many steps and resets the environments of this process came through: a sign of life of who steps them."""
+"""Count the steps and resets that the environments of this process came through: signs of life of what steps them.
+
+In a process that steps lanes for a runner, each command that it has taken counts as well.
+"""
 
 from __future__ import annotations
 

@@ -15,8 +15,9 @@ from typing import Any
 from kernel_rllib.envs import process_wire as wire
 from kernel_rllib.envs.contract import Step
 from kernel_rllib.envs.loop import LoopEnv
+from kernel_rllib.envs.moves import MOVES
 from kernel_rllib.envs.shared_slots import Slots
-from kernel_rllib.envs.whereabouts import whereabouts_of
+from kernel_rllib.envs.whereabouts import Whereabouts, whereabouts_of
 from kernel_rllib.spaces import nested
 
 
@@ -25,14 +26,15 @@ def main(commands: int, life: int, memory: int, answers: int, places: int, repli
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner hears of it, and decides
     for descriptor in (commands, life, memory, answers, places, *replies):
         os.set_inheritable(descriptor, False)
-    threading.Thread(target=_live_with, args=(life, places), name="runner's life", daemon=True).start()
+    intake = _Intake(commands)
+    threading.Thread(target=_live_with, args=(life, places, intake), name="runner's life", daemon=True).start()
     try:
         child = _Child(memory, replies, wire.receive(commands))
         wire.send(answers, wire.TOLD, child.facts())
     except Exception as error:
         wire.send_error(answers, error)
         return
-    while command := os.read(commands, 1):
+    while command := intake.next():
         if command != wire.REQUEST:
             child.step(*wire.parsed_step(command))
             continue
@@ -48,13 +50,32 @@ def main(commands: int, life: int, memory: int, answers: int, places: int, repli
             wire.send(answers, wire.TOLD, answer)
 
 
-def _live_with(life: int, places: int) -> None:
+class _Intake:
+    """Reads the commands of the runner, a byte at a time, and notes whether this process waits for one."""
+
+    def __init__(self, commands: int) -> None:
+        self._commands = commands
+        self.waits = False
+
+    def next(self) -> bytes:
+        """Wait for a command; return its byte, or nothing when the runner is gone.
+
+        To have taken a command is a sign of life: the time that a step takes begins here.
+        """
+        self.waits = True
+        command = os.read(self._commands, 1)
+        MOVES.count += 1  # before the next line, or a process that has just taken its command looked as if it hung
+        self.waits = False
+        return command
+
+
+def _live_with(life: int, places: int, intake: _Intake) -> None:
     """Say where this process is, for each byte through a pipe; end it when the other end is closed."""
     main = threading.main_thread().ident
     assert main is not None
     while os.read(life, 1):
         with contextlib.suppress(OSError):  # nobody listens any more
-            wire.send(places, wire.TOLD, whereabouts_of(main))
+            wire.send(places, wire.TOLD, Whereabouts(MOVES.count) if intake.waits else whereabouts_of(main))
     os._exit(1)
 
 

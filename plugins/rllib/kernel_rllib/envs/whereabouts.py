@@ -26,7 +26,7 @@ class Whereabouts:
     Attributes:
         moves: How many steps and resets environments have come through, in its process and one that it waits for.
         place: The method that it is in, and the line, in words; "" where it does nothing.
-        is_in_environments: Whether that is code of environments or callbacks, or it waits for them.
+        is_in_environments: Whether that is code of environments or callbacks, here or in a process that it waits for.
         samples: Whether it steps environments for a sample, and is not called for anything else.
     """
 
@@ -58,7 +58,7 @@ def whereabouts_of(thread: int) -> Whereabouts:
     waits = _waits_for(frame)
     if waits is not None:
         found = waits.inside()
-        return replace(found, moves=MOVES.count + found.moves, is_in_environments=True, samples=samples)
+        return replace(found, moves=MOVES.count + found.moves, samples=samples)
     called = [each for each in reversed(inner) if not _module(each).startswith("gymnasium.")]
     shown = (called or [frame])[0]
     return Whereabouts(MOVES.count, _words(shown), _module(frame).startswith(_OF_USERS), samples)
