@@ -54,8 +54,10 @@ TESTS_NEED = {
     "kernel-conformance": ("ruff",),
     "kernel-control-grpc": ("cryptography", "kernel-metadata-sqlite"),
     "kernel-environment-pip": ("pip", "uv"),
+    "kernel-network-tcp": ("cryptography",),
     "kernel-processes": ("cryptography",),
     "kernel-runs": ("pandas",),
+    "kernel-serve-http2": ("cryptography",),
     "kernel-simulation": ("kernel-scheduler-fair", "kernel-scheduler-fifo"),
     "kernel-spill-fsspec": ("flask", "flask-cors", "moto", "s3fs"),
 }
