@@ -24,6 +24,8 @@ from kernel_serve_http2.frame_lengths import FrameLengths
 from kernel_serve_http2.limits import HTTP2Limits
 from kernel_serve_http2.protocol import HTTP2
 
+SETTINGS = 4
+"""The kind of a frame (RFC 9113, 6.5); a frame has its kind behind three bytes of length."""
 GET = [(":method", "GET"), (":path", "/"), (":scheme", "http"), (":authority", "there:80")]
 
 
@@ -738,6 +740,10 @@ def test_tls_negotiates_http2(certificate: tuple[str, str]) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
         writer.write(b"GET / HTTP/1.1\r\nhost: there\r\nconnection: close\r\n\r\n")
         assert (await reader.read()).startswith(b"HTTP/1.1 200")
+        writer.close()
+        context.set_alpn_protocols(["h2"])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        assert (await reader.readexactly(9))[3] == SETTINGS, "the server greets first"
         writer.close()
 
     serve(echo, program, ssl_certfile=certificate[0], ssl_keyfile=certificate[1])
