@@ -11,9 +11,11 @@ error of the tree in `kernel_spec.errors`, which the caller of `kernel.init` get
 started. Nothing has to survive a crash of the program: what an engine started must notice the program's end by itself,
 and end too.
 
-The values that travel through a runtime (definitions of functions, references, streams) are classes of
-`kernel.runtime`, and `kernel.runtime.interface.Runtime` says what is asked of them. They are no contract that lasts: an
-engine is released together with the kernel that opens it.
+What lasts is this module: an engine's entry point, its session, and `SessionOptions`, which only ever has more fields.
+An engine refuses an option that it can't honour, and what it is told to do and can't, by an OptionError that names it.
+What does not last are the values that travel through a runtime (definitions of functions, references, streams), which
+are classes of `kernel.runtime`, and `kernel.runtime.interface.Runtime`, which says what is asked of them: an engine is
+released together with the kernel that opens it. `kernel.conformance.engine` tries all of it.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class EngineSessions(EngineSuite):
 
     def test_options_that_can_not_be_honoured_are_refused(self) -> None:
         for options in self.refused:
-            error = expect(OptionError, self.session(**options).__enter__)
+            error = expect(OptionError, self.session_of(options).__enter__)
             named = next(iter(options))
             assert named in str(error), f"the refusal does not name {named}: {error}"
             assert not kernel.is_initialized(), f"a session began in spite of {options}"

@@ -78,6 +78,8 @@ class EngineStreams(EngineSuite):
             gate.open()
             assert kernel.wait([stream], timeout=PATIENCE_SECONDS) == ([stream], [])
             assert value_of(next(stream)) == 1
+            stream.close()
+            until(ended.is_open, "a generator whose stream was closed goes on")
 
     def test_a_stream_that_is_closed_or_forgotten_ends_its_generator(self) -> None:
         if not self.generators:

@@ -7,7 +7,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
@@ -31,6 +31,8 @@ class EngineSuite:
 
     concurrent = True
     """Tasks run beside the code that submits them; without this, `.remote()` may return when the task is done."""
+    limits_cpus = True
+    """No more tasks run at once than there are CPUs for."""
     isolates = True
     """Values are copied as if they went to another process."""
     interrupts = True
@@ -52,9 +54,13 @@ class EngineSuite:
     forks = hasattr(os, "fork")
     """A program may fork while a session is open."""
 
+    def session(self, **options: Any) -> AbstractContextManager[EngineSession]:
+        """Begin a session with this engine, with `options` besides those of the suite, and end it."""
+        return self.session_of({**self.options, **options})
+
     @contextmanager
-    def session(self, **options: Any) -> Iterator[EngineSession]:
-        """Begin a session by `kernel.init`, with this engine, and end it."""
+    def session_of(self, options: Mapping[str, Any]) -> Iterator[EngineSession]:
+        """Begin a session by `kernel.init` with no other options, and end it."""
         opened: list[EngineSession] = []
 
         def open_session(given: SessionOptions) -> EngineSession:
@@ -62,7 +68,7 @@ class EngineSuite:
             return opened[0]
 
         with mock.patch("kernel.api.session.find_engine", lambda name: open_session):
-            kernel.init(**{**self.options, **options})
+            kernel.init(**options)
         try:
             yield opened[0]
         finally:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from kernel_conformance.cli.plugin_template import TEMPLATES, files, write
+from kernel_conformance.cli.plugin_template import GROUPS, TEMPLATES, files, write
 
 from kernel.plugins import KINDS, PluginManager
 from kernel_spec import CONTRACTS
@@ -21,8 +21,8 @@ else:
 
 
 def test_every_contract_has_a_template() -> None:
-    assert set(TEMPLATES) == set(CONTRACTS)
-    assert set(TEMPLATES) == {*KINDS, "library"}
+    assert set(TEMPLATES) == {*CONTRACTS, "engine"}
+    assert set(TEMPLATES) == {*KINDS, *GROUPS}
 
 
 def test_written_plugins_pass_their_tests(tmp_path: Path) -> None:
@@ -53,8 +53,8 @@ def test_the_shape_is_that_of_our_plugins(kind: str) -> None:
     project = tomllib.loads(written["pyproject.toml"])
     package = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"][0]
     assert project["project"]["name"] == package.replace("_", "-")
-    group = "kernel.libraries" if kind == "library" else "kernel.plugins"
-    ((_, target),) = project["project"]["entry-points"][group].items()
+    ((_, target),) = project["project"]["entry-points"][GROUPS.get(kind, "kernel.plugins")].items()
+    target = target.partition(":")[0]
     assert f"{target.replace('.', '/')}.py" in written or f"{target}/__init__.py" in written
     for path, text in written.items():
         assert "$" not in text, f"{path} has an unfilled placeholder"
@@ -63,7 +63,7 @@ def test_the_shape_is_that_of_our_plugins(kind: str) -> None:
             assert ast.get_docstring(ast.parse(text)), f"{path} has no docstring"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in TEMPLATES if kind != "library"])
+@pytest.mark.parametrize("kind", [kind for kind in TEMPLATES if kind not in GROUPS])
 def test_the_kernel_accepts_it(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = f"fit_{kind}"
     write(kind, name, tmp_path)

@@ -14,6 +14,9 @@ from kernel_spec.errors import OptionError
 if TYPE_CHECKING:
     from kernel_spec.engines import SessionOptions
 
+CONFORMANCE = {"engine": {"concurrent": False, "refused": ({"address": "auto"},)}}
+"""What the conformance suite has to know: tasks run in the thread that submits them."""
+
 
 class LocalSession:
     """A session in this process. Nothing outlives its runtime."""

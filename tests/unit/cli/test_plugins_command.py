@@ -171,6 +171,15 @@ def test_check_of_the_built_in_plugin(kernel: Kernel) -> None:
     assert result.exit_code == 0, result.output
 
 
+def test_check_of_an_engine(kernel: Kernel) -> None:
+    result = kernel("check", "--quiet", "--engine", "local")
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("local: ") and ", 0 failed, in " in result.output
+    unknown = kernel("check", "--engine", "loca")
+    assert unknown.exit_code == 1
+    assert "the engine 'loca' can't be checked: there is no engine named 'loca'" in unknown.stderr
+
+
 def test_check_says_what_failed_and_goes_on(kernel: Kernel, tmp_path: Path) -> None:
     lazy = (
         "\nclass Lazy(LocalScheduler):\n"

@@ -103,8 +103,9 @@ FOR_TESTS = {"conformance", "testing"}
 SIBLINGS: Mapping[str, frozenset[str]] = {
     "conformance": frozenset(
         {
-            "kernel.cli.completion",
+            "kernel.api.engines",
             "kernel.api.session",
+            "kernel.cli.completion",
             "kernel.cli.plugins_command",
             "kernel.plugins",
             "kernel.runtime.interface",

@@ -17,7 +17,8 @@ from kernel_spec.errors import KernelError
 @click.command("check")
 @click.argument("name", shell_complete=completion.plugin)
 @click.option("--quiet", "-q", is_flag=True, help="Show what failed and the summary only.")
-def check(name: str, quiet: bool) -> None:
+@click.option("--engine", is_flag=True, help="NAME is that of an engine, as in KERNEL_ENGINE.")
+def check(name: str, quiet: bool, engine: bool) -> None:
     """Try everything that the plugin NAME offers against the conformance suites.
 
     A plugin says what it does not promise by a mapping CONFORMANCE in its plugin module, such as
@@ -25,15 +26,8 @@ def check(name: str, quiet: bool) -> None:
 
     Example: kernel plugins check scheduler_fifo
     """
-    manager = discover()
-    info = find(manager, name)
-    if info.problem:
-        raise Failure(f"the plugin {name!r} is broken, nothing to check: {info.problem}")
     started, passed, failed = time.perf_counter(), 0, []
-    try:
-        checks = plugin_check.checks_of(manager, info)
-    except (KernelError, ImportError, ValueError) as error:
-        raise Failure(f"the plugin {name!r} can't be checked: {error}") from error
+    checks = _checks_of_engine(name) if engine else _checks_of_plugin(name)
     for outcome in plugin_check.run(checks):
         line = f"{outcome.check.subject}: {outcome.check.title}"
         if outcome.problem:
@@ -48,3 +42,21 @@ def check(name: str, quiet: bool) -> None:
     click.echo(f"{name}: {len(checks)} checks, {passed} passed, {len(failed)} failed, in {seconds:.1f} s")
     if failed:
         raise click.exceptions.Exit(1)
+
+
+def _checks_of_plugin(name: str) -> list[plugin_check.ConformanceCheck]:
+    manager = discover()
+    info = find(manager, name)
+    if info.problem:
+        raise Failure(f"the plugin {name!r} is broken, nothing to check: {info.problem}")
+    try:
+        return plugin_check.checks_of(manager, info)
+    except (KernelError, ImportError, ValueError) as error:
+        raise Failure(f"the plugin {name!r} can't be checked: {error}") from error
+
+
+def _checks_of_engine(name: str) -> list[plugin_check.ConformanceCheck]:
+    try:
+        return plugin_check.checks_of_engine(name)
+    except (KernelError, ImportError, ValueError) as error:
+        raise Failure(f"the engine {name!r} can't be checked: {error}") from error

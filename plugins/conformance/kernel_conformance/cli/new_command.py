@@ -21,7 +21,8 @@ def new(kind: str, name: str, path: Path | None) -> None:
 
     \b
     KIND is one of: scheduler, serializer, object_store, metadata_store, spill_target, memory_guard,
-    environment, accelerator, node_provider, observer, metrics_sink, cli_command, library, head_service.
+    environment, accelerator, node_provider, observer, metrics_sink, cli_command, library, head_service,
+    engine.
 
     Example: kernel plugins new scheduler priority
     """

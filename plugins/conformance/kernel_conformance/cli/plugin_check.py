@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from kernel.api.engines import find_engine
 from kernel.plugins import KINDS, PluginInfo, PluginManager
 from kernel_spec.dataclass import dataclass
 
@@ -25,6 +26,7 @@ SUITES = {
     "accelerator": ("AcceleratorConformance", "make_accelerator"),
     "observer": ("ObserverConformance", "make_observer"),
     "metrics_sink": ("MetricsSinkConformance", "make_sink"),
+    "engine": ("EngineConformance", "make_session"),
 }
 """Kind to the class in `kernel.conformance.<kind>` that has its tests, and what in it makes what is tested."""
 
@@ -70,6 +72,16 @@ def checks_of(manager: PluginManager, info: PluginInfo) -> list[ConformanceCheck
                 ConformanceCheck(subject, "can be made, and has the methods of its contract", _service_check(factory))
             )
     return found
+
+
+def checks_of_engine(name: str) -> list[ConformanceCheck]:
+    """Return the checks for an installed engine. Raises PluginNotFoundError when there is none of that name.
+
+    The module of its entry point has its flags.
+    """
+    opens: Any = find_engine(name)
+    flags: Mapping[str, Mapping[str, Any]] = getattr(importlib.import_module(opens.__module__), FLAGS, {})
+    return _suite_checks("engine", f"engine {name}", opens, flags.get("engine", {}))
 
 
 def run(checks: list[ConformanceCheck]) -> Iterator[CheckOutcome]:

@@ -21,7 +21,7 @@ from kernel.plugins import KINDS
 from kernel_conformance.cli.plugin_check import FLAGS, suite_of
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
-from kernel_spec.hooks import LIBRARY_GROUP, PLUGIN_GROUP
+from kernel_spec.hooks import ENGINE_GROUP, LIBRARY_GROUP, PLUGIN_GROUP
 from kernel_spec.version import CONTRACTS, __version__
 
 _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
@@ -105,8 +105,14 @@ TEMPLATES: Mapping[str, PluginTemplate] = {
     "cli_command": PluginTemplate("command", "command", "", "A command for kernel", usage="kernel {name} --help"),
     "library": PluginTemplate("", "core", "", "A library on top of kernel"),
     "head_service": PluginTemplate("service", "service", "Service", "A service on the head of kernel"),
+    "engine": PluginTemplate(
+        "engine", "engine", "Runtime", "An engine for kernel", usage="KERNEL_ENGINE={word} python my_program.py"
+    ),
 }
 """Kind to template, in the order they are listed."""
+
+GROUPS: Mapping[str, str] = {"library": LIBRARY_GROUP, "engine": ENGINE_GROUP}
+"""The groups of the entry points of kinds that are found without a hook."""
 
 
 _IMPORTS = {
@@ -134,7 +140,7 @@ def files(kind: str, name: str) -> dict[str, str]:
         f"{package}/{template.module}.py": _implementation(kind, template, values),
         f"tests/test_{package}.py": _tests(kind, values),
     }
-    if kind != "library":
+    if kind not in GROUPS:
         written[f"{package}/plugin.py"] = _filled(f"plugin_{KINDS[kind].pattern}.py", values)
     return written
 
@@ -181,13 +187,13 @@ def _values(kind: str, name: str, template: PluginTemplate) -> dict[str, str]:
         "module": template.module,
         "class_name": class_name,
         "description": template.description,
-        "version": str(CONTRACTS[kind]),
-        "group": LIBRARY_GROUP if kind == "library" else PLUGIN_GROUP,
-        "entry_name": word if kind == "library" else plugin,
-        "entry_target": package if kind == "library" else f"{package}.plugin",
+        "version": str(CONTRACTS.get(kind, "")),
+        "group": GROUPS.get(kind, PLUGIN_GROUP),
+        "entry_name": word if kind in GROUPS else plugin,
+        "entry_target": {"library": package, "engine": f"{package}.engine:open_session"}.get(kind, f"{package}.plugin"),
         "dependencies": _dependencies(kind),
         "usage": _usage(kind, name, template),
-        "plugin_sentence": "" if kind == "library" else f", `{package}/plugin.py` offers it to the kernel",
+        "plugin_sentence": "" if kind in GROUPS else f", `{package}/plugin.py` offers it to the kernel",
         "hook": KINDS[kind].hook if kind in KINDS else "",
         "conformance": "",
     }
@@ -208,6 +214,8 @@ def _dependencies(kind: str) -> str:
     wanted = [f"kernel-spec>={__version__}"]
     if kind == "library":
         wanted = [f"kernel>={__version__}"]
+    elif kind == "engine":
+        wanted = [f"{name}>={__version__}" for name in ("kernel", "kernel-engine", "kernel-spec")]
     elif kind == "cli_command":
         wanted.insert(0, "click>=8.1")
     return ", ".join(f'"{requirement}"' for requirement in wanted)
@@ -216,7 +224,7 @@ def _dependencies(kind: str) -> str:
 def _usage(kind: str, name: str, template: PluginTemplate) -> str:
     """Return the README's lines about how the plugin comes into use, indented as code."""
     if template.usage:
-        lines = [template.usage.format(name=name)]
+        lines = [template.usage.format(name=name, word=name.replace("-", "_"))]
     elif kind == "library":
         word = name.replace("-", "_")
         lines = [f'python -c "from kernel import {word}; print({word}.{word}())"']
@@ -224,7 +232,9 @@ def _usage(kind: str, name: str, template: PluginTemplate) -> str:
         lines = [f"{KINDS[kind].environment}={name.replace('-', '_')} python my_program.py"]
     else:
         lines = ["kernel plugins list          # it is used as soon as it is installed"]
-    if kind != "library":
+    if kind == "engine":
+        lines.insert(0, f"kernel plugins check --engine {name.replace('-', '_')}")
+    elif kind != "library":
         prefixed = "_".join(filter(None, (template.prefix, name.replace("-", "_"))))
         lines.insert(0, f"kernel plugins check {prefixed}")
     return "\n".join(f"    {line}" for line in lines) + "\n"
@@ -243,7 +253,7 @@ def _implementation(kind: str, template: PluginTemplate, values: Mapping[str, st
 
 def _tests(kind: str, values: Mapping[str, str]) -> str:
     suite = suite_of(kind)
-    if suite is None:
+    if suite is None or kind == "engine":
         return _filled(f"test_{kind}.py", values)
     flags = "".join(
         f"    {flag} = {value!r}\n".replace("'", '"')
