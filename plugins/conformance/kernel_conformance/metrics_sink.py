@@ -38,10 +38,12 @@ class MetricsSinkConformance:
         os.chdir(self._folder.name)  # a sink may write files where it runs
 
     def teardown_method(self) -> None:
-        for sink in self.made:
-            sink.close()
-        os.chdir(self._before)
-        self._folder.cleanup()
+        try:
+            for sink in self.made:
+                sink.close()
+        finally:
+            os.chdir(self._before)
+            self._folder.cleanup()
 
     def _make(self) -> MetricsSink:
         sink = type(self).make_sink()
