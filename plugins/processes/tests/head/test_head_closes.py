@@ -34,7 +34,7 @@ class Bench:
             all=lambda kind: [observer],
             choose=makers.__getitem__,
             make=lambda kind, *arguments: makers[kind](*arguments),
-            make_many=lambda kind, names: [],
+            make_many=lambda kind, names=(): [],
             label=lambda thing: "the observer of the plugin 'test'",
             options_of=lambda plugin: {},
             problems={},
