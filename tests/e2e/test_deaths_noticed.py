@@ -83,7 +83,7 @@ def test_the_death_of_an_agent_that_had_something_to_read_is_noticed_as_soon() -
         kernel.get(actor.pid.remote(), timeout=SECONDS)
         call = actor.wait.remote()
         with paused(node.agent):
-            wait_until(lambda: _has_something_to_read(node.agent), SECONDS, "a pulse of the head that nobody reads")
+            wait_until(lambda: _has_something_to_read(node.agent), SECONDS, "a heartbeat of the head that nobody reads")
             kill(node.agent)
         with pytest.raises(exceptions.ActorDiedError):
             kernel.get(call, timeout=SECONDS)

@@ -33,7 +33,7 @@ def cluster():
     """Two nodes, and this program outside."""
     kernel.shutdown()
     options = {"num_cpus": 2, "resources": {"a": 100}, "object_store_memory": 512 << 20}
-    with constants({"kernel_processes.protocol.pulses.CLIENT_PATIENCE": 1 / 3}), Cluster(**options) as cluster:
+    with constants({"kernel_processes.protocol.heartbeats.CLIENT_PATIENCE": 1 / 3}), Cluster(**options) as cluster:
         cluster.add_node(num_cpus=2, resources={"b": 100}, object_store_memory=512 << 20)
         cluster.earlier = set(connections_of([os.getpid()]))  # what other tests have left open
         cluster.connect(remote=True, namespace="tests")

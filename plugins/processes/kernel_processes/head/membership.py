@@ -1,4 +1,4 @@
-"""Which nodes belong to the session: agents join, answer pulses, and are declared dead when they stay silent.
+"""Which nodes belong to the session: agents join, answer heartbeats, and are declared dead when they stay silent.
 
 Tools on machines without a node connect here, too.
 """
@@ -17,7 +17,7 @@ from kernel_processes.head.link_probe import LinkProbe
 from kernel_processes.head.nodes import NodeRecord
 from kernel_processes.head.tool_clients import ToolClient, tool_client_of
 from kernel_processes.protocol import head_messages
-from kernel_processes.protocol.pulses import DEATH_SECONDS, PULSE_SECONDS, patience
+from kernel_processes.protocol.heartbeats import DEATH_SECONDS, HEARTBEAT_SECONDS, patience
 from kernel_processes.protocol.python_version import PYTHON
 from kernel_processes.transport.addresses import VIA
 from kernel_processes.transport.connection import Connection, may_be_handled
@@ -26,12 +26,12 @@ from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import NodeId
 from kernel_spec.version import __version__
 
-_LEAST_PULSES = 5
-"""The least number of pulses within the time after which a node is dead, so that one late answer does no harm."""
+_LEAST_HEARTBEATS = 5
+"""The least number of heartbeats within the time after which a node is dead, so that one late answer does no harm."""
 LOOK_SECONDS = 0.1
 ENDED_SECONDS = 0.25
 """Grace period in seconds for an agent to reconnect after its socket closed."""
-_JOIN, _PULSE = number_of(head_messages.JoinCluster), number_of(head_messages.Pulse)
+_JOIN, _HEARTBEAT = number_of(head_messages.JoinCluster), number_of(head_messages.Heartbeat)
 _DESCRIBE, _LEAVE = number_of(head_messages.DescribeNode), number_of(head_messages.LeaveCluster)
 _INTRODUCTIONS = (_JOIN, number_of(op.Introduction))
 
@@ -40,8 +40,8 @@ _INTRODUCTIONS = (_JOIN, number_of(op.Introduction))
 class NodeLink:
     """One agent's connection. `node` is set once the agent has described its node.
 
-    `heard` is when it last answered a pulse: a message that is no answer does not count, because the agent may receive
-    nothing. `done` counts the agent's messages that were handled.
+    `heard` is when it last answered a heartbeat: a message that is no answer does not count, because the agent may
+    receive nothing. `done` counts the agent's messages that were handled.
     """
 
     id: NodeId
@@ -67,10 +67,10 @@ class NodeMembership:
         self._handle = head.dispatcher.handle
         self._shared = dict(shared)
         self._death_seconds = death_seconds
-        self._pulse_seconds = min(PULSE_SECONDS, death_seconds / _LEAST_PULSES)
+        self._heartbeat_seconds = min(HEARTBEAT_SECONDS, death_seconds / _LEAST_HEARTBEATS)
         self._links: set[NodeLink] = set()
         self._tools: set[Connection] = set()
-        self._looked_at = self._pulsed_at = head.reactor.clock()
+        self._looked_at = self._sent_at = head.reactor.clock()
         head.reactor.call_later(LOOK_SECONDS, self._look)
 
     def on_messages(self, connection: Connection, messages: list[Message]) -> None:
@@ -85,8 +85,8 @@ class NodeMembership:
             if isinstance(link, ToolClient):
                 link.on_message(message)
                 continue
-            if message[0] == _PULSE:
-                self._note_pulse(link)
+            if message[0] == _HEARTBEAT:
+                self._note_heartbeat(link)
                 continue
             link.done += 1
             if message[0] == _DESCRIBE:
@@ -96,7 +96,7 @@ class NodeMembership:
             elif link.node is not None:
                 self._handle(link.node, message)
 
-    def _note_pulse(self, link: NodeLink) -> None:
+    def _note_heartbeat(self, link: NodeLink) -> None:
         link.heard = self._head.reactor.clock()
         if link.node is not None:
             link.node.heard = link.heard
@@ -193,23 +193,23 @@ class NodeMembership:
             link.connection.close(cause)
 
     def _look(self) -> None:
-        """Declare silent nodes dead, no later than promised, and send pulses now and then.
+        """Declare silent nodes dead, no later than promised, and send heartbeats now and then.
 
         The time for which this process itself stood still does not count as silence.
         """
         self._head.reactor.call_later(LOOK_SECONDS, self._look)
         now = self._head.reactor.clock()
         stood_still, self._looked_at = now - self._looked_at - LOOK_SECONDS, now
-        if stood_still > self._pulse_seconds:
+        if stood_still > self._heartbeat_seconds:
             for link in self._links:
                 link.heard += stood_still
         for link in list(self._links):
             if now - link.heard > self._patience(link) - LOOK_SECONDS:
                 self._lose(link, f"nothing was heard of it for {now - link.heard:.1f} s")
-        if now - self._pulsed_at >= self._pulse_seconds - LOOK_SECONDS / 2:
-            self._pulsed_at = now
+        if now - self._sent_at >= self._heartbeat_seconds - LOOK_SECONDS / 2:
+            self._sent_at = now
             for link in self._links:
-                link.connection.send(packed(head_messages.Pulse(done=link.done)))
+                link.connection.send(packed(head_messages.Heartbeat(done=link.done)))
             self.flush()
 
     def _patience(self, link: NodeLink) -> float:

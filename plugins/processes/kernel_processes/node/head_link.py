@@ -12,7 +12,7 @@ from kernel_engine.messages.named_messages import Message, number_of, packed, un
 from kernel_processes.node.connect_hints import connect_hint
 from kernel_processes.node.detection import host_name
 from kernel_processes.protocol import head_messages
-from kernel_processes.protocol.pulses import DEATH_SECONDS, PULSE_SECONDS, patience
+from kernel_processes.protocol.heartbeats import DEATH_SECONDS, HEARTBEAT_SECONDS, patience
 from kernel_processes.protocol.python_version import PYTHON
 from kernel_processes.transport.addresses import is_tcp, place_of
 from kernel_processes.transport.connect import connect
@@ -34,7 +34,7 @@ DOUBT_SHARE = 0.3
 REDIAL_SECONDS = (0.05, 1.0)
 """Seconds before the link is tried again: at first, and at most. Each pause is half as long again."""
 
-_PULSE, _WELCOME = number_of(head_messages.Pulse), number_of(head_messages.Welcome)
+_HEARTBEAT, _WELCOME = number_of(head_messages.Heartbeat), number_of(head_messages.Welcome)
 _REFUSED = number_of(head_messages.JoinRefused)
 
 
@@ -163,7 +163,7 @@ class RemoteHeadLink:
         for message in self._waiting:
             to_node(message)
         self._watched_at = self._heard = self._reactor.clock()
-        self._reactor.call_later(PULSE_SECONDS, self._watch)
+        self._reactor.call_later(HEARTBEAT_SECONDS, self._watch)
         if self._lost:
             self._on_close(self._connection, self._lost)
 
@@ -222,22 +222,22 @@ class RemoteHeadLink:
         TCP waits longer and longer before it says again what was lost. And the head may be another by now, on another
         machine of the same address.
         """
-        self._reactor.call_later(PULSE_SECONDS, self._watch)
+        self._reactor.call_later(HEARTBEAT_SECONDS, self._watch)
         now = self._reactor.clock()
-        stood_still, self._watched_at = now - self._watched_at - PULSE_SECONDS, now
-        self._heard += stood_still if stood_still > PULSE_SECONDS else 0.0
+        stood_still, self._watched_at = now - self._watched_at - HEARTBEAT_SECONDS, now
+        self._heard += stood_still if stood_still > HEARTBEAT_SECONDS else 0.0
         silent, death = now - self._heard, self.settings.get("death_seconds", DEATH_SECONDS)
-        too_long = silent > max(DOUBT_SHARE * death, 2 * PULSE_SECONDS)
+        too_long = silent > max(DOUBT_SHARE * death, 2 * HEARTBEAT_SECONDS)
         if self._joined and too_long and isinstance(self._connection, TcpConnection):
             self._heard = now
             self._connection.doubt(f"nothing was heard of the head for {silent:.1f} s")
 
     def _on_messages(self, connection: Connection, messages: list[Message]) -> None:
         for message in messages:
-            if message[0] == _PULSE:
+            if message[0] == _HEARTBEAT:
                 self._heard = self._reactor.clock()
-                self._forget_done(unpacked(head_messages.Pulse, message).done)
-                connection.send(packed(head_messages.Pulse()))
+                self._forget_done(unpacked(head_messages.Heartbeat, message).done)
+                connection.send(packed(head_messages.Heartbeat()))
                 connection.flush()
             elif message[0] == _WELCOME:
                 self.settings = pickle.loads(unpacked(head_messages.Welcome, message).settings)

@@ -325,7 +325,7 @@ class DescribeNode(MessageFields):
 
 
 @numbered(144, "head <-> agent")
-class Pulse(MessageFields):
+class Heartbeat(MessageFields):
     """Sent by the head now and then, and back at once: one that is silent for too long is gone.
 
     `done` is how many of the agent's messages the head has handled; the agent sends 0.

@@ -17,7 +17,7 @@ from kernel_processes.head.cluster_table import ClusterTable
 from kernel_processes.head.membership import ENDED_SECONDS, LOOK_SECONDS, NodeMembership
 from kernel_processes.head.nodes import NodeRecord
 from kernel_processes.protocol import head_messages
-from kernel_processes.protocol.pulses import CLIENT_PATIENCE, PULSE_SECONDS
+from kernel_processes.protocol.heartbeats import CLIENT_PATIENCE, HEARTBEAT_SECONDS
 from kernel_processes.protocol.python_version import PYTHON
 from kernel_processes.transport.reactor import Reactor as RealReactor
 from kernel_processes.transport.tcp_connection import RESUME_SECONDS, TcpConnection
@@ -56,7 +56,7 @@ class Reactor:
 
 
 class Agent:
-    """The other end of a connection, which answers pulses while `answers`."""
+    """The other end of a connection, which answers heartbeats while `answers`."""
 
     def __init__(self, membership: NodeMembership, name: bytes) -> None:
         self.membership = membership
@@ -64,7 +64,7 @@ class Agent:
         self.closed, self.info, self.outbox = False, None, ()
         self.reason = ""
         self.on_close: Any = None
-        self.pulses = 0
+        self.heartbeats = 0
         membership.on_messages(
             self, [packed(head_messages.JoinCluster(node=name, python=PYTHON, version=__version__, host="host"))]
         )  # type: ignore[arg-type,list-item]
@@ -73,10 +73,10 @@ class Agent:
         self.membership.on_messages(self, [message])  # type: ignore[arg-type,list-item]
 
     def send(self, message: Any) -> None:
-        if message[0] == number_of(head_messages.Pulse):
-            self.pulses += 1
+        if message[0] == number_of(head_messages.Heartbeat):
+            self.heartbeats += 1
             if self.answers:
-                self.say(*packed(head_messages.Pulse()))
+                self.say(*packed(head_messages.Heartbeat()))
 
     def flush(self) -> None: ...
 
@@ -105,11 +105,11 @@ def membership_of(reactor: Reactor, death_seconds: float) -> NodeMembership:
     return NodeMembership(head, {}, death_seconds)
 
 
-def test_pulses_go_to_and_fro(reactor: Reactor, membership: NodeMembership) -> None:
+def test_heartbeats_go_to_and_fro(reactor: Reactor, membership: NodeMembership) -> None:
     agent = Agent(membership, b"a")
     reactor.run(60.0)
     assert not agent.closed
-    assert agent.pulses == pytest.approx(60 / PULSE_SECONDS, rel=0.2)
+    assert agent.heartbeats == pytest.approx(60 / HEARTBEAT_SECONDS, rel=0.2)
 
 
 @pytest.mark.parametrize("after", [0.01 * n for n in range(0, 60, 7)])
@@ -121,7 +121,7 @@ def test_who_falls_silent_is_given_up_in_time_whenever_it_does(
     silent.answers, begun = False, reactor.now
     reactor.run(20.0, until=lambda: silent.closed)
     took = reactor.now - begun
-    assert DEATH_SECONDS - PULSE_SECONDS - 2 * LOOK_SECONDS <= took <= DEATH_SECONDS + 1e-6
+    assert DEATH_SECONDS - HEARTBEAT_SECONDS - 2 * LOOK_SECONDS <= took <= DEATH_SECONDS + 1e-6
     assert silent.reason.startswith("nothing was heard of it for ")
     reactor.run(20.0)
     assert not other.closed
@@ -152,13 +152,13 @@ def test_time_in_which_the_head_stood_still_counts_against_nobody(reactor: React
 def test_where_death_comes_soon_neither_a_late_answer_nor_a_short_stand_of_the_head_is_death(reactor: Reactor) -> None:
     agent = Agent(membership := membership_of(reactor, 1.0), b"a")
     reactor.run(10.0)
-    assert agent.pulses == pytest.approx(10 / 0.2, rel=0.2)
+    assert agent.heartbeats == pytest.approx(10 / 0.2, rel=0.2)
     agent.answers = False
     reactor.run(0.6)
-    reactor.stand_still(0.45)  # the answer to the last pulse waits to be read meanwhile
+    reactor.stand_still(0.45)  # the answer to the last heartbeat waits to be read meanwhile
     reactor.run(0.15)
     assert not agent.closed
-    membership.on_messages(agent, [packed(head_messages.Pulse())])  # type: ignore[arg-type]
+    membership.on_messages(agent, [packed(head_messages.Heartbeat())])  # type: ignore[arg-type]
     reactor.run(0.6)
     assert not agent.closed
     reactor.run(1.0)
@@ -315,7 +315,14 @@ def test_who_can_t_join_is_told_why(name: bytes, python: str, version: str, endi
 
 @pytest.mark.parametrize(
     "message",
-    [packed(head_messages.Pulse()), packed(head_messages.DescribeNode(description=b"")), "text", (), ("140",), None],
+    [
+        packed(head_messages.Heartbeat()),
+        packed(head_messages.DescribeNode(description=b"")),
+        "text",
+        (),
+        ("140",),
+        None,
+    ],
 )
 def test_who_does_not_introduce_itself_is_let_go(message: Any) -> None:
     bench = HeadBehindMembership()
@@ -330,11 +337,11 @@ def test_what_a_node_says_is_handled_once_it_is_described_and_counted() -> None:
     peer = Peer(bench.membership).join()
     peer.say((500, "too early"))
     peer.describe()
-    peer.say((501, "hello"), packed(head_messages.Pulse()), (502,))
+    peer.say((501, "hello"), packed(head_messages.Heartbeat()), (502,))
     assert bench.handled == [(b"node", (501, "hello")), (b"node", (502,))]
     peer.take()
     bench.reactor.run(0.6)
-    assert peer.take() == [packed(head_messages.Pulse(done=4))] and peer.outbox == []
+    assert peer.take() == [packed(head_messages.Heartbeat(done=4))] and peer.outbox == []
 
 
 def test_when_a_node_was_heard_last_is_known_of_it() -> None:
@@ -344,7 +351,7 @@ def test_when_a_node_was_heard_last_is_known_of_it() -> None:
     bench.reactor.run(2.0)
     peer.say((501,))
     assert bench.nodes[b"node"].heard == 100.0, "it may not hear us"
-    peer.say(packed(head_messages.Pulse()))
+    peer.say(packed(head_messages.Heartbeat()))
     assert bench.nodes[b"node"].heard == 102.0
 
 
@@ -370,7 +377,7 @@ def test_a_node_is_gone_with_its_link_once(how: str, cause: str, described: bool
     assert len(bench.gone) == described and bench.handled == []
     peer.heard.clear()
     bench.reactor.run(3.0)
-    assert peer.heard == [], "nobody sends it pulses"
+    assert peer.heard == [], "nobody sends it heartbeats"
 
 
 def test_a_tool_may_ask_and_no_more() -> None:
@@ -382,7 +389,7 @@ def test_a_tool_may_ask_and_no_more() -> None:
     peer.say(hello)
     other.say(hello)
     assert not bench.membership.anybody, "it is no node"
-    peer.say((op.CALL, 1, "nodes", ()), packed(head_messages.Pulse()))
+    peer.say((op.CALL, 1, "nodes", ()), packed(head_messages.Heartbeat()))
     ((caller, message),) = bench.asked
     assert (caller.id, caller.pid, caller.details, message) == (
         b"tool",

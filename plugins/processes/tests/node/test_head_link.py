@@ -60,7 +60,7 @@ class ScriptedHead:
                     else packed(head_messages.Welcome(settings=pickle.dumps(self.settings)))
                 )
                 self.say(*answer)
-            elif message[0] != number_of(head_messages.Pulse):
+            elif message[0] != number_of(head_messages.Heartbeat):
                 self.heard.append(message)
 
 
@@ -125,7 +125,7 @@ def test_what_a_dead_head_may_not_have_done_is_told_to_the_next_after_the_snapsh
     for number in (1, 2, 3):
         side.head_link.send((head_messages.LEASE_BLOCKED, number, True))
     side.until(lambda: len(side.numbers()) == 3, "three messages")
-    side.head.say(number_of(head_messages.Pulse), 2)  # the description and the first of them are done
+    side.head.say(number_of(head_messages.Heartbeat), 2)  # the description and the first of them are done
     side.until(lambda: side.head_link._done == 2, "the news of what is done")
     side.head.heard.clear()
     side.head.settings = {"durable": True, "tell_all": True, "head_away_seconds": 600.0}

@@ -1,10 +1,10 @@
-"""Pulses, by which a head and its agents know that the other side lives, and how long a side may be silent."""
+"""Heartbeats show a head and its agents that the other side is alive. Here is how long a side may be silent."""
 
 from __future__ import annotations
 
-PULSE_SECONDS = 0.5
+HEARTBEAT_SECONDS = 0.5
 DEATH_SECONDS = 5.0
-"""Seconds without an answered pulse after which a node is declared dead. The option is `node_death_seconds`."""
+"""Seconds without an answered heartbeat after which a node is declared dead. The option is `node_death_seconds`."""
 CLIENT_PATIENCE = 3
 """A remote driver may be silent for so many times as long: its network is not the cluster's, and nothing runs there."""
 
