@@ -21,6 +21,7 @@ from kernel_control_grpc.errors import NotAllowedError, NotKnownError, NotServed
 from kernel_control_grpc.protocol import METHODS, messages
 
 from kernel.testing.faults import wait_until
+from kernel_processes.head.control_plane import control_plane_of
 from kernel_processes.head.deferred import Deferred
 from kernel_processes.head.observation import Observation
 from kernel_processes.head.socket_activation import SocketActivation
@@ -119,7 +120,9 @@ class Place:
         self.address = f"unix:{control_plane_socket(str(directory))}"
         self.path = control_plane_socket(str(directory))
         self.tls = tls
-        self.control_plane: Any = self.head.do(lambda: SocketActivation(self.head, str(directory), TOKEN, tls))  # type: ignore[arg-type]
+        head: Any = self.head
+        serve = control_plane_of(head, TOKEN, tls)
+        self.control_plane: Any = head.do(lambda: SocketActivation(serve, str(directory), head.reactor, head.log))
 
     def client(self, token: bytes = TOKEN, tls: TlsFiles | None = None, **options: Any) -> ControlPlane:
         return ControlPlane(self.address, token, tls or self.tls, **{"seconds": SECONDS, **options})

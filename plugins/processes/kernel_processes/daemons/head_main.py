@@ -13,6 +13,7 @@ from kernel.logs import Logger, configure_later
 from kernel.plugins import PluginManager
 from kernel.plugins.messages import skipped
 from kernel_processes.head.config import HeadConfig
+from kernel_processes.head.control_plane import control_plane_of
 from kernel_processes.head.head import Head
 from kernel_processes.head.membership import NodeMembership
 from kernel_processes.head.recovery import Recovery
@@ -95,7 +96,8 @@ class HeadProcess:
             self._membership.on_close,
             lambda reason: self._log.warning("connection refused", reason=reason),
         )
-        self._control_plane = SocketActivation(self._head, config.directory, config.token, config.tls)
+        serve = control_plane_of(self._head, config.token, config.tls)
+        self._control_plane = SocketActivation(serve, config.directory, self._head.reactor, self._head.log)
         reactor.register(agent, lambda events: self._agent_ended(agent))
 
     def run(self) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.plugins import PluginManager
 from kernel_engine.messages.named_messages import Message
 from kernel_processes.head.config import HeadConfig
+from kernel_processes.head.control_plane import control_plane_of
 from kernel_processes.head.head import Head
 from kernel_processes.head.membership import NodeMembership
 from kernel_processes.head.nodes import NodeRecord
@@ -65,7 +66,8 @@ class LocalHead:
 
     def _let_others_in(self, network: NodeNetwork) -> None:
         config = self._config
-        self._control_plane = SocketActivation(self._head, config.directory, config.token, config.tls)
+        serve = control_plane_of(self._head, config.token, config.tls)
+        self._control_plane = SocketActivation(serve, config.directory, self._head.reactor, self._head.log)
         network.pass_strangers_to(control_plane_socket(config.directory))
         shared = {
             "plugins": self._manager.selected_names(),

@@ -39,6 +39,15 @@ class OpenControlPlane(Protocol):
         """
 
 
+ServeControlPlane = Callable[[str, Callable[[str], None]], ServedControlPlane]
+"""Begins to serve a control plane at a path; see the arguments `path` and `on_ready` of `OpenControlPlane`."""
+
+
+def control_plane_of(head: Head, token: bytes, tls: TlsFiles | None) -> ServeControlPlane:
+    """Return the function that imports the control plane that is installed, and has it serve `head`."""
+    return lambda path, on_ready: find_control_plane()(head, path, token, tls, on_ready)
+
+
 def find_control_plane() -> OpenControlPlane:
     """Import the control plane that is installed. What its import raises comes through.
 

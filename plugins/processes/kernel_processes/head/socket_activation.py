@@ -12,10 +12,10 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from kernel_processes.head.control_plane import ServedControlPlane, find_control_plane
-from kernel_processes.head.head import Head
+from kernel.logs import Logger
+from kernel_processes.head.control_plane import ServeControlPlane, ServedControlPlane
 from kernel_processes.protocol.head_sockets import control_plane_socket
-from kernel_processes.transport.credentials import TlsFiles
+from kernel_processes.transport.reactor import Reactor
 from kernel_processes.transport.splice import Splice
 from kernel_spec.errors import KernelError
 
@@ -27,12 +27,12 @@ START_SECONDS = 10.0
 
 
 class SocketActivation:
-    """Listens for the control plane of `head`, in the session's `directory`. `tls`: what comes in is in TLS."""
+    """Listens for the control plane in the session's `directory`. `serve` starts it; the loop is that of `reactor`."""
 
-    def __init__(self, head: Head, directory: str, token: bytes, tls: TlsFiles | None) -> None:
-        self._head = head
-        self._token = token
-        self._tls = tls
+    def __init__(self, serve: ServeControlPlane, directory: str, reactor: Reactor, log: Logger) -> None:
+        self._serve = serve
+        self._reactor = reactor
+        self._log = log
         self._path = control_plane_socket(directory)
         self._server: ServedControlPlane | None = None
         self._starting: threading.Thread | None = None
@@ -45,7 +45,7 @@ class SocketActivation:
         os.chmod(self._path, 0o600)
         self._socket.listen(_QUEUE)
         self._socket.setblocking(False)
-        head.reactor.register(self._socket.fileno(), self._on_connect)
+        reactor.register(self._socket.fileno(), self._on_connect)
 
     def close(self, turn: Callable[[float], object]) -> None:
         """End the server, if there is one, and remove the socket.
@@ -66,28 +66,27 @@ class SocketActivation:
 
     def _on_connect(self, events: int) -> None:
         """Start the server: a client has connected, and waits in the queue of the socket meanwhile."""
-        self._head.reactor.unregister(self._socket.fileno())
+        self._reactor.unregister(self._socket.fileno())
         self._starting = threading.Thread(target=self._start, name="kernel control plane starts", daemon=True)
         self._starting.start()
 
     def _start(self) -> None:
         try:
-            open_it = find_control_plane()
-            self._server = open_it(self._head, self._path + _NEW, self._token, self._tls, self._started)
+            self._server = self._serve(self._path + _NEW, self._started)
             return
         except KernelError as error:
             problem = str(error)
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
-        self._head.reactor.call_later(0.0, lambda: self._started(problem))
-        self._head.reactor.wake()
+        self._reactor.call_later(0.0, lambda: self._started(problem))
+        self._reactor.wake()
 
     def _started(self, problem: str) -> None:
         """The server listens, or can't: in the head's loop."""
         if self._closed:
             return
         if problem:
-            self._head.log.error("the control plane can't be served", reason=problem)
+            self._log.error("the control plane can't be served", reason=problem)
             os.unlink(self._path)
         else:
             os.chmod(self._path + _NEW, 0o600)
@@ -106,13 +105,13 @@ class SocketActivation:
             try:
                 inner.connect(self._path)
             except OSError as error:
-                self._head.log.warning("a connection to the control plane is lost", reason=error.strerror)
+                self._log.warning("a connection to the control plane is lost", reason=error.strerror)
                 outer.close()
                 inner.close()
                 continue
-            self._splices.add(Splice(outer, inner, b"", self._head.reactor, self._splices.discard))
+            self._splices.add(Splice(outer, inner, b"", self._reactor, self._splices.discard))
 
     def _stop_listening(self) -> None:
         if self._socket.fileno() >= 0:
-            self._head.reactor.unregister(self._socket.fileno())
+            self._reactor.unregister(self._socket.fileno())
             self._socket.close()

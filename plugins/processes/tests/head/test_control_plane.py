@@ -12,7 +12,7 @@ import pytest
 
 from kernel.installing import install_command
 from kernel.testing.faults import wait_until
-from kernel_processes.head.control_plane import find_control_plane
+from kernel_processes.head.control_plane import control_plane_of, find_control_plane
 from kernel_processes.head.socket_activation import SocketActivation
 from kernel_processes.protocol.head_sockets import control_plane_socket
 from kernel_processes.transport.reactor import Reactor
@@ -56,10 +56,9 @@ def test_who_asks_a_head_without_one_is_let_go_and_the_log_says_why(
     (tmp_path / "sockets").mkdir()
     logged: list[tuple[str, str]] = []
     reactor = Reactor()
-    head: Any = SimpleNamespace(
-        reactor=reactor, log=SimpleNamespace(error=lambda text, reason: logged.append((text, reason)))
-    )
-    activation = SocketActivation(head, str(tmp_path), bytes(32), None)
+    log: Any = SimpleNamespace(error=lambda text, reason: logged.append((text, reason)))
+    head: Any = None
+    activation = SocketActivation(control_plane_of(head, bytes(32), None), str(tmp_path), reactor, log)
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(control_plane_socket(str(tmp_path)))
 
