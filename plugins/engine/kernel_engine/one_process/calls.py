@@ -50,7 +50,8 @@ class Call:
         self.method = definition.name
         self.cancelled = False
         self.when_ended: Callable[[], object] = lambda: None
-        given = {**dict(enumerate(args)), **kwargs}
+        given: dict[int | str, Any] = dict(enumerate(args))
+        given.update(kwargs)
         self._refs = {key: value for key, value in given.items() if type(value) is ObjectRef}
         values = {key: value for key, value in given.items() if key not in self._refs}
         head, buffers, self._held = objects.serializer.dumps(values)
