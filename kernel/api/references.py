@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class _Collection(Capture):
-    """Collects references that are pickled. Others will soon ask this process for them: it attends to that."""
+    """Collects references that are pickled. Others will soon ask this process for them, which then answers promptly."""
 
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
         if self.captured:
-            get_runtime().attend()
+            get_runtime().answer_promptly()
 
 
 def collect_references() -> AbstractContextManager[list[ObjectRef]]:

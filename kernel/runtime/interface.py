@@ -156,5 +156,5 @@ class Runtime(TaskRuntime, ActorRuntime, ObjectRuntime, StreamRuntime, EngineRun
     def trace_span(self, name: str, begun: float, ended: float, extra: dict[str, Any]) -> None:
         """Add a span to the timeline; times are seconds since the epoch."""
 
-    def attend(self) -> None:
+    def answer_promptly(self) -> None:
         """Have coming requests of other processes answered at once, although no thread here waits for them."""

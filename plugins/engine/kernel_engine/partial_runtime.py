@@ -166,5 +166,5 @@ class PartialRuntime:
     def trace_span(self, name: str, begun: float, ended: float, extra: dict[str, Any]) -> None:
         """There is no timeline."""
 
-    def attend(self) -> None:
+    def answer_promptly(self) -> None:
         """There is no other process."""

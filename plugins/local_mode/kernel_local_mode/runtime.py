@@ -312,8 +312,8 @@ class LocalRuntime:
         """See `Runtime.pin_forever`."""
         self._forever.append(ref)
 
-    def attend(self) -> None:
-        """See `Runtime.attend`. There is no other process."""
+    def answer_promptly(self) -> None:
+        """See `Runtime.answer_promptly`. There is no other process."""
 
     # -- streams ---------------------------------------------------------------------------------------------------
 

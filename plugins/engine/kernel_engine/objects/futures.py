@@ -23,9 +23,9 @@ class Futures:
     """Report when a value is ready, without a thread that waits for it.
 
     `when_ready(entry, callback)` calls back once, now or from the thread that learns of the value; `load(entry)`
-    returns it; `asked(entry)` notes that a failure has a reader; `attend()` has messages read even if no thread blocks.
-    Values are loaded, and callbacks of futures called, in other threads: the thread that learns of a value holds the
-    process's lock, and both may block.
+    returns it; `asked(entry)` notes that a failure has a reader; `answer_promptly()` has messages read even if no
+    thread blocks. Values are loaded, and callbacks of futures called, in other threads: the thread that learns of a
+    value holds the process's lock, and both may block.
     """
 
     def __init__(
@@ -33,12 +33,12 @@ class Futures:
         when_ready: Callable[[ObjectEntry, Callable[[ObjectEntry], None]], None],
         load: Callable[[ObjectEntry], Any],
         asked: Callable[[ObjectEntry], None],
-        attend: Callable[[], None] = lambda: None,
+        answer_promptly: Callable[[], None] = lambda: None,
     ) -> None:
         self._when_ready = when_ready
         self._load = load
         self._asked = asked
-        self._attend = attend
+        self._answer_promptly = answer_promptly
         self._awaited: set[concurrent.futures.Future[Any]] = set()
         self._delivery_threads = DeliveryThreads()
         self._awaited_in_loops = 0
@@ -59,7 +59,7 @@ class Futures:
             else:
                 future.set_result(value)
             if self._awaited:  # to read a value from the store this thread has polled, and leaves others without
-                self._attend()
+                self._answer_promptly()
 
         def ready(entry: ObjectEntry) -> None:
             if read:
@@ -69,7 +69,7 @@ class Futures:
         self._awaited.add(future)
         self._when_ready(ref._entry, ready)
         if len(self._awaited) == 1:  # of many at once the first is in no hurry: they travel together
-            self._attend()
+            self._answer_promptly()
 
     def deliver_async(self, ref: ObjectRef, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:
         """See `Runtime.deliver_async`."""
@@ -101,7 +101,7 @@ class Futures:
             self.of_calls[future] = here, ref._entry
         self._when_ready(ref._entry, ready)
         if self._awaited_in_loops == 1:
-            self._attend()
+            self._answer_promptly()
         return future
 
 

@@ -64,7 +64,7 @@ class MessagePump:
         self._foreground = 0
         self._in_background = False
         self._wanted = 0
-        self._attended = False
+        self._promptly = False
         """Whether a caller waits that can't poll: then the background thread polls without backing off."""
         self._alarm = threading.Lock()
         self._alarm.acquire()
@@ -127,7 +127,7 @@ class MessagePump:
                 self.raise_interrupt()
         return True
 
-    def nudge(self) -> None:
+    def flush_soon(self) -> None:
         """Have what was just queued flushed soon, although no thread is about to block."""
         if not self.backing_off:
             self.backing_off = True
@@ -135,12 +135,12 @@ class MessagePump:
             if self._in_background:
                 self._reactor.wake()
 
-    def attend(self) -> None:
-        """Flush and poll immediately, on behalf of a caller that can't poll itself."""
+    def answer_promptly(self) -> None:
+        """Flush and poll at once: another process, or a caller that can't poll itself, waits for the answer."""
         if self._loop_polls:
             return  # it does both, and is helped when it is stuck
         self._flush()
-        self._attended = True
+        self._promptly = True
         if self.backing_off or not self._in_background:
             release(self._hurry)
 
@@ -266,7 +266,7 @@ class MessagePump:
             try:
                 if self._loop_polls:
                     self._help_loop()
-                elif self._wanted or (self._foreground != seen and not self._attended):
+                elif self._wanted or (self._foreground != seen and not self._promptly):
                     seen = self._foreground
                     self._back_off()
                 else:
@@ -315,7 +315,7 @@ class MessagePump:
             while not (self._wanted or self._stopped or self.backing_off or self._loop_polls):
                 self._flush()
                 self._reactor.poll(IDLE_SECONDS)
-                self._attended = False
+                self._promptly = False
                 self._tick()
         finally:
             self._in_background = False

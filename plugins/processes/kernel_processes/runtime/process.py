@@ -212,7 +212,7 @@ class Process:
 
     def flush_soon(self) -> None:
         """Have everything queued written within milliseconds, by whichever thread is free."""
-        self.pump.nudge()
+        self.pump.flush_soon()
 
     def peer(self, process: ProcessId, address: str) -> Connection:
         """Return the connection to `process`, made now if need be. Under the lock.

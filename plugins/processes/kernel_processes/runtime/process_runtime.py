@@ -104,7 +104,8 @@ class ProcessRuntime:
         self.item_arrival = self.streams.item_arrival
         self.next_arrival = self.streams.next_arrival
         self.close_stream = self.streams.close
-        self.futures = Futures(self.values.when_ready, self.values.load, self.failures.asked, self.io.pump.attend)
+        promptly = self.io.pump.answer_promptly
+        self.futures = Futures(self.values.when_ready, self.values.load, self.failures.asked, promptly)
         self.deliver = self.futures.deliver
         self.deliver_async = self.futures.deliver_async
         self.inspection.waits.awaited = self.futures.of_calls
@@ -157,7 +158,7 @@ class ProcessRuntime:
         if pump.interrupts:
             io.raise_interrupt()
         if not pump.backing_off:
-            pump.nudge()
+            pump.flush_soon()
         return result
 
     def export(self, definition: FunctionDefinition | ClassDefinition) -> None:
@@ -266,7 +267,7 @@ class ProcessRuntime:
         if pump.interrupts:
             io.raise_interrupt()
         if not pump.backing_off:
-            pump.nudge()
+            pump.flush_soon()
         return result
 
     def check_pending_calls(self, actor: ActorId, limit: int) -> None:
@@ -322,9 +323,9 @@ class ProcessRuntime:
         """See `Runtime.pin_forever`."""
         self._forever.append(ref)
 
-    def attend(self) -> None:
-        """See `Runtime.attend`."""
-        self.io.pump.attend()
+    def answer_promptly(self) -> None:
+        """See `Runtime.answer_promptly`."""
+        self.io.pump.answer_promptly()
 
     # -- where this is ---------------------------------------------------------------------------------------------
 

@@ -91,7 +91,7 @@ class Executor(ExecutorBase):
             group.watched = True
             finished = group.finished
             self._io.reactor.call_later(_STUCK_SECONDS, lambda: self._unstick(group, finished))
-            self._io.pump.nudge()
+            self._io.pump.flush_soon()
 
     def _unstick(self, group: CallGroup, finished: int) -> None:
         group.watched = False
@@ -233,7 +233,7 @@ class Executor(ExecutorBase):
                     flushed = now
                     self._io.flush()
                 elif not pump.backing_off:
-                    pump.nudge()  # the next call may take long
+                    pump.flush_soon()  # the next call may take long
         if count:
             self._report(last, function, count, started)
 

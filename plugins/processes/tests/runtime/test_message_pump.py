@@ -101,19 +101,19 @@ def test_a_thread_that_waits_when_another_ends_the_session_is_told_so() -> None:
     os.close(world.sink)
 
 
-def test_who_waits_without_polling_is_attended_to_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_without_polling_is_answered_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for round in range(1, 30):
         wait_until(lambda: world.pump._in_background, SECONDS, "the background thread to wait for messages")
         monkeypatch.setattr(message_pump, "BACK_OFF_SECONDS", NEVER)
-        world.pump.nudge()  # something is queued, and the background thread lets more come together
-        world.pump.attend()
+        world.pump.flush_soon()  # something is queued, and the background thread lets more come together
+        world.pump.answer_promptly()
         assert world.flushers[-1] == threading.get_ident(), "what is queued is sent before"
         world.send()
         wait_until(lambda round=round: len(world.readers) == round, SECONDS, "a message")  # type: ignore[misc]
     wait_until(lambda: world.pump._in_background, SECONDS, "the background thread to wait for messages")
 
 
-def test_who_waits_without_polling_is_attended_to_also_when_others_have_just_polled(
+def test_who_waits_without_polling_is_answered_also_when_others_have_just_polled(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for round in range(1, 30):
@@ -121,7 +121,7 @@ def test_who_waits_without_polling_is_attended_to_also_when_others_have_just_pol
         monkeypatch.setattr(message_pump, "BACK_OFF_SECONDS", NEVER)
         waiter = Waiter()
         world.pump.wait(waiter, time.monotonic() + 0.001)  # others poll, and the background thread keeps out of the way
-        world.pump.attend()
+        world.pump.answer_promptly()
         world.send()
         wait_until(lambda round=round: len(world.readers) == round, SECONDS, "a message")  # type: ignore[misc]
     wait_until(lambda: world.pump._in_background, SECONDS, "the background thread to wait for messages")

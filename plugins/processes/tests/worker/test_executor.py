@@ -341,7 +341,7 @@ def test_a_result_does_not_wait_for_the_call_behind_it(
     process: Process, runner: Runner, executor: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_its_way: list[list[str]] = []
-    for way in ("nudge", "_flush"):
+    for way in ("flush_soon", "_flush"):
         monkeypatch.setattr(process.pump, way, lambda: on_its_way.append(runner.of(b"quick") + runner.of(b"last")))
     monkeypatch.setattr(process, "flush", process.pump._flush)
     executor.enqueue(Caller(), call(b"quick", lambda: None))  # type: ignore[arg-type]
