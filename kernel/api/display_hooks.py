@@ -1,4 +1,4 @@
-"""Errors that nobody caught, shown with the lines of the user's program only, by Python's own hooks.
+"""Show uncaught errors with the lines of the user's program only, by Python's own hooks.
 
 `sys.excepthook` shows those of programs and of Python's prompt, `threading.excepthook` those of threads, and a
 formatter of IPython those of cells. Whoever has set one of them before is still called, and whoever sets one later

@@ -16,8 +16,8 @@ OWN: Mapping[str, str] = MappingProxyType(
 )
 """The kernel's own engines: name to target, as their entry points say it.
 
-To look up entry points takes longer than local mode takes to start, so nobody looks for these, and nobody else can
-offer these names.
+To look up entry points takes longer than local mode takes to start, so these are not looked up, and no other
+distribution can offer these names.
 """
 
 

@@ -16,7 +16,7 @@ _WORDS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def check_filters(kind: str, filters: Any, columns: Sequence[str]) -> list[Filter]:
-    """Return the filters. Raises OptionError for a predicate or a column that there is not, and for what is none."""
+    """Return the filters. Raises OptionError for an unknown predicate or column, and for a value that is no filter."""
     if filters is None:
         return []
     if isinstance(filters, (str, bytes)) or not isinstance(filters, Sequence):

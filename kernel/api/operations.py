@@ -255,7 +255,7 @@ def _warn_in_coroutine(verb: str) -> None:
 def _in_cell(frame: FrameType | None) -> bool:
     """Return whether `frame` is code of a notebook's cell, or of a console's line, and not of a coroutine.
 
-    Those run in a loop too, which nobody minds blocking: the user waits for the cell.
+    Those run in a loop too, which may be blocked: the user waits for the cell.
     """
     while frame is not None:
         code = frame.f_code

@@ -110,7 +110,7 @@ def placement_group(
     "SPREAD" on many, "STRICT_PACK" on just one, "STRICT_SPREAD" each on one of its own. A group with a `name` is found
     by `get_placement_group`; with `lifetime="detached"` it outlives the program. `bundle_label_selector` has a label
     selector for each bundle: `[{"zone": "in(a, b)"}, {}]`. `scheduling_hints` are for schedulers that know more words.
-    Raises OptionError for what is none of this, NameTakenError for a name that is taken.
+    Raises OptionError for other values, NameTakenError for a name that is taken.
     """
     wanted = _check_bundles(bundles)
     if strategy not in GROUP_STRATEGIES:

@@ -52,7 +52,7 @@ class LocalMetadataStore:
         return iter(sorted(pair for pair in entries.items() if pair[0].startswith(prefix)))
 
     def claim(self, owner: bytes) -> int:
-        """Return the next epoch; nobody else can open these tables, so there is nobody to keep out."""
+        """Return the next epoch. No other process can open these tables, so none has to be kept out."""
         with self._lock:
             self._check_open()
             self._epoch += 1

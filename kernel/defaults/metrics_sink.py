@@ -11,7 +11,7 @@ from kernel_spec.metrics import FamilySnapshot, MetricsSnapshot
 
 
 class TextFileSink:
-    """Writes the latest numbers to `path`, every `interval` seconds; who reads it sees one collection, never half.
+    """Writes the latest numbers to `path`, every `interval` seconds; a reader sees one collection, never half of it.
 
     A thread writes: a disk that hangs must not hold up the head. What it can't write, the next `take` raises.
     """

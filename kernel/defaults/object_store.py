@@ -1,4 +1,4 @@
-"""The object store contract in its simplest correct form: one piece of shared memory, and a list of who has what of it.
+"""The object store contract in its simplest correct form: one piece of shared memory, and a list of its parts.
 
 It checks its capacity and drops weak objects; it never spills.
 """
@@ -41,7 +41,7 @@ from kernel_spec.store import (
 
 @dataclass(eq=False)
 class _Object:
-    """One object. A deleted one stays, without its name, for as long as somebody pins or writes it."""
+    """One object. A deleted one stays, without its name, for as long as a client pins or writes it."""
 
     create: Create
     location: int | None = None
@@ -231,7 +231,7 @@ class LocalObjectServer:
         assert not any(each.deleted and each.unused for each in self._objects), "a deleted object stays for nobody"
 
     def close(self) -> None:
-        """Free the memory, once all who have mapped it are gone."""
+        """Free the memory, once all processes that have mapped it are gone."""
         self._objects.clear()
         self._waiting.clear()
         self._memory.close()

@@ -12,7 +12,7 @@ from kernel_spec.providers import ProvidedNode
 
 
 class ManualNodeProvider:
-    """Keeps a list of the nodes that were asked for; somebody else has to start and end them.
+    """Keeps a list of the nodes that were asked for; another program has to start and end them.
 
     `configuration` is the provider's section of the configuration: `{"kinds": {"small": {"CPU": 2}}}`. Without kinds
     no node can be asked for, and the cluster has the nodes that were started by hand. The list ends with this

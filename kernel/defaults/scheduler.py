@@ -26,7 +26,7 @@ from kernel_spec.scheduling import (
 
 
 class LocalScheduler:
-    """Goes through everybody who waits, in the order they came, and gives each the best place where it fits.
+    """Goes through all waiting requests in the order they came, and gives each the best place where it fits.
 
     A request that fits nowhere is passed by, so a large one can wait long among many small ones. Placement groups come
     before leases. While anybody waits, one holder of what the first of them lacks is asked back at each tick.

@@ -22,7 +22,7 @@ MAX_CALL_BYTES = 64 << 20
 class DiskSpill:
     """Keeps each object in a file of its own, in a fresh directory (0700) under `directory`. Thread-safe.
 
-    Where somebody removes that directory, what was in it is lost, and the next write makes it again. Raises
+    If that directory is removed, what was in it is lost, and the next write makes it again. Raises
     `SpillError` when it can't be made at first.
     """
 
@@ -98,7 +98,7 @@ class DiskSpill:
 
 
 def _make_again(directory: str) -> None:
-    """Make a directory (0700) that somebody has removed, and those around it; one that is there is fine."""
+    """Make a directory (0700) that was removed, and those around it; one that is there is fine."""
     os.makedirs(os.path.dirname(directory), exist_ok=True)
     with contextlib.suppress(FileExistsError):  # another thread was first
         os.mkdir(directory, 0o700)

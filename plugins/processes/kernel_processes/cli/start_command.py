@@ -28,7 +28,7 @@ NEITHER = (
 )
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _WANTED = ("it was asked to stop", DRAINED)
-"""How the reasons begin for which a node ends that somebody wanted to end."""
+"""The beginnings of the reasons for which a node ends on request."""
 
 
 @click.command("start")

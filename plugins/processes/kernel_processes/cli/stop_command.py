@@ -103,7 +103,7 @@ def _remedy(root: str, name: str) -> str:
 
 
 def _remove_left(root: str, name: str, where: str, force: bool, as_json: bool) -> None:
-    """Remove what a session elsewhere left, which nobody but the user can know to be over."""
+    """Remove what a session elsewhere left; only the user can know that it is over."""
     directory = os.path.join(root, name)
     if is_held(directory):
         raise Refusal(f"{name} is {where}, and is running there: stop it there")
