@@ -145,6 +145,7 @@ CHOSEN = {
     "spill_target": ("kernel_spill_targets", "KERNEL_SPILL_TARGET"),
     "node_provider": ("kernel_node_providers", "KERNEL_NODE_PROVIDER"),
     "memory_guard": ("kernel_memory_guards", "KERNEL_MEMORY_GUARD"),
+    "metrics_sink": ("kernel_metrics_sinks", "KERNEL_METRICS_SINKS"),
     "environment": ("kernel_environments", {"runtime_env": {"fragile": 1}}),
 }
 GATHERED = {"accelerator": "kernel_accelerators", "observer": "kernel_observers"}
@@ -179,7 +180,7 @@ def test_a_factory_that_raises_or_makes_nonsense_is_named(
     expect(text, f"the {title} 'fragile' of the plugin 'fragile' could not be made", hook, *RAISED)
     site.write(f"@hookimpl\ndef {hook}():\n    return {{'fragile': nonsense}}")
     text = error_of(use_everything, **chosen(kind, monkeypatch))
-    first = "field" if kind == "environment" else "name"
+    first = {"environment": "field", "metrics_sink": "interval"}.get(kind, "name")
     expect(text, f"the {title} 'fragile' of the plugin 'fragile' is no {title}: 7 lacks {first}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
+import threading
 from typing import Any
 
 import kernel
@@ -104,12 +104,21 @@ class EngineSessions(EngineSuite):
 
                 ref = runs.remote()
                 until(arrived.is_open, "a task does not begin")
-                results = [
-                    in_thread(lambda: kernel.get(ref)),
-                    in_thread(lambda: kernel.wait([ref]) and kernel.get(ref)),
-                ]
+                begun = threading.Semaphore(0)
+
+                def gets() -> None:
+                    begun.release()
+                    kernel.get(ref)
+
+                def waits() -> None:
+                    begun.release()
+                    kernel.wait([ref])
+                    kernel.get(ref)
+
+                results = [in_thread(gets), in_thread(waits)]
                 future = ref.future()
-                time.sleep(0.05)  # they get to wait, most times; an error before that is the same
+                for _ in results:
+                    assert begun.acquire(timeout=PATIENCE_SECONDS)
             for result in results:
                 error = result()
                 assert isinstance(error, (SessionEndedError, NotInitializedError)), f"it got {error!r}"

@@ -37,8 +37,8 @@ def wait_at(gate: Gate, value: Any = None) -> Any:
 
 def pass_through(arrived: Gate, gate: Gate, interrupted: Gate) -> None:
     """Wait at a gate, and tell of an interruption."""
-    arrived.open()
     try:
+        arrived.open()  # from here on the interruption may come
         gate.wait()
     except KeyboardInterrupt:
         interrupted.open()
