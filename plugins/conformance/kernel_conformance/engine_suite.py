@@ -55,8 +55,11 @@ class EngineSuite:
     """A program may fork while a session is open."""
 
     def session(self, **options: Any) -> AbstractContextManager[EngineSession]:
-        """Begin a session with this engine, with `options` besides those of the suite, and end it."""
-        return self.session_of({**self.options, **options})
+        """Begin a session with this engine, with `options` besides those of the suite, and end it.
+
+        What fails in it is meant to: nobody is shown what is not asked for.
+        """
+        return self.session_of({"show_failures": False, **self.options, **options})
 
     @contextmanager
     def session_of(self, options: Mapping[str, Any]) -> Iterator[EngineSession]:
