@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from kernel_spec.engines import LOCAL, PROCESSES, OpenEngine
-from kernel_spec.errors import ContractError, PluginError, PluginNotFoundError
+from kernel_spec.errors import PluginError, PluginNotFoundError
 
 VARIABLE = "KERNEL_ENGINE"
 
@@ -36,7 +36,12 @@ def find_engine(name: str) -> OpenEngine:
     Raises PluginNotFoundError when none of that name is installed, ContractError when several are, PluginError when it
     can't be imported.
     """
-    target = OWN.get(name) or _target(name)
+    target = OWN.get(name)
+    if target is None:
+        from kernel.plugins.installed_target import target_named
+        from kernel_spec.hooks import ENGINE_GROUP
+
+        target = target_named(ENGINE_GROUP, "engine", name, OWN, VARIABLE)
     module, _, attribute = target.partition(":")
     try:
         opens: OpenEngine = getattr(importlib.import_module(module), attribute)
@@ -54,23 +59,3 @@ def find_engine(name: str) -> OpenEngine:
             f"the engine {name!r} ({target}) can't be imported: {type(error).__name__}: {error}"
         ) from error
     return opens
-
-
-def _target(name: str) -> str:
-    from kernel.entry_points import entry_points
-    from kernel_spec.hooks import ENGINE_GROUP
-
-    installed = [(other, target) for other, target in entry_points(ENGINE_GROUP) if other not in OWN]
-    targets = [target for other, target in installed if other == name]
-    if len(targets) > 1:
-        raise ContractError(
-            f"several engines named {name!r} are installed: {', '.join(targets)}; uninstall all but one"
-        )
-    if not targets:
-        from kernel.plugins.selection import nearest
-
-        names = sorted({*OWN, *(other for other, _ in installed)})
-        raise PluginNotFoundError(
-            f"there is no engine named {name!r} ({VARIABLE}){nearest(name, names)}; there are {', '.join(names)}"
-        )
-    return targets[0]

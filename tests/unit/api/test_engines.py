@@ -25,7 +25,7 @@ MODULE = "engine_of_this_test"
 def installed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """The entry points of engines, besides the kernel's own."""
     found: list[tuple[str, str]] = []
-    monkeypatch.setattr("kernel.entry_points.entry_points", lambda group: [*found, *OWN.items()])
+    monkeypatch.setattr("kernel.plugins.installed_target.entry_points", lambda group: [*found, *OWN.items()])
     return found
 
 
@@ -58,7 +58,7 @@ def test_the_argument_goes_before_the_environment_and_that_before_the_default() 
 
 
 def test_the_kernels_own_engines_are_found_without_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("kernel.entry_points.entry_points")
+    monkeypatch.delattr("kernel.plugins.installed_target.entry_points")
     for name, target in OWN.items():
         opens = find_engine(name)
         assert f"{opens.__module__}:{opens.__name__}" == target  # type: ignore[attr-defined]

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping
 
 from kernel_processes.protocol.agent_config import AgentConfig
-from kernel_spec.errors import ContractError, PluginError, PluginNotFoundError
+from kernel_spec.errors import PluginError, PluginNotFoundError
 from kernel_spec.hooks import NETWORK_GROUP
 from kernel_spec.ids import NodeId
 from kernel_spec.networks import TCP, VARIABLE, NetworkSettings, OpenNetwork
@@ -30,7 +30,11 @@ def find_network(name: str) -> OpenNetwork:
     Raises PluginNotFoundError when none of that name is installed, ContractError when several are, PluginError when it
     can't be imported.
     """
-    target = OWN if name == TCP else _target(name)
+    target = OWN
+    if name != TCP:
+        from kernel.plugins.installed_target import target_named
+
+        target = target_named(NETWORK_GROUP, "network", name, (TCP,), VARIABLE)
     module, _, attribute = target.partition(":")
     try:
         opens: OpenNetwork = getattr(importlib.import_module(module), attribute)
@@ -47,25 +51,6 @@ def find_network(name: str) -> OpenNetwork:
             f"{TCP!r}, which is not installed: {install_command(EXTRA)}"
         ) from None
     return opens
-
-
-def _target(name: str) -> str:
-    from kernel.entry_points import entry_points
-
-    installed = [(other, target) for other, target in entry_points(NETWORK_GROUP) if other != TCP]
-    targets = [target for other, target in installed if other == name]
-    if len(targets) > 1:
-        raise ContractError(
-            f"several networks named {name!r} are installed: {', '.join(targets)}; uninstall all but one"
-        )
-    if not targets:
-        from kernel.plugins.selection import nearest
-
-        names = sorted({TCP, *(other for other, _ in installed)})
-        raise PluginNotFoundError(
-            f"there is no network named {name!r} ({VARIABLE}){nearest(name, names)}; there are {', '.join(names)}"
-        )
-    return targets[0]
 
 
 def network_settings(config: AgentConfig) -> NetworkSettings:

@@ -24,7 +24,7 @@ MODULE = "network_of_this_test"
 def installed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """The entry points of networks, besides the one of TCP."""
     found: list[tuple[str, str]] = []
-    monkeypatch.setattr("kernel.entry_points.entry_points", lambda group: [*found, ("tcp", OWN)])
+    monkeypatch.setattr("kernel.plugins.installed_target.entry_points", lambda group: [*found, ("tcp", OWN)])
     return found
 
 
@@ -34,7 +34,7 @@ def test_the_environment_chooses_and_else_it_is_tcp() -> None:
 
 
 def test_tcp_is_found_without_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("kernel.entry_points.entry_points")
+    monkeypatch.delattr("kernel.plugins.installed_target.entry_points")
     opens = find_network("tcp")
     assert f"{opens.__module__}:{opens.__name__}" == OWN  # type: ignore[attr-defined]
 
