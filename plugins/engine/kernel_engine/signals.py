@@ -5,14 +5,19 @@ of the handler would lose a message, and a call of the kernel in it would find s
 program with a session each handler is wrapped in a `DeferredHandler`. That calls it as Python does, except that in a
 critical section the signal counts as not having arrived yet: it arrives again with the next step, until that is
 outside. `signal.getsignal` returns the handler that was set. All this costs nothing while no signal arrives.
+
+A call of C that lasts, `time.sleep` for example, may begin before the next step at which Python looks for signals. Only
+a signal that arrives during the call ends it. So a deferred one is also sent again, until its handler runs.
 """
 
 from __future__ import annotations
 
 import _thread
 import importlib
+import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -32,7 +37,10 @@ _python: Any = importlib.import_module("_signal")
 """The module in C that the module `signal`, and all that was imported from it, calls."""
 _set_handler: Callable[[int, Any], Any] = _python.signal
 _get_handler: Callable[[int], Any] = _python.getsignal
+_send: Callable[[int, int], None] = _python.pthread_kill
 _LOOPS = ("asyncio.unix_events", "uvloop")
+_SEND_AGAIN_SECONDS = 0.05
+"""Seconds between two real signals for one that is deferred."""
 
 _log = Logger("kernel.runtime")
 _has_receiver: Callable[[], bool] | None = None
@@ -54,19 +62,62 @@ _repeat: Any = _Repeat()
 class DeferredHandler:
     """Calls `handler` as soon as nothing is left half done by it."""
 
-    __slots__ = ("handler",)
+    __slots__ = ("_deferred_in", "_is_deciding", "_sender_in", "handler")
 
     def __init__(self, handler: Callable[[int, FrameType | None], Any]) -> None:
         self.handler = handler
+        self._is_deciding = False
+        self._deferred_in = self._sender_in = 0
+        """The process in which the signal is deferred, and that in which a thread sends it again."""
 
     def __call__(self, number: int, frame: FrameType | None) -> Any:
-        if is_guarded() and frame is not None:
-            if not holds_lock() and is_waiting(frame):
-                raise Interrupted(lambda: self.call(number, frame))
-            if holds_lock() or is_critical(frame):
-                _repeat[number]
+        if self._is_deciding:  # what is decided holds for this signal, too
+            return
+        self._is_deciding = True
+        try:
+            waits, is_deferred = _situation(frame)
+            if is_deferred:
+                self._defer(number)
+            else:
+                self._end_deferral()
+        finally:
+            self._is_deciding = False
+        if is_deferred:
+            _repeat[number]
+        elif waits:
+            raise Interrupted(lambda: self.call(number, frame))
+        else:
+            self.call(number, frame)
+
+    def _defer(self, number: int) -> None:
+        process = self._deferred_in = os.getpid()
+        if self._sender_in != process:
+            self._sender_in = process
+            try:
+                _thread.start_new_thread(self._send_again, (number, process))
+            except RuntimeError:  # no thread can start: the signal may be late by a call of C
+                self._sender_in = 0
+
+    def _send_again(self, number: int, process: int) -> None:
+        """Send the signal to the main thread as long as it is deferred. Runs in a thread of its own."""
+        main_thread = threading.main_thread().ident or 0
+        while True:
+            time.sleep(_SEND_AGAIN_SECONDS)
+            # Python changes threads only at calls and jumps back: the deferral neither begins nor ends from here on.
+            if self._deferred_in != process:
+                self._sender_in = 0
                 return
-        self.call(number, frame)
+            _send(main_thread, number)
+
+    def _end_deferral(self) -> None:
+        """Send the signal no more, and let one that was sent before arrive while that calls no handler."""
+        if self._deferred_in:
+            self._deferred_in = 0
+            _thread.get_ident()  # Python looks for signals after each call of C
+
+    def drop(self) -> None:
+        """Send a deferred signal no more: another handler takes it."""
+        self._deferred_in = 0
 
     @calls_user_code
     def call(self, number: int, frame: FrameType | None) -> None:
@@ -78,6 +129,18 @@ class DeferredHandler:
                 raise from_outside(error)  # noqa: B904  (the same error)
             if not isinstance(error, KeyboardInterrupt):
                 _log.warning("a signal handler raised while no call ran", signal=number, exc_info=True)
+
+
+def _situation(frame: FrameType | None) -> tuple[bool, bool]:
+    """Return whether a thread merely waits in `frame`, and whether its signals are to be deferred."""
+    if frame is not None and frame.f_code is _set_deferred.__code__:  # the program changes a handler
+        frame = frame.f_back
+    if frame is None or not is_guarded():
+        return False, False
+    if holds_lock():
+        return False, True
+    waits = is_waiting(frame)
+    return waits, not waits and is_critical(frame)
 
 
 def install(has_receiver: Callable[[], bool] | None = None) -> None:
@@ -97,7 +160,10 @@ def install(has_receiver: Callable[[], bool] | None = None) -> None:
 
 
 def _set_deferred(number: int, handler: Any, /) -> Any:
-    return _plain(_set_handler(number, DeferredHandler(handler) if _is_to_defer(handler) else handler))
+    before = _set_handler(number, DeferredHandler(handler) if _is_to_defer(handler) else handler)
+    if type(before) is DeferredHandler:
+        before.drop()
+    return _plain(before)
 
 
 def _get_deferred(number: int, /) -> Any:
