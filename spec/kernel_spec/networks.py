@@ -28,6 +28,7 @@ from typing import Any, Protocol
 from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import NodeId, ObjectId, ProcessId
 from kernel_spec.store import Location, StoreEvent
+from kernel_spec.tls_files import TlsFiles
 
 TCP = "tcp"
 """The network that is chosen where nothing else is."""
@@ -48,8 +49,8 @@ class NetworkSettings:
     `listen` ("HOST:PORT") is where other machines come in; with `any_port` a port that somebody else has is replaced by
     any other. `advertised` is what others are told, if that differs. `relay` is the head's place where this is the
     agent of a program outside: such a node can't be dialled, listens nowhere, and reaches all others through there.
-    `tls` names the files of the certificate, its key and the authority, as PEM: with them everything between machines
-    is in TLS. `directory` is the session's, whose `sockets` and `logs` a network may use.
+    With `tls` everything between machines is in TLS. `directory` is the session's, whose `sockets` and `logs` a network
+    may use.
     """
 
     node: NodeId
@@ -59,7 +60,7 @@ class NetworkSettings:
     any_port: bool = False
     advertised: str = ""
     relay: str = ""
-    tls: tuple[str, str, str] | None = None
+    tls: TlsFiles | None = None
 
 
 class StoreMemory(Protocol):

@@ -17,8 +17,8 @@ import pytest
 from kernel.testing.command_line import COMMAND, SECONDS, CommandLine
 from kernel.testing.faults import kill, paused, title_of, wait_until
 from kernel.testing.session import temporary_root
+from kernel_processes.cli import certificates
 from kernel_processes.system.processes import descendants_of, is_alive
-from kernel_processes.transport import certificates
 
 
 @pytest.fixture

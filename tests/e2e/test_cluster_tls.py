@@ -9,8 +9,8 @@ import pytest
 import kernel
 from kernel.testing.cluster import Cluster
 from kernel.testing.faults import wait_until
-from kernel_processes.transport import certificates
-from kernel_processes.transport.credentials import TlsFiles
+from kernel_processes.cli import certificates
+from kernel_spec.tls_files import TlsFiles
 
 SECONDS = 120.0
 

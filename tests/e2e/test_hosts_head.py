@@ -14,8 +14,8 @@ from kernel_metadata_redis.testing import RedisServer
 from kernel.testing.faults import kill, title_of, wait_until
 from kernel.testing.hosts import Host, on_hosts
 from kernel.testing.programs import need
+from kernel_processes.cli import certificates
 from kernel_processes.system.processes import descendants_of, is_alive
-from kernel_processes.transport import certificates
 
 SECONDS = 120.0
 

@@ -12,8 +12,8 @@ import pytest
 
 from kernel.testing.faults import wait_until
 from kernel.testing.hosts import Host, on_hosts
+from kernel_processes.cli import certificates
 from kernel_processes.system.processes import is_alive
-from kernel_processes.transport import certificates
 
 SECONDS = 120.0
 

@@ -13,8 +13,8 @@ import pytest
 
 from kernel.testing.faults import kill, title_of, wait_until
 from kernel.testing.hosts import Host, on_hosts
+from kernel_processes.cli import certificates
 from kernel_processes.system.processes import descendants_of, is_alive
-from kernel_processes.transport import certificates
 
 SECONDS = 120.0
 GIVEN_UP = r"nothing was heard of it for (8\.9|9|\d\d)"

@@ -17,9 +17,9 @@ from kernel.exceptions import KernelError, OptionError, SessionEndedError
 from kernel.testing import Cluster
 from kernel.testing.leaks import no_leaks
 from kernel.testing.session import temporary_root
-from kernel_processes.transport import certificates
+from kernel_processes.cli import certificates
 from kernel_processes.transport.authentication import make_token, write_token
-from kernel_processes.transport.credentials import TlsFiles
+from kernel_spec.tls_files import TlsFiles
 
 SECONDS = 120.0
 SOON = 60.0

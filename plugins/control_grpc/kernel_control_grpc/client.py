@@ -22,9 +22,8 @@ import grpc
 
 from kernel_control_grpc.errors import error_named
 from kernel_control_grpc.protocol import ERROR_KEY, METHODS, Method, in_python, messages
-from kernel_processes.transport.certificates import NODE_NAME
-from kernel_processes.transport.credentials import TlsFiles
 from kernel_spec.errors import FaultError, GetTimeoutError, KernelError, OptionError, SessionEndedError
+from kernel_spec.tls_files import NODE_NAME, TlsFiles
 
 CALL_SECONDS = 10.0
 

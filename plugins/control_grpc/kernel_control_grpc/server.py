@@ -26,9 +26,9 @@ from kernel_control_grpc.mailbox import Mailbox
 from kernel_control_grpc.protocol import ERROR_KEY, METHODS, Method, messages
 from kernel_control_grpc.services import SERVICES
 from kernel_processes.head.head import Head
-from kernel_processes.transport.credentials import TlsFiles
 from kernel_processes.transport.refusal_log import RefusalLog
 from kernel_spec.errors import GetTimeoutError, InternalError, KernelError, ProtocolError, SessionEndedError
+from kernel_spec.tls_files import TlsFiles
 
 CALL_SECONDS = 60.0
 """How long a call may take that has no deadline of its own."""

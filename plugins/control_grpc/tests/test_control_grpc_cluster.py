@@ -21,11 +21,11 @@ from kernel_control_grpc.protocol import messages
 import kernel
 from kernel.testing.cluster import Cluster
 from kernel.testing.faults import wait_until
+from kernel_processes.cli import certificates
 from kernel_processes.node.sessions import session_at
 from kernel_processes.system.processes import is_alive
-from kernel_processes.transport import certificates
-from kernel_processes.transport.credentials import TlsFiles
 from kernel_spec.errors import ActorNotFoundError, OptionError, SessionEndedError
+from kernel_spec.tls_files import TlsFiles
 
 SECONDS = 120.0
 

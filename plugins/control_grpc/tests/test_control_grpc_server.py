@@ -21,13 +21,12 @@ from kernel_control_grpc.errors import NotAllowedError, NotKnownError, NotServed
 from kernel_control_grpc.protocol import METHODS, messages
 
 from kernel.testing.faults import wait_until
+from kernel_processes.cli import certificates
 from kernel_processes.head.control_plane import control_plane_of
 from kernel_processes.head.deferred import Deferred
 from kernel_processes.head.observation import Observation
 from kernel_processes.head.socket_activation import SocketActivation
 from kernel_processes.protocol.head_sockets import control_plane_socket
-from kernel_processes.transport import certificates
-from kernel_processes.transport.credentials import TlsFiles
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec.errors import (
     GetTimeoutError,
@@ -37,6 +36,7 @@ from kernel_spec.errors import (
     SessionEndedError,
 )
 from kernel_spec.observers import ACTOR, ALIVE
+from kernel_spec.tls_files import TlsFiles
 
 TOKEN = bytes(range(32))
 SECONDS = 120.0

@@ -13,7 +13,7 @@ from kernel_network_tcp.relay.link import RelayLink
 from kernel_network_tcp.relay.service import RelayService
 from kernel_processes.transport.addresses import AGENT, TRANSFER, format_host_and_port, parse_host_and_port
 from kernel_processes.transport.connection import Connection
-from kernel_processes.transport.credentials import Credentials, TlsFiles
+from kernel_processes.transport.credentials import Credentials
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec.errors import OptionError
 from kernel_spec.ids import ProcessId
@@ -34,11 +34,10 @@ class TcpNetwork:
     def __init__(self, settings: NetworkSettings, reactor: Reactor, on_refused: Callable[[str], None]) -> None:
         self._settings = settings
         self._reactor = reactor
-        files = TlsFiles(*settings.tls) if settings.tls is not None else None
-        self._tls = Credentials(files) if files is not None else None
+        self._tls = Credentials(settings.tls) if settings.tls is not None else None
         self._relay_link: RelayLink | None = None
         if settings.relay:
-            self._relay_link = RelayLink(settings.relay, settings.token, reactor, settings.node, files)
+            self._relay_link = RelayLink(settings.relay, settings.token, reactor, settings.node, settings.tls)
             self.place = self._relay_link.join()
             self.gateway = self._listen("", 0, on_refused)
         else:

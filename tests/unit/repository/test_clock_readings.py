@@ -31,7 +31,7 @@ ALLOWED = {
     "plugins/processes/kernel_processes/worker/debug_session.py": "since when a breakpoint waits, for people",
     "plugins/processes/kernel_processes/worker/executor.py": "spans on the timeline",
     "plugins/engine/kernel_engine/failures/failure_reports.py": "when a call failed, for people",
-    "plugins/processes/kernel_processes/transport/certificates.py": "certificates are valid by the wall clock",
+    "plugins/processes/kernel_processes/cli/certificates.py": "certificates are valid by the wall clock",
     "plugins/parallel/kernel_parallel/coordination/registry.py": "fences that are higher than those before a restart",
     "plugins/runs/kernel_runs/loggers/tensorboard.py": "when a run ended, for people",
     "plugins/runs/kernel_runs/trainable/trainable.py": "when a result was made, for people",

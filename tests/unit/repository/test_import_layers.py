@@ -121,8 +121,6 @@ SIBLINGS: Mapping[str, frozenset[str]] = {
             "kernel_processes.head.nodes",
             "kernel_processes.head.observation",
             "kernel_processes.node.sessions",
-            "kernel_processes.transport.certificates",
-            "kernel_processes.transport.credentials",
             "kernel_processes.transport.reactor",
             "kernel_processes.transport.refusal_log",
         }

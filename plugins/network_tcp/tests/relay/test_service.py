@@ -14,15 +14,17 @@ from kernel_network_tcp.relay.link import RelayLink
 from kernel_network_tcp.relay.service import RelayService
 
 from kernel.testing.clocks import UnhurriedClock
+from kernel_processes.cli import certificates
 from kernel_processes.system.processes import is_alive
-from kernel_processes.transport import certificates, tcp_connection
+from kernel_processes.transport import tcp_connection
 from kernel_processes.transport.addresses import parse_tcp, through
 from kernel_processes.transport.connect import connect, open_socket
-from kernel_processes.transport.credentials import Credentials, TlsFiles
+from kernel_processes.transport.credentials import Credentials
 from kernel_processes.transport.preamble import calling_back, opening
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec.errors import SessionEndedError
 from kernel_spec.ids import NodeId
+from kernel_spec.tls_files import TlsFiles
 
 TOKEN = b"t" * 32
 CLIENT = NodeId(b"\x01" * 8)

@@ -10,9 +10,9 @@ import click
 
 from kernel.cli import display
 from kernel.commands import CommandGroup, Failure, Refusal
+from kernel_processes.cli.certificates import NODE_DAYS, CertificateInfo, create, describe, renew
 from kernel_processes.cli.client import json_option
-from kernel_processes.transport.certificates import NODE_DAYS, CertificateInfo, create, describe, renew
-from kernel_processes.transport.credentials import AUTHORITY, CERTIFICATE, KEY
+from kernel_spec.tls_files import AUTHORITY, CERTIFICATE, KEY
 
 _directory = click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
 _names = click.option(

@@ -35,10 +35,11 @@ from kernel_processes.protocol.python_version import PYTHON
 from kernel_processes.transport.addresses import HEAD, is_place
 from kernel_processes.transport.connect import connect
 from kernel_processes.transport.connection import Connection
-from kernel_processes.transport.credentials import Credentials, TlsFiles
+from kernel_processes.transport.credentials import Credentials
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import KernelError, OptionError
+from kernel_spec.tls_files import TlsFiles
 
 ANSWER_SECONDS = 10.0
 """How long an agent may take to answer; asking every process of a session takes it two at most."""

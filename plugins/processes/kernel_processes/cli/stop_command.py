@@ -19,8 +19,8 @@ from kernel_processes.node.session_lock import is_held
 from kernel_processes.node.session_root import root_directory
 from kernel_processes.node.sessions import SessionDirectory, remove, running_sessions, sessions_elsewhere, sweep
 from kernel_processes.transport.addresses import parse_host_and_port
-from kernel_processes.transport.credentials import TlsFiles
 from kernel_spec.errors import KernelError
+from kernel_spec.tls_files import TlsFiles
 
 _ANSWER_SECONDS = 5.0
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kernel_processes.head.head import Head
-from kernel_processes.transport.credentials import TlsFiles
 from kernel_spec.errors import ContractError, PluginNotFoundError
 from kernel_spec.hooks import CONTROL_PLANE_GROUP
+from kernel_spec.tls_files import TlsFiles
 
 EXTRA = "control_grpc"
 """The extra of kernel that installs one."""

@@ -17,12 +17,13 @@ from kernel_processes.protocol.python_version import PYTHON
 from kernel_processes.transport.addresses import is_tcp, place_of
 from kernel_processes.transport.connect import connect
 from kernel_processes.transport.connection import Connection
-from kernel_processes.transport.credentials import Credentials, TlsFiles
+from kernel_processes.transport.credentials import Credentials
 from kernel_processes.transport.preamble import NOBODY
 from kernel_processes.transport.reactor import Reactor
 from kernel_processes.transport.tcp_connection import TcpConnection
 from kernel_spec.errors import SessionEndedError
 from kernel_spec.ids import NodeId
+from kernel_spec.tls_files import TlsFiles
 from kernel_spec.version import __version__
 
 JOIN_SECONDS = 10.0

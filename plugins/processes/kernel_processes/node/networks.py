@@ -63,5 +63,5 @@ def network_settings(config: AgentConfig) -> NetworkSettings:
         config.any_port,
         config.advertised,
         config.relay,
-        config.tls.paths() if config.tls is not None else None,
+        config.tls,
     )

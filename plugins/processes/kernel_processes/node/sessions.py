@@ -27,9 +27,9 @@ from kernel_processes.node.session_root import is_private, root_directory, root_
 from kernel_processes.system.pid_namespace import PidNamespace
 from kernel_processes.system.processes import birth
 from kernel_processes.transport.authentication import read_token, write_token
-from kernel_processes.transport.credentials import TlsFiles
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import UsageError
+from kernel_spec.tls_files import TlsFiles
 
 _PREFIX = "session_"
 _SOCKET_PATH_LIMIT = 107

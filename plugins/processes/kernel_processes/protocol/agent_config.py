@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from kernel_processes.transport.credentials import TlsFiles
 from kernel_spec.dataclass import dataclass
 from kernel_spec.memory_words import ACTORS, THRESHOLD
+from kernel_spec.tls_files import TlsFiles
 
 
 def preloaded(environment: Mapping[str, str], given: Sequence[str] = ()) -> tuple[str, ...]:

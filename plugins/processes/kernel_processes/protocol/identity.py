@@ -7,9 +7,10 @@ from dataclasses import field
 from typing import Any
 
 from kernel_processes.transport.addresses import process_address, through
-from kernel_processes.transport.credentials import Credentials, TlsFiles
+from kernel_processes.transport.credentials import Credentials
 from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import ProcessId
+from kernel_spec.tls_files import TlsFiles
 
 
 @dataclass(slots=True)

@@ -12,10 +12,11 @@ from kernel_processes.protocol.agent_config import AgentConfig
 from kernel_processes.session.agent_settings import agent_config
 from kernel_processes.transport.addresses import HEAD, SCHEME, parse_host_and_port
 from kernel_processes.transport.authentication import TOKEN_VARIABLE
-from kernel_processes.transport.credentials import Credentials, TlsFiles
+from kernel_processes.transport.credentials import Credentials
 from kernel_spec.dataclass import dataclass
 from kernel_spec.engines import REMOTE, SessionOptions
 from kernel_spec.errors import OptionError
+from kernel_spec.tls_files import TlsFiles
 
 TLS_VARIABLE = "KERNEL_TLS"
 

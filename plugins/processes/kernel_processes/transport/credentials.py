@@ -11,33 +11,11 @@ import socket
 import stat
 from typing import TYPE_CHECKING
 
-from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
+from kernel_spec.tls_files import TlsFiles
 
 if TYPE_CHECKING:
     import ssl
-
-CERTIFICATE = "node.pem"
-KEY = "node.key"
-AUTHORITY = "ca.pem"
-
-
-@dataclass(frozen=True, slots=True)
-class TlsFiles:
-    """Where the certificate of this node, its key, and the certificate of the authority are, as PEM."""
-
-    certificate: str
-    key: str
-    authority: str
-
-    @classmethod
-    def of_directory(cls, directory: str) -> TlsFiles:
-        """Return the files that `kernel certificates create` wrote into `directory`."""
-        return cls(*(os.path.join(os.path.abspath(directory), name) for name in (CERTIFICATE, KEY, AUTHORITY)))
-
-    def paths(self) -> tuple[str, str, str]:
-        """Return all three."""
-        return self.certificate, self.key, self.authority
 
 
 class Credentials:

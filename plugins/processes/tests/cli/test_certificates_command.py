@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kernel.cli.main import main
-from kernel_processes.transport import certificates
+from kernel_processes.cli import certificates
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

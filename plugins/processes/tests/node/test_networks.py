@@ -12,10 +12,10 @@ from kernel.installing import install_command
 from kernel_processes.node import networks
 from kernel_processes.node.networks import OWN, find_network, network_name, network_settings
 from kernel_processes.protocol.agent_config import AgentConfig
-from kernel_processes.transport.credentials import TlsFiles
 from kernel_spec.errors import ContractError, PluginError, PluginNotFoundError
 from kernel_spec.hooks import NETWORK_GROUP
 from kernel_spec.networks import NetworkSettings
+from kernel_spec.tls_files import TlsFiles
 
 MODULE = "network_of_this_test"
 
@@ -111,4 +111,4 @@ def test_a_network_is_told_what_the_agent_was_told_of_it() -> None:
         None,  # type: ignore[arg-type]
     )
     config.tls = TlsFiles("certificate", "key", "authority")
-    assert network_settings(config).tls == ("certificate", "key", "authority")
+    assert network_settings(config).tls is config.tls

@@ -15,11 +15,12 @@ from kernel_network_tcp.gateway import Gateway
 
 from kernel.testing.clocks import UnhurriedClock
 from kernel.testing.leaks import count_descriptors
-from kernel_processes.transport import certificates, resend_buffer, tcp_connection
+from kernel_processes.cli import certificates
 from kernel_processes.transport import control_frames as words
+from kernel_processes.transport import resend_buffer, tcp_connection
 from kernel_processes.transport.authentication import Handshake
 from kernel_processes.transport.connect import connect
-from kernel_processes.transport.credentials import Credentials, TlsFiles
+from kernel_processes.transport.credentials import Credentials
 from kernel_processes.transport.preamble import preamble
 from kernel_processes.transport.reactor import Reactor
 from kernel_processes.transport.resend_buffer import ResendBuffer
@@ -30,6 +31,7 @@ from kernel_processes.transport.tcp_connection import (
     TcpConnection,
 )
 from kernel_spec.errors import ProtocolError
+from kernel_spec.tls_files import TlsFiles
 
 TOKEN = b"t" * 32
 SECONDS = 120.0

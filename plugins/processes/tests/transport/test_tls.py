@@ -15,13 +15,14 @@ import pytest
 from kernel_network_tcp.gateway import Gateway
 
 from kernel.testing.clocks import UnhurriedClock
-from kernel_processes.transport import certificates
+from kernel_processes.cli import certificates
 from kernel_processes.transport.connect import connect, open_socket
-from kernel_processes.transport.credentials import Credentials, TlsFiles
+from kernel_processes.transport.credentials import Credentials
 from kernel_processes.transport.preamble import NOT_HERE, preamble, refusal
 from kernel_processes.transport.process_listener import ProcessListener
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec.errors import OptionError, ProtocolError
+from kernel_spec.tls_files import TlsFiles
 
 TOKEN = b"t" * 32
 PROCESS = "0123456789abcdef"

@@ -10,13 +10,11 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from kernel_processes.transport.credentials import AUTHORITY, CERTIFICATE, KEY
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError, UsageError
+from kernel_spec.tls_files import AUTHORITY, CERTIFICATE, KEY, NODE_NAME
 
 AUTHORITY_KEY = "ca.key"
-NODE_NAME = "node.kernel.internal"
-"""A name that every certificate has, for clients that insist on comparing one."""
 AUTHORITY_DAYS = 3650
 NODE_DAYS = 365
 SOON_DAYS = 30
