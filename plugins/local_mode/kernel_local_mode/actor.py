@@ -216,16 +216,21 @@ class LocalActor:
     # -- construction ----------------------------------------------------------------------------------------------
 
     def construct(self) -> tuple[int, bytes] | None:
-        """Run the constructor; return its failure, or None."""
-        assert self.runner is not None and self.channel is not None and self.place is not None
-        runner = self.runner
-        sender = self.channel.info.id
+        """Run the constructor; return its failure, or None. It is not run when the actor has been ended before."""
+        with self._lock:
+            runner, channel, place = self.runner, self.channel, self.place
+        if runner is None or channel is None or place is None:
+            return None
+        sender = channel.info.id
         try:
-            with self.place.occupied(Execution(self.id, f"{self.name}.__init__", self.attempt, constructs=True)):
+            with place.occupied(Execution(self.id, f"{self.name}.__init__", self.attempt, constructs=True)):
                 cls = runner.load_definition(self.definition.blob, sender)
                 slots = self._arguments.message(self.creation)
                 args, kwargs, _ = runner.arguments_from(sender, "", self.creation.arguments, slots)
-                self.instance = call_user(cls, args, kwargs)
+                instance = call_user(cls, args, kwargs)
+            with self._lock:
+                if self.place is place:  # else it has been ended meanwhile, and needs no instance any more
+                    self.instance = instance
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 self._calls.keep_interrupt(error)

@@ -10,6 +10,7 @@ import threading
 
 import pytest
 import structlog
+from kernel_local_mode.event_loop import LocalLoop
 from kernel_local_mode.helpers import Helpers
 
 import kernel
@@ -105,6 +106,38 @@ def test_ctrl_c_in_a_task_reaches_the_program(local):
         refs.append(interrupted.remote())
     assert refs == []
     assert kernel.get(thread.remote()) == threading.get_ident()
+
+
+# -- actors that end early -----------------------------------------------------------------------------------------
+
+
+def test_an_actor_that_is_killed_before_its_loop_runs_is_not_constructed(local, monkeypatch):
+    loops, raised = [], []
+    with monkeypatch.context() as late:
+        late.setattr(LocalLoop, "start", lambda loop: loops.append(loop))
+        gate = Gate.remote()
+        kernel.kill(gate)
+    monkeypatch.setattr(threading, "excepthook", lambda args: raised.append(args.exc_value))
+    (loop,) = loops
+    loop.start()
+    loop.thread.join(SECONDS)
+    assert not loop.thread.is_alive() and raised == []
+    assert get_runtime().actors.actors[gate._actor_id].instance is None
+
+
+def test_an_actor_that_is_killed_in_its_constructor_keeps_no_instance(local):
+    @kernel.remote
+    class Brief:
+        def __init__(self):
+            kernel.kill(kernel.get_runtime_context().current_actor)
+
+        def any(self):
+            return None
+
+    actor = Brief.remote()
+    assert get_runtime().actors.actors[actor._actor_id].instance is None
+    with pytest.raises(exceptions.ActorDiedError, match=r"killed by kernel\.kill"):
+        kernel.get(actor.any.remote(), timeout=SECONDS)
 
 
 # -- nothing hangs -------------------------------------------------------------------------------------------------
