@@ -35,6 +35,9 @@ class EngineConnection(Protocol):
     closed: bool
     info: EnginePeer
 
+    def flush(self) -> None:
+        """Write what is queued, now."""
+
 
 class Pump(Protocol):
     """Waits for messages."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+__all__ = ["MessageFields"]
+
 if TYPE_CHECKING:
     from typing import NamedTuple as MessageFields
 else:

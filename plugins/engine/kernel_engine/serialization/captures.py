@@ -166,7 +166,7 @@ def _variable(found: FunctionType | type, path: str) -> str:
     name = rest.rstrip("]").strip('"')
     if kind == "__defaults__":
         code = found.__code__  # type: ignore[union-attr]
-        first = code.co_argcount - len(found.__defaults__ or ())  # type: ignore[union-attr]
+        first = code.co_argcount - len(found.__defaults__ or ())  # type: ignore[union-attr,operator]
         return f"the default of its argument {code.co_varnames[first + int(name)]!r}"
     if kind == "__kwdefaults__":
         return f"the default of its argument {name!r}"

@@ -18,7 +18,7 @@ def unpicklable_parts(value: Any, name: str = "value") -> list[UnpicklablePart]:
     serializers count that were registered.
     """
     runtime = current._runtime
-    serializer = runtime.serializer if runtime is not None else None
+    serializer: Any = runtime.serializer if runtime is not None else None
     error = attempt(value, serializer)
     if error is None:
         return []

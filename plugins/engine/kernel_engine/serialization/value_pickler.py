@@ -46,7 +46,7 @@ class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
     """cloudpickle's pickler, with the reducers of a `ValueSerializer`."""
 
     def __init__(
-        self, file: io.BytesIO, source: ReducerSource, buffer_callback: Callable[[pickle.PickleBuffer], bool] | None
+        self, file: io.BytesIO, source: ReducerSource, buffer_callback: Callable[[pickle.PickleBuffer], object] | None
     ) -> None:
         super().__init__(file, _PROTOCOL, buffer_callback)
         self._source = source
@@ -54,7 +54,7 @@ class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     @classmethod
     def dump_to_bytes(
-        cls, value: Any, source: ReducerSource, buffer_callback: Callable[[pickle.PickleBuffer], bool] | None
+        cls, value: Any, source: ReducerSource, buffer_callback: Callable[[pickle.PickleBuffer], object] | None
     ) -> bytes:
         """Return `value` as a pickle."""
         file = io.BytesIO()

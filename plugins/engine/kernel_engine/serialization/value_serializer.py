@@ -122,9 +122,13 @@ def _look(items: Any, depth: int) -> int:
     return flags
 
 
-def _collector(buffers: list[Buffer]) -> Callable[[pickle.PickleBuffer], bool]:
+def _collector(buffers: list[Buffer]) -> Callable[[pickle.PickleBuffer], None]:
     """Return pickle's buffer callback that keeps them in `buffers`."""
-    return lambda buffer: bool(buffers.append(buffer.raw()))
+
+    def keep(buffer: pickle.PickleBuffer) -> None:
+        buffers.append(buffer.raw())
+
+    return keep
 
 
 def _template(rebuild: type) -> bytes:
@@ -332,9 +336,7 @@ class ValueSerializer:
                 "damaged, or it was told something else, such as another key, when the value was sent"
             ) from error
 
-    def _decoded(
-        self, names: Sequence[str], inner: Buffer, buffers: Sequence[Buffer]
-    ) -> tuple[Buffer, Sequence[Buffer]]:
+    def _decoded(self, names: Sequence[str], inner: bytes, buffers: Sequence[Buffer]) -> tuple[bytes, Sequence[Buffer]]:
         for name in reversed(names):
             plugin = self._by_name.get(name)
             if plugin is None:

@@ -135,7 +135,7 @@ class TaskArguments:
         """Return the task's reference arguments for a message: key, result, and the owner of stored ones."""
         if task.slots is None:
             return ()
-        message = []
+        message: list[tuple[Any, ...]] = []
         for key, entry in task.slots:
             if entry.state == INLINE and type(entry.value) is bytes:
                 message.append((key, 0, entry.value))

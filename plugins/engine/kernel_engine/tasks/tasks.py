@@ -117,7 +117,7 @@ class TaskTable:
             for entry in entries:
                 objects[entry.id] = entry
         else:
-            objects[entries.id] = entries  # type: ignore[union-attr]
+            objects[entries.id] = entries  # type: ignore[union-attr,assignment]
 
     # -- after -----------------------------------------------------------------------------------------------------
 
