@@ -124,11 +124,17 @@ def test_replicas_of_unchanged_code_are_replaced_when_another_version_asks_for_i
         handle = serve.run(Telling.options(**options).bind(str(told)), name="telling", route_prefix=None)
         return int(handle.remote().result(SECONDS))
 
+    def wait_for_ends(number: int) -> None:  # two replicas that end at once tell their words in any order
+        end = ["model one", "object"]
+        wait_until(lambda: words(told) == end * number, SECONDS, "the end of a replica that was replaced")
+
     first = pid()
     assert pid() == first
     second = pid(version="2")
+    wait_for_ends(1)
     assert second != first and pid(version="2") == second
     assert pid(version="3") not in (first, second)
+    wait_for_ends(2)
     serve.delete("telling")
     assert words(told) == ["model one", "object"] * 3
 
