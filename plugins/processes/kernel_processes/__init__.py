@@ -1,6 +1,6 @@
 """The engine of many processes: drivers, workers, an agent on each node, and a head for the session.
 
-Read from below: `system` and `transport` know no session; `protocol` is what is said; `runtime` is the part of every
-process that runs user code, `worker` what workers add; `node` is the agent, `head` the head, and `daemons` puts both
-together; `session` starts and joins one for `kernel.init`, and `cli` has the commands.
+From the bottom up: `system` and `transport` do not depend on sessions; `protocol` defines the messages; `runtime` is in
+every process that runs user code, and `worker` adds what only workers need; `node` is the agent, `head` the head, and
+`daemons` puts both together; `session` starts and joins sessions for `kernel.init`, and `cli` has the commands.
 """

@@ -1,6 +1,6 @@
-"""Tells the kernel which code here is the engine's own: nothing interrupts it, and users are not shown its lines.
+"""Register this package's code with the kernel: Ctrl-C does not interrupt it, and users are not shown its lines.
 
-Where a session is started and joined, a Ctrl-C may strike.
+`session`, which starts and joins sessions, is only hidden: a Ctrl-C may interrupt it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The programs that serve a session in the background: the agent of a node, and the head where it is one of its own.
+"""The programs that serve a session in the background: a node's agent, and a head that runs in a process of its own.
 
-Each is put together here from parts of `kernel_processes.node` and `kernel_processes.head`, which know of each other by
-messages alone.
+They are put together here from parts of `kernel_processes.node` and `kernel_processes.head`. Those two packages do not
+import each other; they communicate by messages only.
 """

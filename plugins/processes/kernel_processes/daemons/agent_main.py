@@ -1,8 +1,8 @@
-"""Starting an agent: `main` is run with descriptors as arguments and a pickled `AgentConfig` on standard input.
+"""Starting an agent: `main` runs with descriptors as arguments and a pickled `AgentConfig` on standard input.
 
-What happened is written to the first descriptor as one pickled value: None when the agent serves, else the error. The
-second is the lock of the session's directory, which the agent holds from then on; there is none on a file system
-without locks. The input stays open; when it ends, the program that started the agent is gone.
+The outcome is written to the first descriptor as one pickled value: None when the agent serves, otherwise the error.
+The second descriptor is the lock of the session's directory, which the agent holds from then on; it is missing on a
+file system without locks. Standard input stays open: its end means that the program that started the agent has ended.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def main() -> int:
             first,
         )
     )
-    # These take as long as what the template imports: so both do it at once.
+    # Imported only now, while the template imports its modules: each of the two takes about as long as the other.
     from kernel_processes.daemons.local_head import LocalHead
     from kernel_processes.node.agent import Agent
     from kernel_processes.node.head_child import HeadChild
@@ -110,9 +110,10 @@ def main() -> int:
 
 
 def _network_of(config: AgentConfig, reactor: Reactor) -> Callable[[], NodeNetwork] | None:
-    """Return what opens the network of a node that works with others; None for a session of one machine.
+    """Return a function that opens the network of a node that works with others, or None for a session of one machine.
 
-    That one imports nothing of it. Raises PluginNotFoundError, which says what to install, where there is no network.
+    A session of one machine does not import the network. Raises PluginNotFoundError, which says what to install, when
+    no network is installed.
     """
     if not config.listen and not config.relay:
         return None

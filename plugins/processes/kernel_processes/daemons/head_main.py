@@ -1,7 +1,7 @@
-"""The head as a process of its own: `main` is run like that of an agent, with the same settings (see `child_program`).
+"""The head as a process of its own: `main` runs like an agent's, with the same settings (see `child_program`).
 
-Its own node reaches it by a socket in the session's directory, others through the gateway of that node, whose agent
-hands accepted sockets over. The agent is its parent: when that has died, the head ends too.
+The node beside it connects to a socket in the session's directory. Other nodes connect to the gateway of that node,
+whose agent passes the accepted sockets on. The agent is the head's parent: when it dies, the head ends too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kernel_spec.errors import KernelError, PluginError
 from kernel_spec.ids import NodeId
 
 RESTORE_DEATHS, LEAST_RESTORE_SECONDS = 2.0, 3.0
-"""How long a head that was started again waits for the nodes there were: so many times as for a death, at least so."""
+"""Time that a restarted head waits for its former nodes: a multiple of `death_seconds`, and the minimum in seconds."""
 AGENT_ENDED = "the node agent beside the head has ended"
 
 
@@ -56,7 +56,7 @@ def main() -> int:
 
 
 class HeadProcess:
-    """A head, its links to agents, and the loop that serves them. `agent` is a pipe that its agent holds open."""
+    """A head, its links to agents, and the loop that serves them. `agent` is a pipe that the agent holds open."""
 
     def __init__(self, config: AgentConfig, reactor: Reactor, agent: int) -> None:
         self._reactor = reactor
@@ -64,15 +64,15 @@ class HeadProcess:
         self._log = Logger("kernel.head")
         manager = PluginManager.discover(config.plugins, options=config.plugin_options)
         path = head_socket(config.directory)
-        for left in (path, path + SUFFIX):  # by one that was killed
+        for left in (path, path + SUFFIX):  # by a head that was killed
             with suppress(FileNotFoundError):
                 os.unlink(left)
-        told = HeadConfig(
+        head_config = HeadConfig(
             config.directory, config.directory, False, config.head_services, config.node, config.metadata_directory
         )
         broken_everywhere = set(manager.problems)
-        self._head = Head(told, reactor, manager, lambda reason: None)
-        for name in manager.problems.keys() - broken_everywhere:  # the agents, which tell of theirs, have not seen them
+        self._head = Head(head_config, reactor, manager, lambda reason: None)
+        for name in manager.problems.keys() - broken_everywhere:  # agents report only the problems that they found
             self._head.output.plugin_fault(skipped(name, manager.problems[name]))
         shared = {
             "plugins": manager.selected_names(),
@@ -113,7 +113,7 @@ class HeadProcess:
         self._head.close()
 
     def turn(self, seconds: float) -> None:
-        """Do what is to be done, and wait up to `seconds` for it. What raises is logged, and the head goes on."""
+        """Wait up to `seconds` for events and handle them. An exception is logged, and the head goes on."""
         try:
             self._reactor.poll(seconds)
             self._head.observation.deliver()
@@ -126,7 +126,7 @@ class HeadProcess:
         os.close(agent)
         if self._head.ending is None:
             self._log.warning(AGENT_ENDED)
-            self._head.close()  # what is written down stays, for the head that is started next
+            self._head.close()  # the journal stays, for the head that is started next
             finish(1)
         self._ended = True
 

@@ -22,6 +22,7 @@ from kernel_processes.transport.authentication import TOKEN_VARIABLE, make_token
 from kernel_spec.errors import SessionEndedError, UsageError
 
 START_SECONDS = 30.0
+"""Total time allowed for an agent to start."""
 
 
 @contextmanager
@@ -30,7 +31,10 @@ def launched(
 ) -> Iterator[tuple[SessionDirectory, subprocess.Popen[bytes]]]:
     """Make a session below `given` and start its agent; when the block raises, end the agent and remove the session.
 
-    `configure(directory, token, ephemeral)` returns what the agent is told. Without a `token` a new one is made.
+    `given` is the directory for sessions, None for the default. `configure(directory, token, ephemeral)` returns the
+    agent's settings. A session that `stays` outlives this program. Without a `token` a new one is made.
+
+    Raises SessionEndedError when the agent can't be started, UsageError when the machine has no null device.
     """
     _check_devices()
     occupy_standard_descriptors()
@@ -58,10 +62,10 @@ def _check_devices() -> None:
 
 
 def start_agent(config: AgentConfig, stays: bool) -> subprocess.Popen[bytes]:
-    """Start an agent process and return at once; `await_agent` tells when it serves.
+    """Start an agent process and return at once; `await_agent` waits until it serves.
 
-    Unless its session stays, it ends when this process has ended or `let_go` was called. It takes over the lock of the
-    session's directory. Raises SessionEndedError when no process can be started.
+    Unless the session `stays`, the agent ends when this process has ended or has called `let_go`. It takes over the
+    lock of the session's directory. Raises SessionEndedError when no process can be started.
     """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     environment.pop(TOKEN_VARIABLE, None)
@@ -85,7 +89,11 @@ def start_agent(config: AgentConfig, stays: bool) -> subprocess.Popen[bytes]:
 
 
 def await_agent(process: subprocess.Popen[bytes], directory: str) -> None:
-    """Wait until the agent serves. Raises its error when it can't start, SessionEndedError when it says nothing."""
+    """Wait until the agent serves.
+
+    Raises the error that the agent reports when it can't start, and SessionEndedError when it ends or START_SECONDS
+    pass without a report.
+    """
     reader: int = process.ready_descriptor  # type: ignore[attr-defined]
     deadline = time.monotonic() + START_SECONDS
     data = b""

@@ -1,4 +1,4 @@
-"""The head of a session that ends with its agent: it lives in the agent's process, and shares its loop."""
+"""The head of a session that ends with its agent: it runs in the agent's process and on the agent's loop."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 class LocalHead:
-    """The head of a session that ends with its agent, in the agent's process. Other nodes join by way of `network`.
+    """The head of a session that ends with its agent, in the agent's process. Other nodes join through `network`.
 
-    `on_word(message)` does what the head says, `stop(reason)` is called when the session is over.
+    `on_message(message)` is called with each message from the head to this node, `stop(reason)` when the session ends.
     """
 
     durable = False
@@ -41,16 +41,18 @@ class LocalHead:
         reactor: Reactor,
         manager: PluginManager,
         network: NodeNetwork | None,
-        on_word: Callable[[Message], None],
+        on_message: Callable[[Message], None],
         stop: Callable[[str], None],
     ) -> None:
-        told = HeadConfig(config.directory, config.directory, config.ephemeral, config.head_services, config.node)
+        head_config = HeadConfig(
+            config.directory, config.directory, config.ephemeral, config.head_services, config.node
+        )
         self._config = config
         self._manager = manager
         self._network = network
-        self._head = Head(told, reactor, manager, stop)
+        self._head = Head(head_config, reactor, manager, stop)
         handle = self._head.dispatcher.handle
-        self._head_link = LocalHeadLink(lambda message: handle(self._node, message), on_word)
+        self._head_link = LocalHeadLink(lambda message: handle(self._node, message), on_message)
         self.head_link: HeadLink = self._head_link
         self.observed = self._head.observation.active
         self.finishing: list[Callable[[], object]] = [self._head.observation.deliver]
@@ -58,13 +60,13 @@ class LocalHead:
         self._control_plane: SocketActivation | None = None
 
     def join(self, description: Mapping[str, Any]) -> None:
-        """Make the node, and let others in."""
+        """Register this node with the head, and accept other nodes if there is a network."""
         self._node = NodeRecord(NodeId(self._config.node), self._head_link.send_down, joined=time.time(), **description)
         self._head.add_node(self._node)
         if self._network is not None:
-            self._let_others_in(self._network)
+            self._accept_nodes(self._network)
 
-    def _let_others_in(self, network: NodeNetwork) -> None:
+    def _accept_nodes(self, network: NodeNetwork) -> None:
         config = self._config
         serve = control_plane_of(self._head, config.token, config.tls)
         self._control_plane = SocketActivation(serve, config.directory, self._head.reactor, self._head.log)
@@ -80,7 +82,7 @@ class LocalHead:
         self.finishing.append(self._membership.flush)
 
     def start(self) -> None:
-        """Begin to count time, and start the head's services."""
+        """Start the head's timers and services."""
         self._head.start()
 
     def end(self, reason: str) -> None:
@@ -94,7 +96,7 @@ class LocalHead:
         self._head.services.stop()
 
     def close(self, reason: str) -> None:
-        """Let the other nodes go, and end the head."""
+        """Close the links to the other nodes, and end the head."""
         if self._membership is not None:
             self._membership.close()
         self._head.close()

@@ -1,4 +1,4 @@
-"""An agent's head, in the agent's own process or elsewhere: how it is joined, served from here, and ended."""
+"""An agent's connection to the head, in the agent's own process or in another one: join it, serve it, end it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from kernel_spec.networks import NodeNetwork
 
 END_SECONDS = 5.0
-"""Seconds for a head in another process to end the session."""
+"""Seconds that a head in another process may take to end the session before this node ends by itself."""
 
 Turn = Callable[[float], None]
-"""Serves for up to so many seconds."""
+"""Runs the agent's loop once; its argument is the most seconds to wait for an event."""
 
 
 class AgentHead(Protocol):
     """What an agent needs of its head.
 
-    `observed` says whether the head has observers at first, `durable` whether another head can carry on after its
-    death. `finishing` are functions that are called for it at the end of each turn of the agent's loop.
+    `observed` says whether the head has observers when the node joins, `durable` whether another head can take over
+    after its death. `finishing` are functions to call at the end of each turn of the agent's loop.
     """
 
     head_link: HeadLink
@@ -38,28 +38,28 @@ class AgentHead(Protocol):
 
     @property
     def pid(self) -> int:
-        """The process id of a head that is a child of the agent's, else 0."""
+        """The process id of the head if it is a child of this agent, otherwise 0."""
 
     def join(self, description: Mapping[str, Any]) -> None:
-        """Describe the node, from when on the head uses it."""
+        """Describe the node to the head, which uses it from then on."""
 
     def start(self) -> None:
-        """The agent serves now."""
+        """Start the head's timers and services. Called when the agent serves."""
 
     def end(self, reason: str) -> None:
-        """End the session, or what of it this agent may end."""
+        """End the session if the head belongs to this agent; otherwise only this node leaves it."""
 
     def stop_services(self, turn: Turn) -> None:
-        """Serve only nodes from now on."""
+        """Stop the head's services and its control plane; nodes are still served."""
 
     def close(self, reason: str) -> None:
-        """The agent has ended all else."""
+        """Leave or end the head. Called when the agent has ended everything else."""
 
 
 class MakeLocalHead(Protocol):
-    """Makes the head of a session in the agent's own process, whose other nodes join by way of `network`.
+    """Makes the head of a session in the agent's own process. Other nodes join through `network`.
 
-    `on_word(message)` does what the head says, `stop(reason)` is called when the session is over.
+    `on_message(message)` is called with each message from the head to this node, `stop(reason)` when the session ends.
     """
 
     def __call__(
@@ -68,16 +68,17 @@ class MakeLocalHead(Protocol):
         reactor: Reactor,
         manager: PluginManager,
         network: NodeNetwork | None,
-        on_word: Callable[[Message], None],
+        on_message: Callable[[Message], None],
         stop: Callable[[str], None],
     ) -> AgentHead: ...
 
 
 class RemoteHead:
-    """A head in another process, to which `head_link` leads: a `child` of this agent, or that of another node.
+    """A head in another process, connected by `head_link`: a `child` of this agent, or the child of another agent.
 
-    `on_word(message)` does what the head says, `snapshot(unheard)` yields what a head that takes over must know.
-    `lost(why)` is called when there is no head any more, `stop(reason)` when the session is over or the node leaves it.
+    `on_message(message)` is called with each message from the head. `snapshot(unheard)` yields the messages that
+    describe this node to a head that takes over; `unheard` are those that the previous head may not have received.
+    `lost(why)` is called when the head is gone for good, `stop(reason)` when the session ends or the node leaves it.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class RemoteHead:
         network: NodeNetwork | None,
         head_link: RemoteHeadLink,
         child: HeadChild | None,
-        on_word: Callable[[Message], None],
+        on_message: Callable[[Message], None],
         snapshot: Callable[[Sequence[Message]], Iterable[Message]],
         lost: Callable[[str], None],
         stop: Callable[[str], None],
@@ -96,7 +97,7 @@ class RemoteHead:
         self._remote = head_link
         head_link.gives_up = child is None
         self._child = child
-        self._on_word = on_word
+        self._on_message = on_message
         self._snapshot = snapshot
         self._lost = lost
         self._stop = stop
@@ -109,20 +110,20 @@ class RemoteHead:
 
     @property
     def pid(self) -> int:
-        """The process id of the head if it is a child of this agent, else 0."""
+        """The process id of the head if it is a child of this agent, otherwise 0."""
         return self._child.pid if self._child is not None else 0
 
     def join(self, description: Mapping[str, Any]) -> None:
-        """Describe the node to the head, and look after it if it is a child."""
+        """Describe the node to the head, and supervise the head if it is a child."""
         if self._child is not None:
             self._child.supervise(self._reactor, self.durable, self._lost)
-        self._remote.begin(description, self._on_word, self._snapshot, self._link_lost)
+        self._remote.begin(description, self._on_message, self._snapshot, self._link_lost)
 
     def start(self) -> None:
-        """Nothing: it serves already."""
+        """Do nothing: the head serves already."""
 
     def end(self, reason: str) -> None:
-        """End the session if its head is a child; else this node leaves it."""
+        """End the session if the head is a child; otherwise leave it."""
         if self._child is None:
             self._stop(reason)
             return
@@ -130,14 +131,14 @@ class RemoteHead:
         self._reactor.call_later(END_SECONDS, lambda: self._stop(reason))
 
     def stop_services(self, turn: Turn) -> None:
-        """Nothing: the head does that."""
+        """Do nothing: the head's own process does that."""
 
     def close(self, reason: str) -> None:
-        """Leave, and see to it that a child is gone."""
+        """Leave the session, and wait until a child has ended."""
         self._remote.leave(reason)
         if self._child is not None:
             self._child.close()
 
     def _link_lost(self, reason: str) -> None:
-        if self._child is None or self._remote.was_refused:  # else who looks after it knows more
+        if self._child is None or self._remote.was_refused:  # the end of a child is reported by its supervisor
             self._lost(f"the head is gone: {reason}")

@@ -1,1 +1,1 @@
-"""A session of many processes, as a program sees it: started or joined, from the same machine or from another."""
+"""Sessions of many processes from a program's side: start one, or join one on this machine or on another."""

@@ -1,4 +1,4 @@
-"""The settings of the agent that a session is started with, from what `kernel.init` was given."""
+"""Convert the options of `kernel.init` into the settings of the agent that it starts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kernel_spec.engines import SessionOptions
 
 
 def agent_config(given: SessionOptions, directory: str, token: bytes, ephemeral: bool) -> AgentConfig:
-    """Return what the agent of a new session in `directory` is told. Raises OptionError for settings that can't be."""
+    """Return the settings for the agent of a new session in `directory`. Raises OptionError for invalid options."""
     return AgentConfig(
         directory,
         token,

@@ -1,4 +1,4 @@
-"""The engine of many processes: a session that this program starts or joins, by way of a node agent."""
+"""The engine of many processes: it starts or joins a session by connecting to a node agent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 
 class ProcessesSession:
-    """A session that this program is in. `agent` is the node agent that was started for it, if one was."""
+    """A session that this program has joined.
+
+    `agent` is the node agent that this program started for it, None for one that ran before; `directory` is the
+    session's directory, which is removed when that agent has ended.
+    """
 
     def __init__(
         self, runtime: ProcessRuntime, agent: subprocess.Popen[bytes] | None = None, directory: str | None = None
@@ -28,7 +32,10 @@ class ProcessesSession:
         self._directory = directory
 
     def end(self) -> None:
-        """End the agent that was started for this program, and wait for it."""
+        """End the agent that this program started, and wait for it; do nothing where it started none.
+
+        An agent that has not ended after 10 seconds is killed.
+        """
         if self._agent is None:
             return
         import subprocess
@@ -46,13 +53,16 @@ class ProcessesSession:
             remove(self._directory)
 
     def forget(self) -> None:
-        """Let go of the agent: as long as its pipe is open somewhere, it takes the program for alive."""
+        """Close the pipe to the agent in a forked child: the agent ends only when no process holds the pipe open."""
         if self._agent is not None and self._agent.stdin is not None:
             self._agent.stdin.close()
 
 
 def open_session(given: SessionOptions) -> ProcessesSession:
-    """Start a session, or join the one that `address` names. Raises SessionEndedError when nothing answers."""
+    """Start a session, or join the one that `given.address` names.
+
+    Raises SessionEndedError when no such session runs or the agent can't be started, OptionError for invalid options.
+    """
     if given.address is None:
         return _start(given)
     if given.address.startswith(REMOTE):
@@ -67,7 +77,7 @@ def _start(given: SessionOptions) -> ProcessesSession:
     from kernel_processes.session.agent_settings import agent_config
 
     with launched(partial(agent_config, given), False, given.temp_dir) as (session, agent):
-        # Half of the work of importing the runtime is done while the agent starts.
+        # Imported here, so that it overlaps with the start of the agent.
         from kernel_processes.session.joining import join
 
         await_agent(agent, session.directory)
@@ -87,7 +97,10 @@ def _start_remote(given: SessionOptions) -> ProcessesSession:
 
 
 def find_session(address: str) -> SessionDirectory:
-    """Return the running session that `address` names. Raises SessionEndedError, which says where to look instead."""
+    """Return the running session that `address` names: "auto", a name, a directory, or HOST:PORT of a cluster's head.
+
+    Raises SessionEndedError when there is no such session; its message says what to do.
+    """
     from kernel_processes.node.sessions import running_sessions, session_at, session_of_cluster, sessions_elsewhere
     from kernel_processes.transport.addresses import is_place
 

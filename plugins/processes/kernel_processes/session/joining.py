@@ -1,4 +1,4 @@
-"""Becoming a driver of a session whose agent runs."""
+"""Connecting this program, as a driver, to a session whose agent runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ _OF_THIS_MACHINE = ("KERNEL_ADDRESS", "KERNEL_TLS", "KERNEL_TMPDIR")
 
 
 def join(given: SessionOptions, session: SessionDirectory, starter: bool = False) -> ProcessRuntime:
-    """Connect this program to a running session and return its runtime; `starter` says that it started it."""
+    """Connect this program to a running session and return its runtime; `starter` says that this program started it.
+
+    Raises SessionEndedError when the agent does not answer, and errors of the plugins that the session uses.
+    """
     raise_limit()
     occupy_standard_descriptors()
     process = ProcessId(given.process_id())
@@ -70,13 +73,13 @@ def join(given: SessionOptions, session: SessionDirectory, starter: bool = False
 
 
 def paths_elsewhere(paths: Sequence[str]) -> list[str]:
-    """Return those of `paths` that are no part of this Python: on another machine that is elsewhere."""
+    """Return `paths` without those inside this Python installation, which another machine has at other paths."""
     own = tuple(os.path.join(prefix, "") for prefix in (sys.prefix, sys.base_prefix, os.path.dirname(os.__file__)))
     return [path for path in paths if not os.path.join(path, "").startswith(own)]
 
 
 def _variables(elsewhere: bool) -> dict[str, str]:
-    """Return the variables that workers get; with `elsewhere`, without those that mean something here only."""
+    """Return this program's variables for workers; with `elsewhere`, without those that hold only on this machine."""
     variables = {name: text for name, text in os.environ.items() if name != TOKEN_VARIABLE}
     if elsewhere:
         variables = {name: text for name, text in variables.items() if name not in _OF_THIS_MACHINE}

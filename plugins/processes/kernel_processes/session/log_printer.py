@@ -1,4 +1,4 @@
-"""Showing the output of workers in the driver, with its origin."""
+"""Printing the output of workers in the driver, with the process that it comes from."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from kernel_engine.messages.process_messages import FAILURE_STREAM, NOTICE_STREA
 from kernel_processes.transport.connection import Connection
 
 PLAIN_SECONDS = 10.0
-"""How often a line that is written over is shown where there is no terminal."""
+"""Seconds between two prints of a line that is overwritten repeatedly, where the output is not a terminal."""
 
 _BAR = re.compile(r"\d+%\||\d+/\d+ \[|\d+it \[")
-"""What lines of tqdm have."""
+"""Matches a progress bar of tqdm."""
 _CLEAR = "\r\x1b[K"
 _log = Logger("kernel")
 
 
 class LogPrinter:
-    """Prints lines as `(name pid=123) text`: output to the driver's output, errors to its errors.
+    """Prints lines as `(name pid=123) text`: standard output to the driver's, standard error to the driver's.
 
-    A line that is written over, such as a progress bar, is drawn again and again on a terminal, the latest if there are
-    several. What else would change the terminal is left out there. `clock()` returns seconds that never go back.
+    A line that is overwritten repeatedly, such as a progress bar, is redrawn on a terminal; of several such lines only
+    the latest is shown. Other control sequences are removed on a terminal. `clock()` returns monotonic seconds,
+    `columns()` the width of the terminal.
     """
 
     def __init__(
@@ -39,10 +40,10 @@ class LogPrinter:
     ) -> None:
         self._clock = clock
         self._columns = columns
-        self._told: dict[tuple[int, str], float] = {}
-        """When a line that is written over was shown last, by process and stream, where there is no terminal."""
+        self._last_printed: dict[tuple[int, str], float] = {}
+        """When an overwritten line was last printed without a terminal, by pid and stream."""
         self._drawn: tuple[int, str] | None = None
-        """Of whom the line is that stands, unfinished, on the terminal."""
+        """Pid and stream of the unfinished line that is on the terminal now."""
         self._hinted = False
 
     def on_lines(self, connection: Connection, message: Message) -> None:
@@ -75,7 +76,7 @@ class LogPrinter:
             return  # the driver closed its output
 
     def _print(self, target: TextIO, source: tuple[int, str], prefix: str, lines: Sequence[str]) -> None:
-        self._told.pop(source, None)
+        self._last_printed.pop(source, None)
         if target.isatty():
             clear, self._drawn = (_CLEAR if self._drawn else ""), None
             target.write(clear + "".join(f"{_coloured(prefix)}{harmless(line)}\n" for line in lines))
@@ -92,8 +93,8 @@ class LogPrinter:
 
     def _print_now_and_then(self, target: TextIO, source: tuple[int, str], prefix: str, line: str) -> None:
         now = self._clock()
-        if now - self._told.setdefault(source, now) >= PLAIN_SECONDS:
-            self._told[source] = now
+        if now - self._last_printed.setdefault(source, now) >= PLAIN_SECONDS:
+            self._last_printed[source] = now
             target.write(f"{prefix}{line}\n")
 
     def _hint(self, line: str) -> None:

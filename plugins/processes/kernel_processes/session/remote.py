@@ -1,4 +1,4 @@
-"""Joining a cluster from outside (`kernel://HOST:PORT`): the program brings an agent of its own, which runs nothing."""
+"""Joining a cluster from outside (`kernel://HOST:PORT`): the program starts its own agent, which runs no tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TLS_VARIABLE = "KERNEL_TLS"
 
 @dataclass(frozen=True, slots=True)
 class RemoteOptions:
-    """What the agent of a remote driver is told. `place` is the head's port ("HOST:PORT")."""
+    """The settings for the agent of a remote driver. `place` is where the head listens ("HOST:PORT")."""
 
     given: SessionOptions
     place: str
@@ -32,7 +32,7 @@ class RemoteOptions:
 
     @classmethod
     def of(cls, given: SessionOptions) -> RemoteOptions:
-        """Return what `kernel.init` was given, checked. Raises OptionError for what can't be."""
+        """Check the options of `kernel.init` and return the settings. Raises OptionError for an invalid option."""
         place = (given.address or "").removeprefix(REMOTE)
         parse_host_and_port(place)
         directory = given.tls or os.environ.get(TLS_VARIABLE)
@@ -42,7 +42,7 @@ class RemoteOptions:
         return cls(given, place, _token_for(place, given.token_file), tls)
 
     def agent_config(self, directory: str, token: bytes, ephemeral: bool) -> AgentConfig:
-        """Return what the agent is told, whose session is in `directory`."""
+        """Return the settings for the agent whose session is in `directory`."""
         return replace(
             agent_config(self.given, directory, token, ephemeral),
             head=f"{SCHEME}{self.place}/{HEAD}",

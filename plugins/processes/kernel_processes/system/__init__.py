@@ -1,4 +1,1 @@
-"""Services of the operating system: processes and how they end, their titles, limits and logs.
-
-Nothing here depends on sessions.
-"""
+"""Operating system services: processes and how they end, their titles, limits and logs; independent of sessions."""

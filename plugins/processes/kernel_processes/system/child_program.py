@@ -1,4 +1,4 @@
-"""The beginning of a program that `children.start_child` has started: its settings, its log, its first answer.
+"""The beginning of a program that `children.start_child` has started: read the settings, open the log, report.
 
 The settings arrive pickled on standard input, which stays open until the program that started this one has ended.
 """
@@ -16,15 +16,15 @@ from kernel_processes.system.processes import ignore_terminal_signals, set_title
 from kernel_processes.system.rotating_file import RotatingFile
 
 LOG_BYTES = 4 << 20
-"""Bytes at which the log is begun anew; the one before it is kept."""
+"""Size in bytes at which a new log file is started; one older file is kept."""
 
 
 def begin(title: str) -> tuple[int, Any, int]:
-    """Read the settings of this process.
+    """Read the settings of this process, and set its title, signals and limits.
 
     Returns:
-        Where to `report`, the settings (they have the `directory` of a session), and a pipe that ends with the program
-        that started this one.
+        The descriptor for `report`, the settings (which have the `directory` of a session), and a pipe that is closed
+        when the program that started this one ends.
     """
     ready = int(sys.argv[1])
     config = pickle.load(sys.stdin.buffer)
@@ -37,7 +37,7 @@ def begin(title: str) -> tuple[int, Any, int]:
 
 
 def configure_logging(path: str, log_level: str) -> None:
-    """Write the log of this process to a file, from `log_level` on."""
+    """Write log records of this process at `log_level` and above to the file at `path`."""
     import atexit
     import logging
 
@@ -60,6 +60,6 @@ def configure_logging(path: str, log_level: str) -> None:
 
 
 def report(ready: int, outcome: Any) -> None:
-    """Tell the process that started this one that it serves (None), or why not."""
+    """Report to the process that started this one: `outcome` is None when this one serves, otherwise the error."""
     os.write(ready, pickle.dumps(outcome))
     os.close(ready)

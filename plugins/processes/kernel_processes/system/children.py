@@ -1,4 +1,4 @@
-"""Start child processes, which read their settings from standard input, and say by a pipe when they serve."""
+"""Start child processes, which read their settings from standard input and report on a pipe when they serve."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def start_child(
 ) -> tuple[subprocess.Popen[bytes], int]:
     """Run `main` of a module, as `child_program` describes; return the process and the pipe on which it reports.
 
-    What it writes goes to the descriptor `errors`. The child notices when its standard input is closed. It has the
-    descriptors `inherited`, which are its further arguments. Raises OSError when no process can be started.
+    The child's output goes to the descriptor `errors`. The child notices when its standard input is closed. It inherits
+    the descriptors `inherited`, whose numbers are its further arguments. Raises OSError when no process can be started.
     """
-    told = pickle.dumps(settings)
+    pickled = pickle.dumps(settings)
     reader, writer = os.pipe()
     try:
         process = subprocess.Popen(
@@ -42,19 +42,19 @@ def start_child(
     finally:
         os.close(writer)
     assert process.stdin is not None
-    with suppress(BrokenPipeError):  # one that is dead already is found out by its silence
-        process.stdin.write(told)
+    with suppress(BrokenPipeError):  # a child that is dead already shows by closing the pipe for its report
+        process.stdin.write(pickled)
         process.stdin.flush()
     return process, reader
 
 
 def open_log(directory: str, name: str) -> IO[bytes]:
-    """Return a file of the logs of the session in `directory`, to add to."""
+    """Open a log file of the session in `directory` for appending. Raises OSError."""
     return open(os.path.join(directory, "logs", name), "ab")
 
 
 def let_go(process: subprocess.Popen[bytes]) -> None:
-    """Close the pipe by which a child knows that its parent lives."""
+    """Close the pipe whose end tells a child that its parent has ended."""
     assert process.stdin is not None
     with suppress(OSError):
         process.stdin.close()

@@ -1,4 +1,4 @@
-"""Threads for calls that may block, or never return: one that hangs is left behind, and another takes its place."""
+"""Threads for calls that may block or never return: a thread that hangs is abandoned, and another replaces it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Callable
 from kernel.threads import begin_thread
 
 MOST_HANGING = 16
-"""The most calls that may hang at a time; beyond that no other thread is started, and jobs wait."""
+"""Maximum number of hanging calls; when it is reached no further thread is started, and jobs wait."""
 
 
 class DaemonJob:
-    """One call. `begun` is when a thread took it up, None while it waits."""
+    """One call. `begun` is the time at which a thread started it, None while it waits."""
 
     __slots__ = ("abandoned", "begun", "ended", "thread", "work")
 
@@ -27,15 +27,15 @@ class DaemonJob:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a thread runs it, and the pool waits for that."""
+        """Whether a thread runs it and it was not abandoned."""
         return self.begun is not None and not self.abandoned and not self.ended
 
 
 class DaemonPool:
     """Run jobs on up to `count` threads, started when they are needed. Its methods are called from one thread.
 
-    The threads are daemons called `name`: a call that hangs doesn't hold up the end of the process. Where no thread can
-    be started (`ulimit -u`), each job runs at once in the thread that submits it.
+    The threads are daemon threads named `name`, so a call that hangs doesn't delay the end of the process. Where no
+    thread can be started (`ulimit -u`), each job runs at once in the thread that submits it. `clock()` returns seconds.
     """
 
     def __init__(self, count: int, name: str, clock: Callable[[], float]) -> None:
@@ -46,19 +46,22 @@ class DaemonPool:
         self._waiting: list[tuple[bool, int, DaemonJob]] = []
         self._order = itertools.count()
         self._open: dict[DaemonJob, None] = {}
-        """Jobs that have not ended, the oldest first."""
+        """Jobs that have not ended, oldest first; the values are unused."""
         self._threads: set[threading.Thread] = set()
-        """Those that serve: without those that hang."""
+        """Threads that serve jobs, without those that hang."""
         self._hanging = 0
         self._closed = False
 
     @property
     def is_blocked(self) -> bool:
-        """Whether so many calls hang that no more are begun."""
+        """Whether MOST_HANGING calls hang, so that no other call is started."""
         return self._hanging >= MOST_HANGING
 
     def begin(self, work: Callable[[], object], urgent: bool = False) -> DaemonJob:
-        """Have `work` done, which raises nothing, and what is urgent before all else. After `close` nothing is done."""
+        """Run `work()` on a thread, and urgent jobs before all others. After `close` the job is abandoned at once.
+
+        `work` must not raise: an exception would end its thread.
+        """
         job = DaemonJob(work)
         with self._changed:
             if self._closed:
@@ -70,12 +73,12 @@ class DaemonPool:
                 self._add_thread()
             alone = not self._threads and not self.is_blocked
             self._changed.notify()
-        if alone:  # there is room for no thread: it is done here and now
+        if alone:  # no thread could be started: run it here and now
             self._serve(alone=True)
         return job
 
     def abandon(self, job: DaemonJob) -> bool:
-        """Leave a job behind, and begin the next in its place; return False when it has just ended."""
+        """Give up a job, and start another thread in place of its own; return False when it has ended already."""
         with self._changed:
             if job.ended:
                 return False
@@ -89,7 +92,7 @@ class DaemonPool:
             return True
 
     def close(self, seconds: float | None = None) -> None:
-        """Begin nothing more, and wait up to `seconds`, or for as long as it takes, for what was begun."""
+        """Start no further jobs, and wait up to `seconds` (None: without limit) for the running ones."""
         with self._changed:
             self._closed = True
             for _, _, job in self._waiting:
@@ -119,10 +122,10 @@ class DaemonPool:
                     if len(self._threads) >= self._count:
                         return
                     self._threads.add(threading.current_thread())
-            del job  # it may hold much memory, and the next may be long in coming
+            del job  # it may hold much memory, and the next may come much later
 
     def _take(self, alone: bool) -> DaemonJob | None:
-        """Return the next job, None when there are no more; wait for one unless `alone`."""
+        """Return the next job, or None after `close`; wait for one unless `alone`, where None means none waits."""
         with self._changed:
             while True:
                 while not self._waiting:

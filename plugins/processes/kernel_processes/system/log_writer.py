@@ -1,4 +1,4 @@
-"""A log file that its writers never wait for: a thread writes what they hand over."""
+"""A log file whose writers never wait for the disk: a thread writes the texts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kernel.threads import begin_thread
 from kernel_processes.system.rotating_file import RotatingFile
 
 WAITING_CHARACTERS = 16 << 20
-"""The most characters that may wait for the disk. Lines beyond that are left out, and counted."""
+"""Maximum number of characters that wait for the disk. Further lines are left out, and counted."""
 CLOSE_SECONDS = 5.0
-"""Seconds for which the end of the log waits for a slow disk."""
+"""Seconds that `LogWriter.close` waits for a slow disk."""
 _TOGETHER = 1 << 16
-"""Texts are written together up to so many characters."""
+"""Maximum number of characters of short texts that are written together."""
 
 
 def left_out_note(count: int) -> str:
@@ -25,7 +25,7 @@ class LogWriter:
     """Append texts to `file`, in order, in a thread. Its methods may be called from any thread.
 
     The thread starts with the first text. Texts that it has not written when the process is killed are lost.
-    `note(count)` makes the text that stands in the file for lines that were left out.
+    `note(count)` returns the text that replaces `count` omitted lines in the file.
     """
 
     def __init__(self, file: RotatingFile, note: Callable[[int], str] = left_out_note) -> None:
@@ -39,7 +39,7 @@ class LogWriter:
         self._thread: threading.Thread | None = None
 
     def write(self, text: str) -> None:
-        """Append `text`, soon."""
+        """Queue `text` for the file and return at once."""
         with self._changed:
             if self._characters + len(text) > WAITING_CHARACTERS:
                 self._left_out += text.count("\n")
@@ -48,7 +48,7 @@ class LogWriter:
             self._characters += len(text)
             if self._thread is None:
                 self._thread = begin_thread(self._serve, "log")
-            if self._thread is None:  # there is room for no thread: the writer has to wait
+            if self._thread is None:  # no thread could be started: the writer has to wait
                 self._append(self._take())
             self._changed.notify()
 
@@ -56,7 +56,7 @@ class LogWriter:
         """Do nothing: no writer waits for the log."""
 
     def close(self) -> None:
-        """Write what waits, for which a slow disk has some seconds, and close the file."""
+        """Write the queued texts and close the file; wait at most CLOSE_SECONDS for a slow disk."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -75,7 +75,7 @@ class LogWriter:
             self._file.write(text)
 
     def _take(self) -> list[str]:
-        """Return the next text to write, as soon as there is any; "" after the end."""
+        """Wait for texts and return them; return an empty list after `close`."""
         with self._changed:
             self._changed.wait_for(lambda: self._texts or self._closed)
             texts, self._texts = self._texts, []
@@ -86,7 +86,7 @@ class LogWriter:
 
 
 def _joined(texts: list[str]) -> Iterator[str]:
-    """Yield the texts, short ones together."""
+    """Yield the texts, with short ones joined."""
     together: list[str] = []
     characters = 0
     for text in texts:

@@ -1,4 +1,4 @@
-"""The end of a process that is the kernel's own."""
+"""Ending one of the kernel's own processes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import NoReturn
 
 
 def finish(code: int, kindly: bool = True) -> NoReturn:
-    """Run exit handlers (if `kindly`), flush output, and end this process without touching what threads may hold.
+    """Run exit handlers (if `kindly`), flush output, and end this process with exit code `code`.
 
-    Nothing is taken apart, which would take an agent as long as a good part of its start.
+    Modules and threads are not finalized: that would take an agent a good part of the time that its start takes, and
+    could block on a lock that a thread holds.
     """
     try:
         if kindly:

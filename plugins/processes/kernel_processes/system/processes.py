@@ -1,4 +1,4 @@
-"""Processes of this machine: ending whole families, and saying how one died. Linux first, portable where it can be."""
+"""Processes of this machine: end process trees, and describe how a process ended. Written for Linux first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernel.runtime import process_title
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NAME = 15
 _OFFERED_SCORE = 500
-"""As if it held half of all memory besides what it does."""
+"""Added to the `oom_score_adj` of a process: as if it held half of all memory more than it does."""
 
 
 def _prctl(option: int, value: object) -> None:
@@ -24,10 +24,10 @@ def _prctl(option: int, value: object) -> None:
 
 
 def command_of(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs `main` of a module, which imports nothing from the current directory.
+    """Return the command that runs `main` of a module, without the current directory in `sys.path`.
 
-    Garbage is not collected before `main` calls `collect_garbage`: a fifth of the time that a start takes would be
-    spent on looking for it, among modules that all stay.
+    Garbage collection is disabled until `main` calls `collect_garbage`: collecting during imports, which leave no
+    garbage, takes a fifth of the time of a start.
     """
     lines = [
         "import gc, sys",
@@ -47,18 +47,18 @@ def collect_garbage() -> None:
 
 
 def become_subreaper() -> None:
-    """Inherit orphaned descendants, so that they can be found and ended."""
+    """Make this process the parent of its orphaned descendants, so that they can be found and ended. Linux only."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def set_title(title: str, more: str = "") -> None:
-    """Show `title` (15 characters) as the process's name in `ps -c` and `top`, and with `more` as its line in `ps`."""
+    """Set the process's name in `ps -c` and `top` to `title` (15 bytes at most), and its line in `ps` to both texts."""
     _prctl(_PR_SET_NAME, title.encode()[:15])
     process_title.show(f"{title} {more}".rstrip())
 
 
 def offer_to_end() -> None:
-    """Have the system kill this process, rather than those that it works for, when memory runs out."""
+    """Raise the `oom_score_adj` of this process, so that the system kills it before the agent when memory runs out."""
     try:
         with open("/proc/self/oom_score_adj", "r+") as file:
             score = max(int(file.read()), _OFFERED_SCORE)
@@ -69,7 +69,7 @@ def offer_to_end() -> None:
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the living children of a process."""
+    """Return the pids of the living children of a process; an empty list for an unknown process."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
@@ -85,7 +85,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def descendants_of(pid: int) -> list[int]:
-    """Return all living descendants of a process, parents before children."""
+    """Return the pids of all living descendants of a process, parents before children."""
     found: list[int] = []
     wave = children_of(pid)
     while wave:
@@ -95,7 +95,7 @@ def descendants_of(pid: int) -> list[int]:
 
 
 def end_descendants(pid: int, spare: frozenset[int] = frozenset(), seconds: float = 2.0) -> None:
-    """Kill every descendant of `pid` but `spare`, again until none is left or `seconds` are over."""
+    """Kill every descendant of `pid` except `spare`, and repeat until none is left or `seconds` have passed."""
     deadline = time.monotonic() + seconds
     while True:
         alive = [child for child in descendants_of(pid) if child not in spare]
@@ -110,10 +110,10 @@ def end_descendants(pid: int, spare: frozenset[int] = frozenset(), seconds: floa
 
 
 def end_orphans(sessions: Container[int], spare: Container[int]) -> None:
-    """Kill the children of this process, but `spare`, that belong to one of `sessions`, and what they started.
+    """Kill the children of this process, except `spare`, that belong to one of `sessions`, and their descendants.
 
-    Those are processes that dead session leaders left to this one (a subreaper); a process with a session of its own
-    stays.
+    `sessions` are ids of POSIX sessions whose leaders have died; this process (a subreaper) has inherited their
+    processes. A process with a session of its own is left alone.
     """
     for child in children_of(os.getpid()):
         if child not in spare and _session_of(child) in sessions:
@@ -122,10 +122,10 @@ def end_orphans(sessions: Container[int], spare: Container[int]) -> None:
 
 
 def reap_adopted(known: Container[int]) -> list[tuple[int, int]]:
-    """Reap dead children of this process that are `known`, or that dead parents left to it.
+    """Reap dead children of this process that are `known`, or that it inherited from dead parents.
 
-    Return their process ids and wait statuses. A child in the session of this process, or that leads one of its own,
-    may have been started in this process by a plugin, which waits for it.
+    Return their process ids and wait statuses. A child in the POSIX session of this process, or one that leads a
+    session, is left alone: a plugin may have started it and may be waiting for it.
     """
     ours = os.getsid(0)
     found = []
@@ -145,7 +145,7 @@ def _session_of(pid: int) -> int:
 
 
 def kill(pid: int, number: int = signal.SIGKILL) -> None:
-    """Send a signal; a process that is gone is fine."""
+    """Send the signal `number` to a process; do nothing if it does not exist. Raises PermissionError."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -153,14 +153,14 @@ def kill(pid: int, number: int = signal.SIGKILL) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether a process exists (and is not a zombie)."""
+    """Return whether a process exists and is not a zombie."""
     return birth(pid) is not None
 
 
 def birth(pid: int) -> int | None:
-    """Return when a living process began (clock ticks since boot), None when there is no such process.
+    """Return when a living process was started (clock ticks since boot), or None when there is no such process.
 
-    Together with its pid this names a process for ever; the pid alone may be that of another one later.
+    Pid and start time together identify a process; a pid alone may be reused.
     """
     try:
         with open(f"/proc/{pid}/stat") as file:
@@ -171,12 +171,12 @@ def birth(pid: int) -> int | None:
 
 
 def describe_status(status: int) -> str:
-    """Return a wait status in words: `it was ended by signal 9 (SIGKILL)`, `it ended with exit code 3`."""
+    """Describe a wait status in words: `it was ended by signal 9 (SIGKILL)`, `it ended with exit code 3`."""
     return describe_code(os.waitstatus_to_exitcode(status))
 
 
 def describe_code(code: int) -> str:
-    """Return an exit code, or a signal as a negative number, in words."""
+    """Describe an exit code in words; a negative number is a signal."""
     if code >= 0:
         return f"it ended with exit code {code}"
     try:
@@ -196,5 +196,5 @@ def _reap_all() -> None:
 
 
 def ignore_terminal_signals() -> None:
-    """Leave Ctrl-C to the driver."""
+    """Ignore SIGINT: a Ctrl-C is for the driver only."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

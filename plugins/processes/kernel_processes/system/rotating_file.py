@@ -1,4 +1,4 @@
-"""A log file that never takes more room than it was given, and never fails its writer."""
+"""A log file of limited size, whose writes never raise."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import BinaryIO
 
 
 class RotatingFile:
-    """Append text at `path`. When that has `file_bytes` it becomes `path.1`, and so on up to `files` in all.
+    """Append text to the file at `path`. A file that has reached `file_bytes` is renamed to `path.1`, and so on.
 
-    On a full disk lines are lost, but no writer fails. The file is made when it is opened, or with the first text.
+    At most `files` files are kept. On a full disk lines are lost, but `write` does not raise. The file is created by
+    `open` or by the first `write`.
     """
 
     def __init__(self, path: str, file_bytes: int, files: int) -> None:
@@ -21,13 +22,13 @@ class RotatingFile:
         self._size = 0
 
     def open(self) -> None:
-        """Make the file, if it is not there, to append to it."""
+        """Open the file for appending, and create it if it does not exist."""
         with suppress(OSError):
-            self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 - lives as long as this does
+            self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 - open until `close`
             self._size = os.fstat(self._file.fileno()).st_size
 
     def write(self, text: str) -> None:
-        """Append `text`."""
+        """Append `text`, in UTF-8."""
         data = text.encode("utf-8", "replace")
         if self._size and self._size + len(data) > self._file_bytes:
             self._rotate()

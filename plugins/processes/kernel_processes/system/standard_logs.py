@@ -1,4 +1,4 @@
-"""Write what plugins log with `logging` in the node agent to the agent's log."""
+"""Write records of the standard `logging`, which plugins use, to the log of a node agent or a head."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kernel.logs import Logger
 
 
 def keep_standard_logs(level: str) -> None:
-    """Send what anything in this process logs with `logging`, from `level` on, to this process's log."""
+    """Send records of `logging` at `level` and above, from any module of this process, to this process's log."""
     root = logging.getLogger()
     root.setLevel(getattr(logging, level.upper(), logging.WARNING))
     root.addHandler(_ToOurs())

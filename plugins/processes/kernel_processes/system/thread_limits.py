@@ -1,7 +1,7 @@
-"""Limit the threads of numerical libraries in a worker: as many as its lease has CPUs, at least one.
+"""Limit the threads of numerical libraries in a worker to the number of CPUs of its lease, at least one.
 
-A library reads its variable when it is loaded. A variable that the user has set stays as it is, in the environment of
-the program, of a node, or in a runtime_env; `OMP_NUM_THREADS` speaks for all of them.
+A library reads its variable when it is loaded. A variable that the user has set, in the environment of the program or
+of a node or in a runtime_env, is not changed; if `OMP_NUM_THREADS` is set, none of them is.
 """
 
 from __future__ import annotations
@@ -17,18 +17,21 @@ OPENMP = "OMP_NUM_THREADS"
 VARIABLES = (OPENMP, "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 _ours: list[str] = []
-"""Variables that `begin` has set in this process, or in the one that it was forked from."""
+"""Names of variables that `begin` has set in this process, or in the one that it was forked from."""
 
 
 def begin(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Have one thread for each library that is loaded before there is a lease. In the template."""
+    """Limit libraries that are loaded before there is a lease to one thread each. Called in the template."""
     if OPENMP not in environment:
         environment[OPENMP] = "1"
         _ours.append(OPENMP)
 
 
 class ThreadLimits:
-    """Those of one worker, whose variables of program and runtime_env are `own`. Undoes what `begin` has set."""
+    """The limits of one worker. Its constructor removes the variables that `begin` has set.
+
+    `own` are the names of variables that the program or the runtime_env sets; these are kept.
+    """
 
     def __init__(self, own: Container[str], environment: MutableMapping[str, str] = os.environ) -> None:
         self._environment = environment
@@ -39,7 +42,7 @@ class ThreadLimits:
         self._threads = 0
 
     def apply(self, cpu_units: int) -> None:
-        """A lease begins that has so much CPU (see `kernel_spec.resources`)."""
+        """Set the limits for a lease of `cpu_units` of CPU (see `kernel_spec.resources.UNIT`)."""
         threads = max(1, cpu_units // UNIT)
         if not self._names or threads == self._threads:
             return
@@ -47,5 +50,5 @@ class ThreadLimits:
         self._environment.update(dict.fromkeys(self._names, str(threads)))
         torch = sys.modules.get("torch")
         if torch is not None:
-            with suppress(Exception):  # one that is only half imported, or another thing of that name
+            with suppress(Exception):  # torch may be partly imported, or another module of that name
                 torch.set_num_threads(threads)

@@ -113,7 +113,7 @@ OTHERS = {
     ),
     "another boot": (
         PidNamespace(OWN.host, "00000000-e0f8-450e-b0f1-864c7dcaf892", OWN.number),
-        f"on host {OWN.host} before that was started last, or on another host of that name",
+        f"on host {OWN.host} before its last boot, or on another host of that name",
     ),
     "another host": (PidNamespace("far-away", OWN.boot, OWN.number), "on host far-away"),
     "nothing": (None, "on a host that it does not name, of an older kernel"),
