@@ -6,17 +6,17 @@ from collections.abc import Iterable
 
 from kernel_spec.ids import ProcessId
 from kernel_store_plasma.allocator import aligned
+from kernel_store_plasma.making_room import AllocationQueue
 from kernel_store_plasma.table import RESTORING, SEALED, SPILLED, SPILLING, WRITING, Entry, ObjectTable
-from kernel_store_plasma.waiting import WaitingLine
 
 
-def check(table: ObjectTable, line: WaitingLine, history: Iterable[object]) -> None:
+def check(table: ObjectTable, queue: AllocationQueue, history: Iterable[object]) -> None:
     """Raise AssertionError, with `history`, when an invariant is broken."""
     try:
         table.allocator.validate()
         entries = table.entries()
         for entry in entries:
-            _check_entry(entry, table, line)
+            _check_entry(entry, table, queue)
         _check_memory(entries, table)
         _check_counts(entries, table)
         _check_clients(entries, table)
@@ -28,10 +28,10 @@ def check(table: ObjectTable, line: WaitingLine, history: Iterable[object]) -> N
         ) from error
 
 
-def _check_entry(entry: Entry, table: ObjectTable, line: WaitingLine) -> None:
+def _check_entry(entry: Entry, table: ObjectTable, queue: AllocationQueue) -> None:
     name = f"object {entry.object.hex()} ({entry.state})"
     in_memory = entry.location is not None
-    waits = entry in line
+    waits = entry in queue
     assert (entry.writer is not None) == (entry.state == WRITING), f"{name} has the writer {entry.writer!r}"
     if entry.state == WRITING:
         assert in_memory != waits, f"{name} has memory and waits for it, or neither"

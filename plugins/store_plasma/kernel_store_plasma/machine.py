@@ -37,8 +37,8 @@ from kernel_spec.store import (
     Unpin,
 )
 from kernel_store_plasma.allocator import Allocator
+from kernel_store_plasma.making_room import AllocationQueue
 from kernel_store_plasma.table import RESTORING, SEALED, SPILLED, SPILLING, WRITING, Client, Entry, ObjectTable
-from kernel_store_plasma.waiting import WaitingLine
 
 HISTORY_EVENTS = 100
 """How many of the latest events a failed `validate` prints."""
@@ -51,7 +51,7 @@ class StoreMachine:
 
     def __init__(self, capacity: int) -> None:
         self.table = ObjectTable(Allocator(capacity))
-        self.line = WaitingLine(self.table)
+        self.queue = AllocationQueue(self.table)
         self.history: deque[Any] = deque(maxlen=HISTORY_EVENTS)
         self._handlers: dict[type, Callable[[Any, Out], None]] = {
             ClientLeft: self._client_left,
@@ -77,33 +77,33 @@ class StoreMachine:
         self.history.append(event)
         out: Out = []
         handler(event, out)
-        if self.line:
-            self.line.advance(out)
+        if self.queue:
+            self.queue.advance(out)
         return out
 
     def give_up_waiting(self) -> list[StoreInstruction]:
         """Fail the waiting object that is hardest to satisfy: the largest. Nothing while disk work is in progress."""
-        entry = self.line.hopeless()
+        entry = self.queue.hopeless()
         if entry is None:
             return []
         self.history.append("give_up_waiting")
         out: Out = []
-        error = messages.no_space(entry, self.table, self.line.spill_error)
+        error = messages.no_space(entry, self.table, self.queue.spill_error)
         if entry.state == WRITING:
             assert entry.writer is not None
             out.append(Failed(entry.writer, entry.create_request, error))
             self._abandon(entry, error, out)
         else:
-            self.line.leave(entry)
+            self.queue.leave(entry)
             self._fail_readers(entry, error, out)
             self._forget_if_done(entry, out)
-        self.line.release_asked = False
-        self.line.advance(out)
+        self.queue.release_asked = False
+        self.queue.advance(out)
         return out
 
     def usage(self) -> StoreUsage:
         """Return exact counts."""
-        return self.table.usage(len(self.line))
+        return self.table.usage(len(self.queue))
 
     def objects(self) -> list[StoredObject]:
         """Return every object held, largest first."""
@@ -111,7 +111,7 @@ class StoreMachine:
 
     def validate(self) -> None:
         """Raise AssertionError, with the latest events, when an invariant is broken."""
-        invariants.check(self.table, self.line, self.history)
+        invariants.check(self.table, self.queue, self.history)
 
     # -- creation ----------------------------------------------------------------------------------------------
 
@@ -125,10 +125,10 @@ class StoreMachine:
         if older is not None:
             self._supersede(older, entry, out)
         self.table.add(entry)
-        if not self.line and self.table.take_memory(entry):
+        if not self.queue and self.table.take_memory(entry):
             out.append(Reply(event.client, event.request, entry.location))
         else:
-            self.line.join(entry)
+            self.queue.join(entry)
 
     def _refusal(self, event: Create, older: Entry | None) -> ObjectStoreError | None:
         size = event.size
@@ -167,7 +167,7 @@ class StoreMachine:
         entry = self._written_by(event.client, event.object)
         if entry is None:
             return
-        if entry in self.line:
+        if entry in self.queue:
             out.append(Failed(event.client, entry.create_request, messages.creation_aborted(entry.object)))
         self._abandon(entry, messages.never_sealed(entry.object, event.client, died=False), out)
 
@@ -180,7 +180,7 @@ class StoreMachine:
     def _abandon(self, entry: Entry, error: Exception, out: Out) -> None:
         """Forget an object that is being written."""
         assert entry.writer is not None
-        self.line.leave(entry)
+        self.queue.leave(entry)
         self.table.client(entry.writer).writing.pop(entry, None)
         entry.writer = None
         self._fail_readers(entry, error, out)
@@ -203,7 +203,7 @@ class StoreMachine:
             entry.readers.append((event.client, event.request))
             table.client(event.client).reading[entry] = None
             if entry.state == SPILLED:
-                self.line.join(entry)
+                self.queue.join(entry)
 
     def _unpin(self, event: Unpin, out: Out) -> None:
         record = self.table.clients.get(event.client)
@@ -283,11 +283,11 @@ class StoreMachine:
         at_rest = entry.state == SEALED or entry.state == SPILLED
         if not (entry.deleted and at_rest) or entry.pin_count or entry.readers:
             return
-        self.line.leave(entry)
+        self.queue.leave(entry)
         self.table.forget(entry)
         if entry.uri is not None:
             out.append(DeleteSpill(entry.uri))
-            self.line.spill_error = None
+            self.queue.spill_error = None
 
     def _client_left(self, event: ClientLeft, out: Out) -> None:
         table, client = self.table, event.client
@@ -297,7 +297,7 @@ class StoreMachine:
         for entry in list(record.reading):
             entry.readers = [reader for reader in entry.readers if reader[0] != client]
             if not entry.readers and entry.state == SPILLED:
-                self.line.leave(entry)
+                self.queue.leave(entry)
                 self._forget_if_done(entry, out)
         for entry in list(record.writing):
             self._abandon(entry, messages.never_sealed(entry.object, client, died=True), out)
@@ -329,7 +329,7 @@ class StoreMachine:
         if entry is None:
             out.append(DeleteSpill(event.uri))
             return
-        self.line.spill_error = None
+        self.queue.spill_error = None
         entry.uri = event.uri
         self.table.set_state(entry, SEALED)
         if entry.deleted:
@@ -341,7 +341,7 @@ class StoreMachine:
     def _spill_failed(self, event: SpillFailed, out: Out) -> None:
         entry = self._moved(event.object, SPILLING)
         if entry is not None:
-            self.line.spill_error = event.error
+            self.queue.spill_error = event.error
             self.table.set_state(entry, SEALED)
             self._settle(entry, out)
 

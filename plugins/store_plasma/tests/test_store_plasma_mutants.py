@@ -160,9 +160,9 @@ class FailsLateOnesOnce(Wrong):
 class SpillsTheLatest(Wrong):
     def __init__(self, arena: Any) -> None:
         super().__init__(arena)
-        victim = self.line._victim
+        victim = self.queue._victim
         latest = lambda: next(reversed(self.table.idle), None)
-        self.line._victim = lambda: victim() if self.line.spill_error else latest()  # type: ignore[method-assign]
+        self.queue._victim = lambda: victim() if self.queue.spill_error else latest()  # type: ignore[method-assign]
 
 
 class SpillsWhatIsRead(Wrong):
@@ -170,8 +170,8 @@ class SpillsWhatIsRead(Wrong):
 
     def __init__(self, arena: Any) -> None:
         super().__init__(arena)
-        victim = self.line._victim
-        self.line._victim = lambda: victim() if self.line.spill_error else self._sealed()  # type: ignore[method-assign]
+        victim = self.queue._victim
+        self.queue._victim = lambda: victim() if self.queue.spill_error else self._sealed()  # type: ignore[method-assign]
 
     def _sealed(self) -> Entry | None:
         return next((each for each in self.table.current.values() if each.state == "sealed"), None)
@@ -189,7 +189,7 @@ class SpillsWhatIsRead(Wrong):
 class GivesUpDuringDiskWork(Wrong):
     def __init__(self, arena: Any) -> None:
         super().__init__(arena)
-        self.line.hopeless = lambda: next(iter(self.line._line), None)  # type: ignore[method-assign]
+        self.queue.hopeless = lambda: next(iter(self.queue._queue), None)  # type: ignore[method-assign]
 
 
 class WaitsForLateOnes(Wrong):
@@ -197,8 +197,8 @@ class WaitsForLateOnes(Wrong):
 
     def __init__(self, arena: Any) -> None:
         super().__init__(arena)
-        hopeless = self.line.hopeless
-        self.line.hopeless = lambda: None if self.table.disk_work else hopeless()  # type: ignore[method-assign]
+        hopeless = self.queue.hopeless
+        self.queue.hopeless = lambda: None if self.table.disk_work else hopeless()  # type: ignore[method-assign]
 
 
 class BlamesTheStore(Wrong):

@@ -1,4 +1,4 @@
-"""The line of objects that wait for memory, and what is moved out of the way for them.
+"""Decide which object that waits for memory gets it next, and which others are dropped or spilled to make room for it.
 
 First come, first served, except that an object further back may pass while the first can only wait for others to
 unpin: the space it takes may be what they need to get done.
@@ -17,42 +17,42 @@ LOOK_AHEAD = 16
 """How many waiting objects space is made for at once, so that several spills are in progress together."""
 
 
-class WaitingLine:
-    """Objects without memory that somebody wants to write (new ones) or read (spilled ones)."""
+class AllocationQueue:
+    """The objects without memory that somebody wants to write (new ones) or read (spilled ones), in order."""
 
     def __init__(self, table: ObjectTable) -> None:
         self._table = table
-        self._line: OrderedDict[Entry, None] = OrderedDict()
+        self._queue: OrderedDict[Entry, None] = OrderedDict()
         self.spill_error: Exception | None = None
         """Why nothing is spilled at present; forgotten when there is reason to try again."""
         self.release_asked = False
 
     def __len__(self) -> int:
-        return len(self._line)
+        return len(self._queue)
 
     def __contains__(self, entry: Entry) -> bool:
-        return entry in self._line
+        return entry in self._queue
 
     def join(self, entry: Entry) -> None:
-        """Put an object at the end of the line, if it is not in it. Whoever joins has spilling tried once more."""
-        if entry not in self._line:
-            self._line[entry] = None
+        """Put an object at the end of the queue, if it is not in it. Whoever joins has spilling tried once more."""
+        if entry not in self._queue:
+            self._queue[entry] = None
             self.spill_error = None
 
     def leave(self, entry: Entry) -> None:
-        """Take an object out of the line, if it is in it."""
-        self._line.pop(entry, None)
+        """Take an object out of the queue, if it is in it."""
+        self._queue.pop(entry, None)
 
     def hopeless(self) -> Entry | None:
         """Return the object to give up first: the largest, the latest among equals; None while disk work moves."""
         if any(entry.late is None for entry in self._table.disk_work.values()):
             return None
-        return max(reversed(self._line), key=lambda entry: entry.size, default=None)
+        return max(reversed(self._queue), key=lambda entry: entry.size, default=None)
 
     def advance(self, out: list[StoreInstruction]) -> None:
         """Give memory to those whose turn it is, and make space for the next."""
-        while self._line:
-            first = next(iter(self._line))
+        while self._queue:
+            first = next(iter(self._queue))
             if self._place(first, out):
                 self.release_asked = False
                 continue
@@ -61,7 +61,7 @@ class WaitingLine:
         else:
             return
         if not self._table.spilling_bytes:
-            for entry in list(islice(self._line, 1, None)):
+            for entry in list(islice(self._queue, 1, None)):
                 self._place(entry, out)
         on_the_way = self._table.allocator.largest_free + self._table.spilling_bytes
         if not self.release_asked and self._table.pinned_objects and on_the_way < aligned(first.size):
@@ -74,7 +74,7 @@ class WaitingLine:
         another_is_moving = entry.state == SPILLED and entry.object in table.disk_work
         if another_is_moving or not table.take_memory(entry):
             return False
-        del self._line[entry]
+        del self._queue[entry]
         if entry.state == WRITING:
             assert entry.writer is not None
             out.append(Reply(entry.writer, entry.create_request, entry.location))
@@ -109,8 +109,8 @@ class WaitingLine:
         return True
 
     def _wanted(self) -> int:
-        """Return what the next in line need together, up to a quarter of the store beyond the first."""
-        sizes = [aligned(entry.size) for entry in islice(self._line, LOOK_AHEAD)]
+        """Return what the next in the queue need together, up to a quarter of the store beyond the first."""
+        sizes = [aligned(entry.size) for entry in islice(self._queue, LOOK_AHEAD)]
         return min(sum(sizes), sizes[0] + self._table.allocator.capacity // 4, self._table.allocator.capacity)
 
     def _victim(self) -> Entry | None:
