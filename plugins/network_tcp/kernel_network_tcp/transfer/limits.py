@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from kernel_spec.dataclass import dataclass
 
+HISTORY_EVENTS = 100
+"""The number of the latest events that a failed `validate` shows."""
+
 
 @dataclass(frozen=True, slots=True)
 class TransferLimits:

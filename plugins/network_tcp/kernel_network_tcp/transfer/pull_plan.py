@@ -13,11 +13,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from kernel_network_tcp.transfer.limits import TransferLimits
+from kernel_network_tcp.transfer.limits import HISTORY_EVENTS, TransferLimits
 from kernel_network_tcp.transfer.ranges import Ranges
 from kernel_spec.dataclass import dataclass
 
-HISTORY_EVENTS = 100
 MAXIMUM_SOURCES = 64
 """Recommendations beyond that are not listened to."""
 

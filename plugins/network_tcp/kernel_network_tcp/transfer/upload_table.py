@@ -1,8 +1,7 @@
 """Decide which bytes this node sends to which other nodes. Without sockets, clocks or threads.
 
-A node that asks for a chunk takes one of a few *slots* of the object, and keeps it until it says that it wants no
-more, is silent, or leaves. While all are taken, others are *redirected* to the nodes that have one or had one: those
-send on what they have, also while they are still receiving it.
+A node that asks for a chunk takes one of a few slots of the object. While all are taken, others are *redirected* to
+the nodes that have one or had one: those send on what they have, also while they are still receiving it.
 
 Every `BytesWanted` is answered by exactly one `Send`, `Redirect` or `Deny`, unless its connection is lost first.
 """
@@ -13,18 +12,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from kernel_network_tcp.transfer.limits import TransferLimits
+from kernel_network_tcp.transfer.limits import HISTORY_EVENTS, TransferLimits
 from kernel_network_tcp.transfer.protocol import ABSENT, BUSY, DAMAGED, Want, WantNoMore
 from kernel_network_tcp.transfer.ranges import Ranges
-from kernel_processes.transport.addresses import is_relayed
+from kernel_network_tcp.transfer.upload_slots import UploadSlots
 from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import ObjectId
-
-HISTORY_EVENTS = 100
-RECOMMENDED = 4
-"""The number of nodes that a redirection names."""
-MAXIMUM_HELPERS = 64
-"""The number of nodes that are remembered for one object."""
 
 # -- events in -----------------------------------------------------------------------------------------------------
 
@@ -40,17 +33,11 @@ class BytesWanted:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A `Send` is over; without `complete` the connection broke."""
+    """A `Send` of the object is over; without `complete` the connection broke."""
 
+    object: ObjectId
     number: int
     complete: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A node wants no more bytes of an object."""
-
-    end: WantNoMore
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +104,7 @@ class UploadTick:
 UploadEvent = (
     BytesWanted
     | Sent
-    | Ended
+    | WantNoMore
     | ConnectionLost
     | ObjectHeld
     | ObjectNotHeld
@@ -182,40 +169,27 @@ Out = list[UploadInstruction]
 _UNKNOWN, _ASKED_FOR, _HELD, _RECEIVING = "unknown", "asked for", "held", "receiving"
 
 
-class _Slot:
-    __slots__ = ("connections", "has_ended", "used_at")
-
-    def __init__(self) -> None:
-        self.connections: set[int] = set()
-        self.used_at = 0.0
-        self.has_ended = False
-        """Whether its node wants no more; that news may arrive before the last send is known to have ended."""
-
-
-class _Helper:
-    __slots__ = ("recommended", "until")
-
-    def __init__(self, until: float) -> None:
-        self.recommended = 0
-        self.until = until
-
-
 class _Share:
     """One object and its askers. `waiting` asks have a deadline."""
 
-    __slots__ = ("helpers", "sending", "size", "slots", "state", "waiting")
+    __slots__ = ("sending", "size", "slots", "state", "waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, slots: UploadSlots) -> None:
         self.state = _UNKNOWN
         self.size = 0
-        self.slots: dict[str, _Slot] = {}
-        self.helpers: dict[str, _Helper] = {}
+        self.slots = slots
         self.waiting: dict[int, tuple[BytesWanted, float]] = {}
         self.sending: dict[int, BytesWanted] = {}
 
-    @property
-    def asks(self) -> list[BytesWanted]:
-        return [*(asked for asked, _ in self.waiting.values()), *self.sending.values()]
+    def askers(self) -> set[str]:
+        """Return the nodes whose asks wait, or are being answered."""
+        asks = [*(asked for asked, _ in self.waiting.values()), *self.sending.values()]
+        return {asked.want.asker for asked in asks}
+
+    def free_slot(self, asker: str) -> None:
+        """Take the slot of a node back, unless it asks for more."""
+        if asker not in self.askers():
+            self.slots.free(asker)
 
 
 class UploadTable:
@@ -226,11 +200,10 @@ class UploadTable:
         self.receiving: dict[ObjectId, tuple[int, Ranges]] = {}
         self.history: deque[Any] = deque(maxlen=HISTORY_EVENTS)
         self._limits = limits
-        self._sends: dict[int, ObjectId] = {}
         self._handlers: dict[type, Callable[[Any, float, Out], None]] = {
             BytesWanted: self._asked,
             Sent: self._sent,
-            Ended: self._ended,
+            WantNoMore: self._ended,
             ConnectionLost: self._connection_lost,
             ObjectHeld: self._held,
             ObjectNotHeld: self._not_held,
@@ -274,8 +247,6 @@ class UploadTable:
         try:
             for object, share in self.shares.items():
                 self._check(object, share)
-            sends = {number: object for object, share in self.shares.items() for number in share.sending}
-            assert sends == self._sends, "sends are counted wrong"
         except AssertionError as error:
             events = "\n".join(f"{now:.3f} {event}" for now, event in self.history)
             raise AssertionError(f"{error}; latest events:\n{events}") from error
@@ -286,41 +257,21 @@ class UploadTable:
         want = event.want
         share = self.shares.get(want.object)
         if share is None:
-            share = self.shares[want.object] = _Share()
+            share = self.shares[want.object] = _Share(UploadSlots(self._limits))
             if want.object in self.receiving:
                 share.size, share.state = self.receiving[want.object][0], _RECEIVING
         if share.size and share.size != want.size:
             out.append(Deny(event.connection, DAMAGED, _other_size(share.size, want.size)))
-        elif want.asker not in share.slots and len(share.slots) >= self._limits.uploads_per_object:
-            out.append(Redirect(event.connection, self._recommend(share, want.asker)))
+        elif not share.slots.has_room(want.asker):
+            out.append(Redirect(event.connection, share.slots.recommend(want.asker)))
         else:
-            self._admit(share, event, now)
+            share.slots.take(want.asker, event.connection, now)
             share.waiting[event.number] = (event, now + want.wait)
             self._serve(want.object, share, now, out)
             if share.state == _UNKNOWN:
                 share.state = _ASKED_FOR
                 out.append(Hold(want.object))
-        self._tidy(want.object, share, now, out)
-
-    def _admit(self, share: _Share, event: BytesWanted, now: float) -> None:
-        asker = event.want.asker
-        slot = share.slots.setdefault(asker, _Slot())
-        slot.connections.add(event.connection)
-        slot.used_at = now
-        slot.has_ended = False
-        if is_relayed(asker):
-            return  # nobody is sent there who need not go there
-        if asker in share.helpers or len(share.helpers) < MAXIMUM_HELPERS:
-            helper = share.helpers.setdefault(asker, _Helper(now))
-            helper.until = now + self._limits.idle_seconds
-
-    def _recommend(self, share: _Share, asker: str) -> tuple[str, ...]:
-        """Return nodes that may have the object for `asker`, those that were recommended least first."""
-        others = [(helper.recommended, address) for address, helper in share.helpers.items() if address != asker]
-        named = tuple(address for _, address in sorted(others)[:RECOMMENDED])
-        for address in named[:1]:
-            share.helpers[address].recommended += 1
-        return named
+        self._tidy(want.object, share, out)
 
     def _serve(self, object: ObjectId, share: _Share, now: float, out: Out) -> None:
         """Send to those whose bytes are there."""
@@ -331,73 +282,52 @@ class UploadTable:
             ):
                 del share.waiting[number]
                 share.sending[number] = asked
-                self._sends[number] = object
-                share.slots[want.asker].used_at = now
+                share.slots.use(want.asker, now)
                 out.append(Send(number, asked.connection, want))
 
     def _sent(self, event: Sent, now: float, out: Out) -> None:
-        object = self._sends.pop(event.number)
-        share = self.shares[object]
+        share = self.shares[event.object]
         asked = share.sending.pop(event.number)
-        slot = share.slots.get(asked.want.asker)
-        if slot is not None:
-            slot.used_at = now
-            got_all = event.complete and asked.want.length == asked.want.size
-            if got_all or slot.has_ended:  # who got all at once need not say that it wants no more
-                self._free_slot(share, asked.want.asker)
-        self._tidy(object, share, now, out)
+        got_all = event.complete and asked.want.length == asked.want.size
+        if share.slots.use(asked.want.asker, now) or got_all:  # who got all at once need not say that it has ended
+            share.free_slot(asked.want.asker)
+        self._tidy(event.object, share, out)
 
-    def _ended(self, event: Ended, now: float, out: Out) -> None:
-        share = self.shares.get(event.end.object)
-        if share is None:
-            return
-        if event.end.asker in share.slots:
-            share.slots[event.end.asker].has_ended = True
-        self._free_slot(share, event.end.asker)
-        if not event.end.complete:
-            share.helpers.pop(event.end.asker, None)
-        self._tidy(event.end.object, share, now, out)
-
-    def _free_slot(self, share: _Share, asker: str) -> None:
-        if not any(asked.want.asker == asker for asked in share.asks):
-            share.slots.pop(asker, None)
+    def _ended(self, event: WantNoMore, now: float, out: Out) -> None:
+        share = self.shares.get(event.object)
+        if share is not None:
+            share.slots.end(event.asker)
+            share.free_slot(event.asker)
+            if not event.complete:
+                share.slots.distrust(event.asker)
+            self._tidy(event.object, share, out)
 
     def _connection_lost(self, event: ConnectionLost, now: float, out: Out) -> None:
         for object, share in list(self.shares.items()):
-            for number in [n for n, (asked, _) in share.waiting.items() if asked.connection == event.connection]:
-                del share.waiting[number]
-            for asker, slot in list(share.slots.items()):
-                if event.connection in slot.connections:
-                    slot.connections.discard(event.connection)
-                    if not slot.connections:  # it died, as far as anybody knows
-                        del share.slots[asker]
-                        share.helpers.pop(asker, None)
-            self._tidy(object, share, now, out)
+            share.waiting = {n: ask for n, ask in share.waiting.items() if ask[0].connection != event.connection}
+            share.slots.connection_lost(event.connection)
+            self._tidy(object, share, out)
 
     # -- what is there ---------------------------------------------------------------------------------------------
 
     def _held(self, event: ObjectHeld, now: float, out: Out) -> None:
         share = self.shares.get(event.object)
-        if share is None or share.state != _ASKED_FOR:
+        if share is not None and share.state == _ASKED_FOR:
+            self._is_here(event.object, share, _HELD, event.size, now, out)
+            self._tidy(event.object, share, out)
+        else:
             out.append(Release(event.object))
-            return
-        share.state, share.size = _HELD, event.size
-        self._deny_other_sizes(share, out)
-        self._serve(event.object, share, now, out)
-        self._tidy(event.object, share, now, out)
 
     def _not_held(self, event: ObjectNotHeld, now: float, out: Out) -> None:
         share = self.shares.get(event.object)
         if share is not None and share.state == _ASKED_FOR:
-            self._deny_all(event.object, share, event.kind, event.reason, now, out)
+            self._deny_all(event.object, share, event.kind, event.reason, out)
 
     def _receiving(self, event: Receiving, now: float, out: Out) -> None:
         self.receiving[event.object] = (event.size, event.present)
         share = self.shares.get(event.object)
         if share is not None:
-            share.state, share.size = _RECEIVING, event.size
-            self._deny_other_sizes(share, out)
-            self._serve(event.object, share, now, out)
+            self._is_here(event.object, share, _RECEIVING, event.size, now, out)
 
     def _progress(self, event: MoreReceived, now: float, out: Out) -> None:
         share = self.shares.get(event.object)
@@ -410,32 +340,32 @@ class UploadTable:
         if share is not None:
             share.state = _HELD if event.held else _UNKNOWN
             self._serve(event.object, share, now, out)
-            self._tidy(event.object, share, now, out)
+            self._tidy(event.object, share, out)
 
     def _not_received(self, event: NotReceived, now: float, out: Out) -> None:
         self.receiving.pop(event.object, None)
         share = self.shares.get(event.object)
         if share is not None and share.state in (_RECEIVING, _ASKED_FOR):
             share.size = 0
-            self._deny_all(event.object, share, ABSENT, event.reason, now, out)
+            self._deny_all(event.object, share, ABSENT, event.reason, out)
 
-    def _deny_all(self, object: ObjectId, share: _Share, kind: int, reason: str, now: float, out: Out) -> None:
+    def _deny_all(self, object: ObjectId, share: _Share, kind: int, reason: str, out: Out) -> None:
         out += [Deny(asked.connection, kind, reason) for asked, _ in share.waiting.values()]
         share.waiting.clear()
         share.slots.clear()
-        share.helpers.clear()
         share.state = _UNKNOWN
-        self._tidy(object, share, now, out)
+        self._tidy(object, share, out)
 
-    def _deny_other_sizes(self, share: _Share, out: Out) -> None:
+    def _is_here(self, object: ObjectId, share: _Share, state: str, size: int, now: float, out: Out) -> None:
+        """Send to those who ask for an object of this size, and deny it to all others."""
+        share.state, share.size = state, size
         for number, (asked, _) in list(share.waiting.items()):
-            if asked.want.size != share.size:
+            if asked.want.size != size:
                 del share.waiting[number]
-                self._free_slot(share, asked.want.asker)
-                share.helpers.pop(asked.want.asker, None)
-                out.append(Deny(asked.connection, DAMAGED, _other_size(share.size, asked.want.size)))
-
-    # -- time ------------------------------------------------------------------------------------------------------
+                share.slots.distrust(asked.want.asker)
+                share.free_slot(asked.want.asker)
+                out.append(Deny(asked.connection, DAMAGED, _other_size(size, asked.want.size)))
+        self._serve(object, share, now, out)
 
     def _time_passed(self, event: UploadTick, now: float, out: Out) -> None:
         for object, share in list(self.shares.items()):
@@ -443,23 +373,17 @@ class UploadTable:
                 if deadline <= now:
                     del share.waiting[number]
                     out.append(Deny(asked.connection, BUSY, "is itself still waiting for these bytes"))
-            at_work = {asked.want.asker for asked in share.asks}
-            for asker, slot in list(share.slots.items()):
-                if asker not in at_work and slot.used_at + self._limits.stall_seconds <= now:
-                    del share.slots[asker]
-            for address, helper in list(share.helpers.items()):
-                if address not in share.slots and helper.until <= now:
-                    del share.helpers[address]
-            self._tidy(object, share, now, out)
+            share.slots.expire(share.askers(), now)
+            self._tidy(object, share, out)
 
-    def _tidy(self, object: ObjectId, share: _Share, now: float, out: Out) -> None:
+    def _tidy(self, object: ObjectId, share: _Share, out: Out) -> None:
         """Release objects that are not being sent, and forget those that are not asked for any more."""
         if share.slots or share.waiting or share.sending:
             return
         if share.state == _HELD:
             share.state, share.size = _UNKNOWN, 0
             out.append(Release(object))
-        if share.state != _ASKED_FOR and not share.helpers:
+        if share.state != _ASKED_FOR and not share.slots.has_helpers:
             self.shares.pop(object, None)
 
     def _check(self, object: ObjectId, share: _Share) -> None:

@@ -157,7 +157,7 @@ class Uploads:
             request, length = found
             del peer.received[:length]
             if isinstance(request, protocol.WantNoMore):
-                self._handle(upload_table.Ended(request))
+                self._handle(request)
                 continue
             if peer.asking:
                 raise ProtocolError("a peer asked for a chunk before it had the one it had asked for")
@@ -235,7 +235,7 @@ class Uploads:
 
     def _sent(self, peer: _Peer, step: upload_table.Send, error: OSError | None) -> None:
         peer.sending = peer.asking = False
-        self._handle(upload_table.Sent(step.number, error is None))
+        self._handle(upload_table.Sent(step.want.object, step.number, error is None))
         self._after_send(step.want.object)
         if error is None:
             self.sent_bytes += step.want.length

@@ -15,7 +15,6 @@ from kernel_network_tcp.transfer.upload_table import (
     BytesWanted,
     ConnectionLost,
     Deny,
-    Ended,
     Hold,
     MoreReceived,
     NotReceived,
@@ -62,7 +61,7 @@ class Source:
 
     def sent(self, step: UploadInstruction, complete: bool = True) -> list[UploadInstruction]:
         assert isinstance(step, Send)
-        return self.say(Sent(step.number, complete))
+        return self.say(Sent(step.want.object, step.number, complete))
 
     def later(self, seconds: float) -> list[UploadInstruction]:
         self.now += seconds
@@ -77,8 +76,8 @@ def test_the_object_is_held_while_it_is_sent() -> None:
     assert isinstance(first, Send) and (first.connection, first.want.offset) == (ord("a"), 0)
     assert isinstance(second, Send) and (second.connection, second.want.offset) == (ord("b"), 10)
     assert source.sent(first) == source.sent(second) == []
-    assert source.say(Ended(WantNoMore(NAME, "a", True))) == []
-    assert source.say(Ended(WantNoMore(NAME, "b", True))) == [Release(NAME)]
+    assert source.say(WantNoMore(NAME, "a", True)) == []
+    assert source.say(WantNoMore(NAME, "b", True)) == [Release(NAME)]
     source.later(LIMITS.idle_seconds)
     assert not source.table.busy
 
@@ -86,10 +85,10 @@ def test_the_object_is_held_while_it_is_sent() -> None:
 def test_who_ends_before_the_last_bytes_are_known_to_be_sent_holds_nothing_either() -> None:
     source = Source()
     (last,) = source.ask("a", 90)
-    assert source.say(Ended(WantNoMore(NAME, "a", True))) == []
+    assert source.say(WantNoMore(NAME, "a", True)) == []
     assert source.sent(last) == [Release(NAME)]
     (first,) = source.ask("a")
-    assert source.say(Ended(WantNoMore(NAME, "a", False))) == []
+    assert source.say(WantNoMore(NAME, "a", False)) == []
     (again,) = source.ask("a", 10)
     assert source.sent(first) == source.sent(again) == [], "it has asked once more"
 
@@ -107,7 +106,7 @@ def test_a_slot_is_free_again_and_who_had_it_still_recommended() -> None:
     source = Source()
     for peer in "ab":
         source.sent(source.ask(peer)[0])
-    source.say(Ended(WantNoMore(NAME, "a", True)))
+    source.say(WantNoMore(NAME, "a", True))
     assert isinstance(source.ask("c")[0], Send)
     (answer,) = source.ask("d")
     assert isinstance(answer, Redirect) and sorted(answer.addresses) == ["a", "b", "c"]
@@ -121,14 +120,14 @@ def test_nobody_is_sent_to_who_is_reached_by_a_relay_only() -> None:
     source.sent(step)
     source.sent(source.ask("a")[0])
     assert source.ask("b") == [Redirect(ord("b"), ("a",))]
-    source.say(Ended(WantNoMore(NAME, outside, True)))
+    source.say(WantNoMore(NAME, outside, True))
     assert isinstance(source.ask("b")[0], Send)
 
 
 def test_who_gave_up_or_died_is_recommended_no_more() -> None:
     source = Source()
     source.sent(source.ask("a")[0])
-    source.say(Ended(WantNoMore(NAME, "a", False)))
+    source.say(WantNoMore(NAME, "a", False))
     step = source.ask("b")[0]
     source.sent(step, complete=False)
     source.say(ConnectionLost(ord("b")))
@@ -269,7 +268,7 @@ def test_every_ask_is_answered_once_unless_its_connection_is_lost(seed: int) -> 
             step = sends.pop(chance.randrange(len(sends)))
             complete = step.connection not in lost and chance.random() < 0.9
             open_asks.pop(step.connection, None)
-            carry_out(source.say(Sent(step.number, complete)))
+            carry_out(source.say(Sent(step.want.object, step.number, complete)))
         elif choice < 0.65 and holding:
             holding = False
             if receiving or chance.random() < 0.3:
@@ -298,12 +297,12 @@ def test_every_ask_is_answered_once_unless_its_connection_is_lost(seed: int) -> 
                 open_asks.pop(connection, None)
                 carry_out(source.say(ConnectionLost(connection)))
         elif choice < 0.95:
-            carry_out(source.say(Ended(WantNoMore(NAME, f"peer-{chance.randint(0, 4)}", chance.random() < 0.5))))
+            carry_out(source.say(WantNoMore(NAME, f"peer-{chance.randint(0, 4)}", chance.random() < 0.5)))
         else:
             carry_out(source.later(chance.choice([0.5, 3.0, 10.0])))
     for step in sends:
         open_asks.pop(step.connection)
-        carry_out(source.say(Sent(step.number, True)))
+        carry_out(source.say(Sent(step.want.object, step.number, True)))
     if holding:
         carry_out(source.say(ObjectNotHeld(NAME, ABSENT, "no")))
     for _ in range(4):
