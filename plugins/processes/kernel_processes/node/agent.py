@@ -11,38 +11,40 @@ import pickle
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kernel.defaults.memory_guard import LocalMemoryGuard
 from kernel.logs import Logger
 from kernel.plugins import PluginManager
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.ended_processes import EndedProcesses
-from kernel_engine.messages.named_messages import Message, number_of, packed
-from kernel_engine.objects.shrinking import give_memory_back
+from kernel_engine.messages.named_messages import Message, packed
 from kernel_processes.node import sessions
 from kernel_processes.node.agent_head import AgentHead, MakeLocalHead, RemoteHead
-from kernel_processes.node.checked_memory_guard import CheckedMemoryGuard
+from kernel_processes.node.checked_memory_guard import open_guard
 from kernel_processes.node.detection import choose_store_bytes, detect_devices, total_resources
 from kernel_processes.node.directory_watch import DirectoryWatch
 from kernel_processes.node.head_child import HeadChild
-from kernel_processes.node.head_commands import HeadCommands
+from kernel_processes.node.head_client import HeadClient
 from kernel_processes.node.head_link import RemoteHeadLink
+from kernel_processes.node.housekeeping import Housekeeping
 from kernel_processes.node.log_service import LogService
 from kernel_processes.node.memory_watch import MemoryWatch
 from kernel_processes.node.node_events import NodeEvents
+from kernel_processes.node.node_report import NodeReport
+from kernel_processes.node.node_snapshot import NodeSnapshot
 from kernel_processes.node.node_state import NodeState
 from kernel_processes.node.open_requests import OpenRequests
 from kernel_processes.node.output_routing import OutputRouting
+from kernel_processes.node.process_ends import ENDED_KEPT, ProcessEnds
 from kernel_processes.node.process_relay import RelayToHead, RelayToProcesses
 from kernel_processes.node.process_table import ProcessTable
 from kernel_processes.node.shutdown import end_processes
 from kernel_processes.node.store_guard import open_server
 from kernel_processes.node.store_service import StoreService
 from kernel_processes.node.template_link import TemplateLink
-from kernel_processes.node.to_head import ToHead
 from kernel_processes.node.worker_control import GRACE_SECONDS, WorkerControl
 from kernel_processes.node.worker_environments import WorkerEnvironments
 from kernel_processes.node.worker_exits import WorkerExits
 from kernel_processes.node.worker_forks import WorkerForks
+from kernel_processes.node.worker_leases import WorkerLeases
 from kernel_processes.node.worker_pool import WorkerPool
 from kernel_processes.node.worker_service import WorkerService
 from kernel_processes.node.worker_surroundings import WorkerSurroundings
@@ -56,29 +58,18 @@ from kernel_processes.transport.connection import ATTACH_OPERATION, Connection
 from kernel_processes.transport.reactor import Reactor
 from kernel_processes.transport.unix_listener import UnixListener
 from kernel_spec.errors import PluginError
-from kernel_spec.ids import JobId, NodeId, ProcessId
-from kernel_spec.memory_guards import MemoryGuard, MemorySettings
+from kernel_spec.ids import JobId, NodeId
+from kernel_spec.memory_guards import MemorySettings
 
 if TYPE_CHECKING:
     from kernel_processes.node.object_exchange import ObjectExchange
     from kernel_spec.networks import NetworkRelay, NodeNetwork
 
-TICK_SECONDS = 0.1
-MEMORY_SECONDS = 60.0
-"""Seconds between returns of freed memory to the system: after large messages an agent would keep it for weeks."""
-IDLE_WORKER_SECONDS = 15.0
 STARTER_ENDED = "the program that started it ended"
 UNOBSERVED_SECONDS = 0.5
 """Seconds for workers to end when no observer wants their last events."""
 TIDY_SECONDS = 1.0
 """Seconds for which the end waits for files that are being removed: the rest goes with the session's directory."""
-ENDED_KEPT = 100_000
-"""The number of ended processes that are remembered."""
-_FOR_THE_HEAD = (
-    op.REQUEST_LEASE, op.CANCEL_LEASE, op.RETURN_LEASE,
-    *map(number_of, (op.CreateActor, op.ActorArguments, op.ForgetActor, op.SubscribeActor, op.ActorReady)),
-    *map(number_of, (op.LastCalls, op.LastMetrics)),
-)  # fmt: skip
 
 
 class Agent:
@@ -102,15 +93,14 @@ class Agent:
         self.ending: str | None = None
         self._ended = EndedProcesses(ENDED_KEPT)
         """Processes that have ended, on any node: nothing is stored for them any more."""
-        self.to_head = ToHead()
-        self.commands = HeadCommands(self.to_head, self.log)
+        self.head_client = HeadClient(self.log)
         self.requests = OpenRequests()
-        self._relay = RelayToHead(self.requests, self.to_head)
+        self._relay = RelayToHead(self.head_client, self.requests)
         self.processes = ProcessTable(self.log, self._joined, self._left, self._relay.pass_on, self._refused)
-        RelayToProcesses(self.commands, self.processes, self.requests, self.to_head)
+        RelayToProcesses(self.head_client, self.processes, self.requests)
         self.pool = WorkerPool(lambda: os.urandom(8))
-        self.events = NodeEvents(self.pool, self.processes, self.tell_head, reactor.clock)
-        self.output = OutputRouting(self.pool, self.processes, self.tell_head)
+        self.events = NodeEvents(self.head_client, self.pool, self.processes, reactor.clock)
+        self.output = OutputRouting(self.head_client, self.pool, self.processes)
         logs = os.path.join(config.directory, "logs")
         self.logs = LogService(reactor, logs, self.output.origin, self.output.on_lines)
         self.tidying = Background(reactor, "tidying")
@@ -124,17 +114,27 @@ class Agent:
         self.place = network.place if network is not None else ""
         """Where other machines reach this node, "" if they can't."""
         self.store = self._open_store()
-        environments = WorkerEnvironments(config.directory, reactor, self.tell_head, manager, self.pool.environments)
-        self.surroundings = WorkerSurroundings(self.commands, environments)
+        environments = WorkerEnvironments(
+            config.directory, reactor, self.head_client.send, manager, self.pool.environments
+        )
+        self.surroundings = WorkerSurroundings(self.head_client, environments)
         self.forks = WorkerForks(self.pool, self.surroundings, self.logs, reactor)
-        self.control = WorkerControl(self.commands, self.pool, self.processes, reactor)
+        self.control = WorkerControl(self.head_client, self.pool, self.processes, reactor)
         self.memory = self._watch_memory()
-        self.workers = self._make_workers()
+        exits = WorkerExits(config, self.logs, self.memory, self.directory, self.tidying)
+        self.workers = WorkerService(self.head_client, self.pool, self.forks, exits, reactor)
+        self.leases = WorkerLeases(
+            self.head_client, self.pool, self.workers, self.control, self.store.quotas, reactor.clock
+        )
         self.node_state = self._describe_node()
+        self.snapshot = NodeSnapshot(self.node_state, self.processes, self.pool, self.requests)
+        self.housekeeping = Housekeeping(reactor, self.workers, self.control, self.events, self.node_state)
+        self.report = NodeReport(self.node, self.processes, self.pool, self.store, self.memory)
         self.exchange: ObjectExchange | None = None
         self.relay: NetworkRelay | None = None
         if network is not None:
             self._link_nodes(network, relays=head_link is None or head_child is not None)
+        self.ends = ProcessEnds(self._ended, self.head_client, self.processes, self.store, self.exchange)
         self._obey_head()
         self._answer_processes()
         self.head = self._join_head(make_local_head, head_link, head_child)
@@ -153,31 +153,16 @@ class Agent:
     # -- the parts -------------------------------------------------------------------------------------------------
 
     def _describe_node(self) -> NodeState:
-        config, place, clock = self.config, self.place, self.reactor.clock
+        config = self.config
         reached = config.advertised or config.listen
         host = parse_host_and_port(reached)[0] if reached and not config.relay else "127.0.0.1"
         total = {} if config.relay else total_resources(config.resources, self.devices, host, self.store_bytes)
-        return NodeState(
-            self.commands,
-            config,
-            total,
-            self.devices,
-            place,
-            self.processes,
-            self.workers,
-            self.requests,
-            self.store,
-            self.memory,
-            clock,
-        )
+        return NodeState(self.head_client, config, total, self.devices, self.place, self.reactor.clock)
 
     def _watch_memory(self) -> MemoryWatch:
         config, pool, control, used = self.config, self.pool, self.control, self.store.bytes_used
         settings = MemorySettings(self.node.hex()[:8], config.memory_threshold, config.memory_quotas)
-        guard: MemoryGuard = self.manager.make("memory_guard", settings)
-        if type(guard) is not LocalMemoryGuard:
-            label = self.manager.label(guard)
-            guard = CheckedMemoryGuard(guard, label, LocalMemoryGuard(settings), self._plugin_fault)
+        guard = open_guard(self.manager, settings, self._plugin_fault)
         return MemoryWatch(config, guard, pool, control, self.reactor, lambda: self.forks.template_pid, used)
 
     def _link_nodes(self, network: NodeNetwork, relays: bool) -> None:
@@ -188,20 +173,6 @@ class Agent:
         self.exchange = ObjectExchange(self.place, self.store, links, send, here)
         if relays:
             self.relay = network.open_relay()
-
-    def _make_workers(self) -> WorkerService:
-        exits = WorkerExits(self.config, self.logs, self.memory, self.directory, self.tidying)
-        return WorkerService(
-            self.commands,
-            self.to_head,
-            self.pool,
-            self.control,
-            self.forks,
-            exits,
-            self.store.quotas,
-            self.reactor,
-            lambda: self.ending,
-        )
 
     def _open_store(self) -> StoreService:
         config, processes = self.config, self.processes
@@ -216,12 +187,12 @@ class Agent:
 
     def _plugin_fault(self, text: str) -> None:
         """Tell every program of the session, also those that join later, what a plugin did wrong here."""
-        self.tell_head(packed(head_messages.PluginFault(text=text)))
+        self.head_client.send(packed(head_messages.PluginFault(text=text)))
 
     def _broken(self, reason: str) -> None:
         """A part that this node can't do without does not work any more: end."""
         self.log.error("the node ends", reason=reason)
-        if self.to_head.linked:
+        if self.head_client.linked:
             self.end(reason)
         else:  # it is only being made
             self.ending = self.ending or reason
@@ -234,21 +205,19 @@ class Agent:
     def _describe_session(self, spill_directory: str) -> None:
         """Write the node's description to disk, for command lines and for cleaning up after a crash."""
         config = self.config
-        head = place_of(config.head) if is_tcp(config.head) else ""
-        stays = not config.ephemeral
-        ways = self.place, config.tls, head, config.relay
-        sessions.describe(config.directory, os.getpid(), stays, spill_directory, *ways)
+        ways = self.place, config.tls, place_of(config.head) if is_tcp(config.head) else "", config.relay
+        sessions.describe(config.directory, os.getpid(), not config.ephemeral, spill_directory, *ways)
 
     def _join_head(
         self, make_local_head: MakeLocalHead, head_link: RemoteHeadLink | None, child: HeadChild | None
     ) -> AgentHead:
         """Join the head to which `head_link` leads; without one, make the head in this process."""
-        config, reactor, network, obey = self.config, self.reactor, self.network, self.commands.handle
+        config, reactor, network, obey = self.config, self.reactor, self.network, self.head_client.handle
         head: AgentHead
         if head_link is None:
             head = make_local_head(config, reactor, self.manager, network, obey, self.stop)
         else:
-            snapshot, lost = self.node_state.snapshot, self._head_is_lost
+            snapshot, lost = self.snapshot.messages, self._head_is_lost
             head = RemoteHead(config, reactor, network, head_link, child, obey, snapshot, lost, self.stop)
             if child is None:  # who says so here means this node alone
                 self.processes.methods["stop"] = lambda connection: self.end("it was asked to stop")
@@ -256,7 +225,7 @@ class Agent:
         self.events.wanted = head.observed
         self.requests.watch = head.durable
         head.join(self.node_state.description())
-        self.to_head.link(head.head_link.send)
+        self.head_client.link(head.head_link.send)
         return head
 
     def attach_template(self, template: TemplateLink) -> None:
@@ -278,18 +247,13 @@ class Agent:
 
     def run(self) -> None:
         """Serve until the session ends."""
-        self.reactor.call_later(TICK_SECONDS, self._tick)
-        self.reactor.call_later(MEMORY_SECONDS, self._give_memory_back)
+        self.housekeeping.begin()
         self.directory.begin()
         self.memory.start()
         self.head.start()
         while self.ending is None:
             self.turn(60.0)
         self.shut_down()
-
-    def _give_memory_back(self) -> None:
-        give_memory_back()
-        self.reactor.call_later(MEMORY_SECONDS, self._give_memory_back)
 
     def turn(self, seconds: float) -> None:
         """Run one turn of the loop, which may wait up to `seconds`. Errors are logged, and the session goes on."""
@@ -304,15 +268,6 @@ class Agent:
         """Return what is done then, in this order: what one leaves behind, the next ones carry away."""
         finishing = [self.store.finish_disk_work, self.head_link.exchange, self.processes.flush, *self.head.finishing]
         return [*finishing, self.exchange.flush] if self.exchange is not None else finishing
-
-    def _tick(self) -> None:
-        self.reactor.call_later(TICK_SECONDS, self._tick)
-        self.workers.reap()
-        self.events.collect()
-        keep = max(1, int(self.node_state.total.get("CPU", 1)))
-        limits = (0, 0.0) if self.node_state.leaving else (keep, IDLE_WORKER_SECONDS)
-        for worker in self.pool.to_retire(self.reactor.clock(), *limits):
-            self.control.ask_to_retire(worker)
 
     def end_with(self, starter: int) -> None:
         """End the session at the end of a pipe whose other end the program that started it holds."""
@@ -335,11 +290,8 @@ class Agent:
     def stop(self, reason: str) -> None:
         """The session is over: serve no longer."""
         self.ending = self.ending or reason
+        self.workers.session_ends(self.ending)
         self.reactor.wake()
-
-    def tell_head(self, message: Message) -> None:
-        """Queue a message to the head."""
-        self.to_head.send(message)
 
     def _refused(self, reason: str) -> None:
         self.log.warning("connection refused", reason=reason)
@@ -377,28 +329,19 @@ class Agent:
     # -- what the head says ----------------------------------------------------------------------------------------
 
     def _obey_head(self) -> None:
-        on = self.commands.on
+        on, methods = self.head_client.on, self.head_client.methods
         on(head_messages.JobEnded, lambda said: self._job_ended(said.job))
-        on(head_messages.ProcessesGone, self._processes_gone)
-        on(head_messages.ShowLines, lambda said: self.output.show(*said))
-        on(head_messages.Observe, lambda said: self.events.want(said.wanted))
         on(head_messages.EndNode, lambda said: self.stop(said.reason))
         on(head_messages.NodeReachable, self._node_reachable)
-        self.commands.methods["drain_output"] = self._drain_output
+        methods["drain_output"] = self._drain_output
+        methods["report"] = lambda then, objects: then(self.report.make(objects))
         if self.exchange is not None:
             copy = self.exchange.copy
-            self.commands.methods["copy"] = lambda then, rows, place: copy(rows, place, then)
+            methods["copy"] = lambda then, rows, place: copy(rows, place, then)
 
     def _job_ended(self, job: JobId) -> None:
         self.surroundings.job_ended(job)
         self.control.end_all_of(job, "its program ended")
-
-    def _processes_gone(self, said: head_messages.ProcessesGone) -> None:
-        for process in said.processes:
-            self._forget(process)
-        if said.place and self.exchange is not None:
-            self.exchange.node_left(said.place)
-            self.processes.broadcast(packed(op.PeersGone(processes=said.processes, place=said.place)))
 
     def _node_reachable(self, said: head_messages.NodeReachable) -> None:
         if self.relay is not None:
@@ -413,27 +356,25 @@ class Agent:
     def _answer_processes(self) -> None:
         self.processes.methods |= {
             "register": self._register,
-            "has_ended": lambda connection, process: process in self._ended,
             "explain_storage": lambda connection, object: (self.exchange or self.store).explain(object),
         }
         handlers = self.processes.handlers
-        handlers |= self.store.handlers
-        handlers |= dict.fromkeys(_FOR_THE_HEAD, self._relay.pass_on)
+        handlers |= self.store.handlers | self._relay.handlers
         handlers |= {
             ATTACH_OPERATION: self._on_attach,
-            op.BLOCKED: lambda connection, message: self.workers.on_blocked(connection, True),
-            op.UNBLOCKED: lambda connection, message: self.workers.on_blocked(connection, False, message[1]),
+            op.BLOCKED: lambda connection, message: self.leases.on_blocked(connection, True),
+            op.UNBLOCKED: lambda connection, message: self.leases.on_blocked(connection, False, message[1]),
         }
         if self.exchange is not None:
             handlers |= self.exchange.handlers
 
     def _joined(self, peer: Peer) -> None:
-        self.tell_head(self.node_state.introduction(peer))
+        self.head_client.send(self.snapshot.introduction(peer))
 
     def _register(self, connection: Connection) -> dict[str, Any]:
         peer: Peer = connection.info
         if peer.role == "worker":
-            self.workers.carry_out(self.pool.registered(peer.id, connection, self.reactor.clock()))
+            self.leases.worker_joined(connection)
             return {"observed": self.events.wanted}
         job, said = JobId(peer.details.get("job", b"")), peer.details
         self.store.quotas.limit(peer.id, said.get("store_bytes", 0), "its driver_object_store_memory")
@@ -445,19 +386,12 @@ class Agent:
     def _left(self, connection: Connection) -> None:
         peer: Peer = connection.info
         self.requests.forget(peer.id)
-        self.tell_head(packed(head_messages.ProcessLeft(process=peer.id)))
+        self.head_client.send(packed(head_messages.ProcessLeft(process=peer.id)))
         if peer.role == "worker":
             self.workers.left(peer)
         else:
             self.output.forget(connection)
-        self._forget(peer.id)
-
-    def _forget(self, process: ProcessId) -> None:
-        """A process, here or elsewhere, has ended: free what is stored for it."""
-        self._ended.add(process)
-        if self.exchange is not None:
-            self.exchange.process_left(process)
-        self.store.client_left(process)
+        self.ends.note(peer.id)
 
     def _on_attach(self, connection: Connection, message: Message) -> None:
         connection.on_close = lambda connection, reason: None

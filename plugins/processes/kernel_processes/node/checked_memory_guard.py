@@ -5,11 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kernel.defaults.memory_guard import LocalMemoryGuard
 from kernel.plugin_faults import told
-from kernel_spec.memory_guards import EndForMemory, MemoryGuard, MemoryLimit, RetireWorker, WorkerMemory
+from kernel.plugins import PluginManager
+from kernel_spec.memory_guards import (
+    EndForMemory,
+    MemoryGuard,
+    MemoryLimit,
+    MemorySettings,
+    RetireWorker,
+    WorkerMemory,
+)
 from kernel_spec.memory_words import FAULTS
 
 _THEN = "from now on this node has the kernel's own memory guard"
+
+
+def open_guard(manager: PluginManager, settings: MemorySettings, on_fault: Callable[[str], None]) -> MemoryGuard:
+    """Return the memory guard that the session has chosen; checked, unless it is the kernel's own."""
+    guard: MemoryGuard = manager.make("memory_guard", settings)
+    if type(guard) is LocalMemoryGuard:
+        return guard
+    return CheckedMemoryGuard(guard, manager.label(guard), LocalMemoryGuard(settings), on_fault)
 
 
 class CheckedMemoryGuard:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kernel_engine.messages.named_messages import Message, packed
+from kernel_engine.messages.named_messages import packed
+from kernel_processes.node.head_client import HeadClient
 from kernel_processes.node.process_table import ProcessTable
 from kernel_processes.node.worker_pool import WorkerPool
 from kernel_processes.protocol import head_messages
@@ -18,20 +19,19 @@ COLLECT_SECONDS = 1.0
 
 
 class NodeEvents:
-    """Costs nothing while `wanted` is False. `send` reaches the head, `clock` is the reactor's."""
+    """Costs nothing while `wanted` is False, which the head says. `clock` is the reactor's."""
 
-    def __init__(
-        self, pool: WorkerPool, processes: ProcessTable, send: Callable[[Message], None], clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, head: HeadClient, pool: WorkerPool, processes: ProcessTable, clock: Callable[[], float]) -> None:
+        self._head = head
         self._pool = pool
         self._processes = processes
-        self._send = send
         self._clock = clock
         self._collected = 0.0
         self._since = 0.0
         self.wanted = False
+        head.on(head_messages.Observe, lambda said: self._want(said.wanted))
 
-    def want(self, wanted: bool) -> None:
+    def _want(self, wanted: bool) -> None:
         """Begin or stop reporting events to the head. Earlier events are not reported."""
         if wanted and not self.wanted:
             self._since = time.time()
@@ -40,7 +40,7 @@ class NodeEvents:
     def note(self, kind: str, state: str, id: bytes, detail: dict[str, Any]) -> None:
         """Tell of a life cycle event."""
         if self.wanted:
-            self._send(packed(head_messages.LifeCycleEvents(events=[(kind, state, id, time.time(), detail)])))
+            self._head.send(packed(head_messages.LifeCycleEvents(events=[(kind, state, id, time.time(), detail)])))
 
     def collect(self) -> None:
         """Ask the workers for their calls, if it is time."""
@@ -54,7 +54,7 @@ class NodeEvents:
 
     def _on_calls(self, worker: ProcessId, calls: Any) -> None:
         if calls:
-            self._send(
+            self._head.send(
                 packed(
                     head_messages.WorkerCalls(worker=worker, calls=[call for call in calls if call[3] >= self._since])
                 )

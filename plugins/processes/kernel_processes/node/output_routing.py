@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
-from kernel_engine.messages.named_messages import Message, packed
+from kernel_engine.messages.named_messages import packed
 from kernel_engine.messages.process_messages import FAILURE_STREAM, NOTICE_STREAM
+from kernel_processes.node.head_client import HeadClient
 from kernel_processes.node.log_feed import LogFeed
 from kernel_processes.node.process_table import ProcessTable
 from kernel_processes.node.worker_pool import WorkerPool
@@ -20,13 +20,14 @@ _WISHES = {FAILURE_STREAM: "wants_failures", NOTICE_STREAM: ""}
 
 
 class OutputRouting:
-    """Tells `LogService` whose a line is, and passes lines on. `send` reaches the head."""
+    """Tells `LogService` whose a line is, and passes lines on, also those that the head sends."""
 
-    def __init__(self, pool: WorkerPool, processes: ProcessTable, send: Callable[[Message], None]) -> None:
+    def __init__(self, head: HeadClient, pool: WorkerPool, processes: ProcessTable) -> None:
+        self._head = head
         self._pool = pool
         self._processes = processes
-        self._send = send
         self._feed = LogFeed()
+        head.on(head_messages.ShowLines, lambda said: self.show(*said))
 
     def origin(self, worker: bytes) -> tuple[int, str] | None:
         """Return the pid of a worker and the class of its actor, None when it is not known (any more)."""
@@ -40,7 +41,7 @@ class OutputRouting:
             return
         job = JobId(record.key[0])
         if self.show(job, record.pid, name, stream, lines) == 0 or job.startswith(DETACHED):
-            self._send(
+            self._head.send(
                 packed(head_messages.LinesWritten(job=job, pid=record.pid, name=name, stream=stream, lines=lines))
             )
 
@@ -61,7 +62,7 @@ class OutputRouting:
         """Show a line about this node to every driver of the session."""
         line = (JobId(DETACHED), os.getpid(), "kernel", "stderr", [text])
         self.show(*line)
-        self._send(packed(head_messages.LinesWritten(*line)))
+        self._head.send(packed(head_messages.LinesWritten(*line)))
 
     def forget(self, driver: Connection) -> None:
         """A driver left."""

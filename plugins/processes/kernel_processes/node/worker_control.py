@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import Message, packed
-from kernel_processes.node.head_commands import HeadCommands
+from kernel_processes.node.head_client import HeadClient
 from kernel_processes.node.process_table import ProcessTable
 from kernel_processes.node.worker_pool import ENDING, WorkerPool, WorkerRecord
 from kernel_processes.protocol import head_messages
@@ -19,13 +19,13 @@ GRACE_SECONDS = 2.0
 class WorkerControl:
     """Reaches the workers in `pool`, for the head and for the parts of the agent. Runs in the agent's loop."""
 
-    def __init__(self, commands: HeadCommands, pool: WorkerPool, processes: ProcessTable, reactor: Reactor) -> None:
+    def __init__(self, head: HeadClient, pool: WorkerPool, processes: ProcessTable, reactor: Reactor) -> None:
         self._pool = pool
         self._processes = processes
         self._reactor = reactor
-        commands.on(head_messages.ConstructActor, lambda said: self._construct(*said))
-        commands.on(head_messages.StopWorker, lambda said: self.end(*said))
-        commands.on(head_messages.KillWorker, lambda said: self._kill(*said))
+        head.on(head_messages.ConstructActor, lambda said: self._construct(*said))
+        head.on(head_messages.StopWorker, lambda said: self.end(*said))
+        head.on(head_messages.KillWorker, lambda said: self._kill(*said))
 
     def _construct(self, id: ProcessId, class_name: str, restarts: int, message: Message) -> None:
         """Make a leased worker an actor."""
@@ -53,6 +53,11 @@ class WorkerControl:
         """Tell the workers of a job to end."""
         for worker in [worker for worker in self._pool.workers.values() if worker.key[0] == job]:
             self.end(worker.id, reason, drain=False)
+
+    def retire_idle(self, keep: int, after: float) -> None:
+        """Ask the idle workers beyond `keep` to retire that have been idle for `after` seconds."""
+        for worker in self._pool.to_retire(self._reactor.clock(), keep, after):
+            self.ask_to_retire(worker)
 
     def ask_to_retire(self, worker: WorkerRecord) -> None:
         """Have an idle worker end, unless it says that another process needs objects that it owns."""

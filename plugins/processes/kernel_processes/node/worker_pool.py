@@ -76,6 +76,13 @@ class WorkerRecord:
         return self.devices is None or self.devices == devices
 
 
+class UnservedLease(NamedTuple):
+    """A lease that gets no worker, and the number of its grant."""
+
+    lease: LeaseId
+    grant: int
+
+
 @dataclass(frozen=True, slots=True)
 class StartWorker:
     """Fork a worker for this key."""
@@ -96,12 +103,14 @@ class Assign:
 class RefuseLeases:
     """These leases get no worker: one after another did not come up (`reason`), the last as its record says."""
 
-    leases: tuple[LeaseId, ...]
+    leases: tuple[UnservedLease, ...]
     worker: WorkerRecord
     reason: str
 
 
-Instruction = StartWorker | Assign | RefuseLeases
+Replacement = StartWorker | RefuseLeases
+"""What follows when a worker could not be had."""
+Instruction = Assign | Replacement
 
 
 class WorkerPool:
@@ -112,36 +121,43 @@ class WorkerPool:
         self._new_id = new_id
         self._idle: dict[Key, deque[ProcessId]] = {}
         self._waiting: dict[Key, deque[LeaseId]] = {}
-        self._devices: dict[LeaseId, str] = {}
-        """Those of the leases that wait."""
+        self._work: dict[LeaseId, LeasedWork] = {}
+        """That of the leases that wait."""
+        self.held: dict[LeaseId, bytes] = {}
+        """What a later head must be told of each lease here, which wait or have a worker."""
         self._starting: dict[Key, int] = {}
         self._failed_starts: dict[Key, FailedStarts] = {}
         """Of the keys of which no worker has come up since."""
 
-    def prestart(self, key: Key) -> list[Instruction]:
+    def prestart(self, key: Key) -> list[StartWorker]:
         """Have one worker of this key ready before it is asked for."""
         if self._starting.get(key) or self._idle.get(key):
             return []
         return [self._start(key)]
 
-    def want(self, lease: LeaseId, key: Key, devices: str = "") -> list[Instruction]:
-        """A lease was granted: give it an idle worker, or start one."""
+    def want(
+        self, lease: LeaseId, key: Key, now: float, work: LeasedWork = NO_WORK, held: bytes = b""
+    ) -> list[Instruction]:
+        """A lease was granted for `work`: give it an idle worker, or start one. `held` is for a later head, if any."""
+        if held:
+            self.held[lease] = held
         idle = self._idle.get(key, ())
         for id in reversed(idle):
             worker = self.workers[id]
-            if not worker.retiring and worker.may_use(devices):
+            if not worker.retiring and worker.may_use(work.devices):
                 idle.remove(id)  # type: ignore[union-attr]
-                return [self._assign(worker, lease, devices)]
+                return [self._assign(worker, lease, work, now)]
         waiting = self._waiting.setdefault(key, deque())
         waiting.append(lease)
-        self._devices[lease] = devices
+        self._work[lease] = work
         if self._starting.get(key, 0) < len(waiting):
             return [self._start(key)]
         return []
 
     def unwant(self, lease: LeaseId) -> None:
-        """A lease that waits for a worker is over."""
-        self._devices.pop(lease, None)
+        """A lease is over: it waits for no worker, and no later head is told of it."""
+        self.held.pop(lease, None)
+        self._work.pop(lease, None)
         for waiting in self._waiting.values():
             if lease in waiting:
                 waiting.remove(lease)
@@ -178,7 +194,7 @@ class WorkerPool:
             worker.cause = worker.cause or cause
         return worker
 
-    def died(self, id: ProcessId, killed_at: float | None = None) -> tuple[WorkerRecord | None, list[Instruction]]:
+    def died(self, id: ProcessId, killed_at: float | None = None) -> tuple[WorkerRecord | None, list[Replacement]]:
         """A worker is gone, by a kill at that time or by itself; start another if leases wait for one."""
         worker = self.workers.pop(id, None)
         if worker is None:
@@ -186,7 +202,9 @@ class WorkerPool:
         if worker.state == STARTING and (worker.pid or worker.cause):  # else its template died before it forked
             self._failed_starts.setdefault(worker.key, FailedStarts("worker")).add(killed_at)
         self._leave_state(worker)
-        key, instructions = worker.key, list[Instruction]()
+        if worker.lease is not None:
+            self.held.pop(worker.lease, None)
+        key, instructions = worker.key, list[Replacement]()
         failed = self._failed_starts.get(key)
         if failed is None or not failed.enough:
             missing = len(self._waiting.get(key, ())) - self._starting.get(key, 0)
@@ -196,7 +214,7 @@ class WorkerPool:
         self._forget_unused(key)
         return worker, instructions
 
-    def could_not_start(self, id: ProcessId) -> list[LeaseId]:
+    def could_not_start(self, id: ProcessId) -> list[UnservedLease]:
         """A worker could not even be started; return the leases that get none, because no other one starts for them."""
         worker = self.workers.pop(id)
         self._leave_state(worker)
@@ -245,17 +263,18 @@ class WorkerPool:
         for books in (self._idle, self._waiting, self._starting, self._failed_starts):
             assert keys.issuperset(books), "a key is kept that has no workers"  # type: ignore[arg-type]
         waits = {lease for waiting in self._waiting.values() for lease in waiting}
-        assert waits == self._devices.keys(), "devices are kept of leases that do not wait, or are missing"
+        assert waits == self._work.keys(), "work is kept of leases that do not wait, or is missing"
+        assert self.held.keys() <= waits | {w.lease for w in self.workers.values()}, "a lease is held that is over"
         for worker in self.workers.values():
             assert (worker.lease is not None) == (worker.state in (LEASED, ACTOR)) or worker.state == ENDING
 
-    def _take_unserved(self, key: Key) -> list[LeaseId]:
+    def _take_unserved(self, key: Key) -> list[UnservedLease]:
         """Take out, and return, the leases that came last and for which no worker starts."""
         waiting = self._waiting.get(key, deque())
         taken = [waiting.pop() for _ in range(len(waiting) - self._starting.get(key, 0))]
         for lease in taken:
-            self._devices.pop(lease, None)
-        return taken
+            self.held.pop(lease, None)
+        return [UnservedLease(lease, self._work.pop(lease).grant) for lease in taken]
 
     def _forget_unused(self, key: Key) -> None:
         """Forget the failures of a key for later requests, and a key that has no workers at all."""
@@ -277,8 +296,10 @@ class WorkerPool:
         self._starting[key] = self._starting.get(key, 0) + 1
         return StartWorker(id, key)
 
-    def _assign(self, worker: WorkerRecord, lease: LeaseId, devices: str) -> Assign:
-        worker.devices = devices
+    def _assign(self, worker: WorkerRecord, lease: LeaseId, work: LeasedWork, now: float) -> Assign:
+        worker.work = work
+        worker.leased_at = now
+        worker.devices = work.devices
         worker.state = LEASED
         worker.lease = lease
         return Assign(worker.id, lease)
@@ -286,9 +307,9 @@ class WorkerPool:
     def _free(self, worker: WorkerRecord, now: float) -> list[Instruction]:
         waiting = self._waiting.get(worker.key, deque())
         for lease in waiting:
-            if worker.may_use(self._devices[lease]):
+            if worker.may_use(self._work[lease].devices):
                 waiting.remove(lease)
-                return [self._assign(worker, lease, self._devices.pop(lease))]
+                return [self._assign(worker, lease, self._work.pop(lease), now)]
         worker.state = IDLE
         worker.idle_since = now
         self._idle.setdefault(worker.key, deque()).append(worker.id)

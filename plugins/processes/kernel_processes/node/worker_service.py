@@ -1,40 +1,33 @@
-"""Start, assign and end a node's workers, and report how each one died. Runs in the agent's loop."""
+"""The worker processes of a node: they are started, watched, and reported when they have died. In the agent's loop."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 from kernel.logs import Logger
 from kernel_engine.messages.named_messages import packed
 from kernel_processes.node.failed_starts import FAILED_STARTS
-from kernel_processes.node.head_commands import HeadCommands
-from kernel_processes.node.store_quotas import StoreQuotas
+from kernel_processes.node.head_client import HeadClient
 from kernel_processes.node.template_link import TemplateLink
-from kernel_processes.node.to_head import ToHead
-from kernel_processes.node.worker_control import WorkerControl
 from kernel_processes.node.worker_exits import WorkerExits
 from kernel_processes.node.worker_forks import WorkerForks
 from kernel_processes.node.worker_pool import (
     ENDING,
-    NO_WORK,
-    Assign,
-    Instruction,
-    LeasedWork,
     RefuseLeases,
+    Replacement,
     StartWorker,
+    UnservedLease,
     WorkerPool,
     WorkerRecord,
 )
 from kernel_processes.protocol import head_messages
 from kernel_processes.protocol.identity import Peer
 from kernel_processes.system.processes import describe_code, end_orphans, is_alive, kill, reap_adopted
-from kernel_processes.transport.connection import Connection
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec.errors import KernelError, RuntimeEnvError, SessionEndedError, WorkerDiedError
-from kernel_spec.ids import JobId, LeaseId, ProcessId
+from kernel_spec.ids import ProcessId
 
 _START_LOOK_SECONDS = 0.05
 _RETRY_SECONDS = 0.5
@@ -42,109 +35,55 @@ _RETRY_SECONDS = 0.5
 
 
 class WorkerService:
-    """The shell around the worker pool. `why_ending()` returns why the session ends, None while it does not."""
+    """The shell around the worker pool."""
 
     def __init__(
-        self,
-        commands: HeadCommands,
-        to_head: ToHead,
-        pool: WorkerPool,
-        control: WorkerControl,
-        forks: WorkerForks,
-        exits: WorkerExits,
-        quotas: StoreQuotas,
-        reactor: Reactor,
-        why_ending: Callable[[], str | None],
+        self, head: HeadClient, pool: WorkerPool, forks: WorkerForks, exits: WorkerExits, reactor: Reactor
     ) -> None:
-        self.pool = pool
-        self._to_head = to_head
-        self._control = control
+        self._head = head
+        self._pool = pool
         self._forks = forks
         self._exits = exits
-        self._quotas = quotas
         self._reactor = reactor
-        self._why_ending = why_ending
         self._log = Logger("kernel.node")
-        self._works: dict[LeaseId, LeasedWork] = {}
-        """The purpose of each lease that has no worker yet."""
-        self.held: dict[LeaseId, bytes] = {}
-        """What a later head must be told of each lease here."""
-        commands.words |= {head_messages.FIND_WORKER: self._find, head_messages.DROP_WORKER: self._drop}
+        self._ending: str | None = None
+        """Why the session ends, None while it does not."""
+
+    def session_ends(self, reason: str) -> None:
+        """From now on no template takes the place of one that died."""
+        self._ending = self._ending or reason
 
     # -- what the pool decides -------------------------------------------------------------------------------------
 
-    def carry_out(self, instructions: list[Instruction]) -> None:
-        """Do what the pool decided."""
+    def carry_out(self, instructions: Sequence[Replacement]) -> None:
+        """Start workers, and refuse leases that get none."""
         for step in instructions:
             if isinstance(step, StartWorker):
                 self._forks.start(step, self._environment_failed, self.on_fork_failed)
-            elif isinstance(step, Assign):
-                self._assign(step)
             else:
                 self._give_up(step)
 
     def _environment_failed(self, worker: ProcessId, error: RuntimeEnvError) -> None:
-        self._fail_leases(self.pool.could_not_start(worker), error)
+        self._refuse(self._pool.could_not_start(worker), error)
 
     def _give_up(self, step: RefuseLeases) -> None:
-        ending = self._why_ending()
-        if ending is not None:  # its directory was removed, say, without which no worker comes up
-            self._fail_leases(step.leases, SessionEndedError(f"the session ended: {ending}"))
+        if self._ending is not None:  # its directory was removed, say, without which no worker comes up
+            self._refuse(step.leases, SessionEndedError(f"the session ended: {self._ending}"))
             return
         text = f"{step.reason}; the last: {step.worker.cause}"
         self._log.error(text)
-        self._fail_leases(step.leases, WorkerDiedError(text))
+        self._refuse(step.leases, WorkerDiedError(text))
 
-    def _fail_leases(self, leases: Sequence[LeaseId], error: KernelError) -> None:
+    def _refuse(self, leases: Sequence[UnservedLease], error: KernelError) -> None:
         """Tell the head that these leases get no worker."""
-        for lease in leases:
-            work = self._works.pop(lease, NO_WORK)
-            self.held.pop(lease, None)
-            self._to_head.send(
-                packed(head_messages.LeaseUnserved(lease=lease, grant=work.grant, error=pickle.dumps(error)))
-            )
-
-    def _assign(self, step: Assign) -> None:
-        worker = self.pool.workers[step.worker]
-        worker.work, worker.leased_at = self._works.pop(step.lease, NO_WORK), self._reactor.clock()
-        self._quotas.limit_worker(worker)
-        self._to_head.send((head_messages.WORKER_FOUND, step.lease, worker.work.grant, step.worker))
-
-    # -- leases ----------------------------------------------------------------------------------------------------
-
-    def _find(self, lease: LeaseId, job: JobId, environment: str, work: tuple[Any, ...], held: bytes) -> None:
-        """A lease was granted here, for `work`: find it a worker."""
-        self._works[lease] = LeasedWork(*work)
-        if held:
-            self.held[lease] = held
-        self.carry_out(self.pool.want(lease, (job, environment), self._works[lease].devices))
-
-    def _drop(self, lease: LeaseId, broken: bool, holder_lives: bool) -> None:
-        """A lease is over: use its worker again, or (broken) end it."""
-        self._works.pop(lease, None)
-        self.held.pop(lease, None)
-        self.pool.unwant(lease)
-        worker = self.pool.of_lease(lease)
-        if worker is None:
-            return
-        if not broken:
-            self.carry_out(self.pool.released(worker.id, self._reactor.clock()))
-        elif worker.state != ENDING:
-            # Often it is dead already and its holder was the first to notice: the exit status will say how.
-            self._control.end(worker.id, "" if holder_lives else "its caller ended", drain=holder_lives)
-
-    def on_blocked(self, connection: Connection, blocked: bool, asks: bool = False) -> None:
-        """A worker waits inside `get`, or goes on; if it `asks`, it goes on once it is told that its CPU is free."""
-        worker = self.pool.workers.get(connection.info.id)
-        if worker is not None and worker.lease is not None:
-            worker.blocked, worker.asks = blocked, asks
-            self._to_head.send((head_messages.LEASE_BLOCKED, worker.lease, blocked, asks))
+        for lease, grant in leases:
+            self._head.send(packed(head_messages.LeaseUnserved(lease=lease, grant=grant, error=pickle.dumps(error))))
 
     # -- what the template tells -----------------------------------------------------------------------------------
 
     def on_forked(self, id: bytes, pid: int) -> None:
         """The template forked a worker."""
-        worker = self.pool.workers.get(ProcessId(id))
+        worker = self._pool.workers.get(ProcessId(id))
         if worker is None:
             kill(pid)
             return
@@ -155,14 +94,14 @@ class WorkerService:
     def on_fork_failed(self, id: bytes, reason: str) -> None:
         """The template could not fork, or was not even asked to: try again soon."""
         self._log.error("a worker could not be started", reason=reason)
-        worker = self.pool.workers.get(ProcessId(id))
+        worker = self._pool.workers.get(ProcessId(id))
         if worker is not None:
             worker.cause = worker.cause or reason
         self._reactor.call_later(_RETRY_SECONDS, lambda: self._gone(ProcessId(id), reason))
 
     def on_exited(self, pid: int, status: int) -> None:
         """A worker exited."""
-        worker = next((w for w in self.pool.workers.values() if w.pid == pid), None)
+        worker = next((w for w in self._pool.workers.values() if w.pid == pid), None)
         if worker is None:
             return
         self._exits.note(pid, status)
@@ -174,9 +113,9 @@ class WorkerService:
     def on_template_lost(self) -> None:
         """The template died: its workers go on as our children, and another template takes its place."""
         template = self._forks.template
-        if self._why_ending() is not None or template is None:
+        if self._ending is not None or template is None:
             return
-        starting = [worker for worker in self.pool.workers.values() if worker.peer is None]
+        starting = [worker for worker in self._pool.workers.values() if worker.peer is None]
         unborn = [worker for worker in starting if not worker.pid]
         if template.failures < FAILED_STARTS:
             self._log.warning("the template process died; starting another")
@@ -200,13 +139,13 @@ class WorkerService:
         def give_up(end: str | Exception) -> None:
             self._log.error(f"{text}{end}")
             for worker in unborn:
-                self._fail_leases(self.pool.could_not_start(worker.id), WorkerDiedError(f"{text}{end}"))
+                self._refuse(self._pool.could_not_start(worker.id), WorkerDiedError(f"{text}{end}"))
 
         self._exits.template_output(give_up)
 
     def _await_start(self, worker: WorkerRecord) -> None:
         """Watch a worker until it has joined: without its template, no other process reports its death."""
-        if worker.peer is not None or self.pool.workers.get(worker.id) is not worker:
+        if worker.peer is not None or self._pool.workers.get(worker.id) is not worker:
             return
         if is_alive(worker.pid):
             self._reactor.call_later(_START_LOOK_SECONDS, lambda: self._await_start(worker))
@@ -218,20 +157,20 @@ class WorkerService:
 
     def reap(self) -> None:
         """Note the ends of workers whose template is gone, and clear away what such workers had started."""
-        for pid, status in reap_adopted({worker.pid for worker in self.pool.workers.values()}):
+        for pid, status in reap_adopted({worker.pid for worker in self._pool.workers.values()}):
             self.on_exited(pid, status)
 
     def left(self, peer: Peer) -> None:
         """A worker's connection closed: find out how it died, then report its end."""
-        worker = self.pool.workers.get(peer.id)
+        worker = self._pool.workers.get(peer.id)
         if worker is None:
             return
         worker.pid = worker.pid or peer.pid
-        self.pool.ends(worker.id, "")  # nobody else is to get it
+        self._pool.ends(worker.id, "")  # nobody else is to get it
         self._await_status(worker, self._reactor.clock() + 1.0)
 
     def _await_status(self, worker: WorkerRecord, deadline: float) -> None:
-        if self.pool.workers.get(worker.id) is not worker:
+        if self._pool.workers.get(worker.id) is not worker:
             return
         status = self._exits.take(worker.pid)
         if status is not None:
@@ -243,17 +182,15 @@ class WorkerService:
             self._reactor.call_later(0.002, lambda: self._await_status(worker, deadline))
 
     def _gone(self, id: ProcessId, cause: str) -> None:
-        known = self.pool.workers.get(id)
+        known = self._pool.workers.get(id)
         killed = known is not None and self._exits.was_killed(known.pid)
-        worker, instructions = self.pool.died(id, self._reactor.clock() if killed else None)
+        worker, instructions = self._pool.died(id, self._reactor.clock() if killed else None)
         if worker is None:
             return
         worker.cause = cause
         self._exits.take(worker.pid)
         if worker.pid:
-            end_orphans({worker.pid}, {w.pid for w in self.pool.workers.values()})
-        if worker.lease is not None:
-            self.held.pop(worker.lease, None)
-        self._to_head.send(packed(head_messages.WorkerDied(worker=id, pid=worker.pid, cause=cause, fault=worker.fault)))
+            end_orphans({worker.pid}, {w.pid for w in self._pool.workers.values()})
+        self._head.send(packed(head_messages.WorkerDied(worker=id, pid=worker.pid, cause=cause, fault=worker.fault)))
         self._exits.remove_files(worker)
         self.carry_out(instructions)

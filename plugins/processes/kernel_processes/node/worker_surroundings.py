@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kernel_processes.node.head_commands import HeadCommands
+from kernel_processes.node.head_client import HeadClient
 from kernel_processes.node.worker_environments import WorkerEnvironments
 from kernel_processes.protocol import head_messages
 from kernel_spec.environments import WorkerStart
@@ -20,13 +20,13 @@ _OF_DRIVERS = ("namespace", "cwd", "path", "variables")
 class WorkerSurroundings:
     """Knows the jobs and the environments that workers of this node may have. Runs in the agent's loop."""
 
-    def __init__(self, commands: HeadCommands, environments: WorkerEnvironments) -> None:
+    def __init__(self, head: HeadClient, environments: WorkerEnvironments) -> None:
         self._environments = environments
         self._jobs: dict[JobId, Mapping[str, Any]] = {}
         """The surroundings of each job's workers (see `Job.surroundings`)."""
-        commands.on(head_messages.DescribeJob, self._describe_job)
-        commands.on(head_messages.DescribeEnvironment, self._describe_environment)
-        commands.on(head_messages.PackagePiece, lambda said: environments.on_piece(*said))
+        head.on(head_messages.DescribeJob, self._describe_job)
+        head.on(head_messages.DescribeEnvironment, self._describe_environment)
+        head.on(head_messages.PackagePiece, lambda said: environments.on_piece(*said))
 
     def driver_joined(self, job: JobId, said: Mapping[str, Any]) -> None:
         """A driver of this node has said what workers of its job need."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kernel.conformance.memory_guard import MemoryGuardConformance
 from kernel.defaults.memory_guard import LocalMemoryGuard
-from kernel_processes.node.checked_memory_guard import CheckedMemoryGuard
+from kernel_processes.node.checked_memory_guard import CheckedMemoryGuard, open_guard
 from kernel_spec.ids import ProcessId
 from kernel_spec.memory_guards import TASK, EndForMemory, MemoryLimit, MemorySettings, RetireWorker, WorkerMemory
 
@@ -61,6 +62,22 @@ def use(guard: CheckedMemoryGuard) -> list[Any]:
     steps = list(guard.sample(10.0, FULL, [WORKER]))
     assert guard.wait(FULL) > 0
     return steps
+
+
+def test_a_plugins_guard_is_checked_and_the_kernels_own_is_not() -> None:
+    faults: list[str] = []
+    settings = MemorySettings("n")
+
+    def opened(guard: LocalMemoryGuard) -> Any:
+        manager: Any = SimpleNamespace(make=lambda kind, settings: guard, label=lambda guard: "the guard")
+        return open_guard(manager, settings, faults.append)
+
+    own = LocalMemoryGuard(settings)
+    assert opened(own) is own
+    checked = opened(Fragile(sample=None))
+    assert checked.name == "fragile"
+    use(checked)
+    assert len(faults) == 1 and faults[0].startswith("the guard: its sample() ")
 
 
 def test_a_guard_that_keeps_its_contract_decides() -> None:

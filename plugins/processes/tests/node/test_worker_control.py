@@ -10,8 +10,7 @@ import pytest
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import packed
 from kernel_processes.node import worker_control
-from kernel_processes.node.head_commands import HeadCommands
-from kernel_processes.node.to_head import ToHead
+from kernel_processes.node.head_client import HeadClient
 from kernel_processes.node.worker_control import GRACE_SECONDS, WorkerControl
 from kernel_processes.node.worker_pool import (
     ACTOR,
@@ -51,13 +50,13 @@ class Stage:
         self.now = 0.0
         self.reactor = Reactor(lambda: self.now)
         self.pool = WorkerPool(lambda: os.urandom(8))
-        self.commands = HeadCommands(ToHead(), None)  # type: ignore[arg-type]
+        self.head = HeadClient(None)  # type: ignore[arg-type]
         self.told: list[tuple[ProcessId, Any]] = []
         self.answers: list[Any] = []
         """What takes the answer of each worker that was asked whether it may go."""
         self.killed: list[int] = []
         monkeypatch.setattr(worker_control, "kill", self.killed.append)
-        self.control = WorkerControl(self.commands, self.pool, self, self.reactor)  # type: ignore[arg-type]
+        self.control = WorkerControl(self.head, self.pool, self, self.reactor)  # type: ignore[arg-type]
 
     def send(self, process: ProcessId, message: Any) -> None:
         self.told.append((process, message))
@@ -67,7 +66,7 @@ class Stage:
         self.answers.append(then)
 
     def worker(self, pid: int, state: str = LEASED, job: bytes = b"job", joined: bool = True) -> WorkerRecord:
-        steps = self.pool.want(LeaseId(b"lease %d" % pid), (JobId(job), ""), "")
+        steps = self.pool.want(LeaseId(b"lease %d" % pid), (JobId(job), ""), 0.0)
         (id,) = [step.worker for step in steps if isinstance(step, StartWorker)]
         worker, peer = self.pool.workers[id], Peer()
         worker.pid = pid
@@ -118,7 +117,7 @@ def test_one_that_is_gone_by_then_is_not_killed(stage: Stage) -> None:
 
 def test_one_that_may_finish_its_calls_has_all_the_time_it_needs(stage: Stage) -> None:
     worker = stage.worker(10)
-    stage.commands.handle(packed(head_messages.StopWorker(worker=worker.id, reason="", drain=True, kindly=False)))
+    stage.head.handle(packed(head_messages.StopWorker(worker=worker.id, reason="", drain=True, kindly=False)))
     assert told(worker) == [packed(op.EndProcess(reason="", drain=True, kindly=False))]
     stage.after(100 * GRACE_SECONDS)
     assert stage.killed == []
@@ -132,7 +131,7 @@ def test_one_that_has_not_joined_can_only_be_killed(stage: Stage) -> None:
 def test_what_a_process_asks_to_kill_is_killed_at_once(stage: Stage) -> None:
     worker = stage.worker(10)
     for id in (worker.id, ProcessId(b"unknown-")):
-        stage.commands.handle(packed(head_messages.KillWorker(worker=id, reason="kernel.cancel(force=True)")))
+        stage.head.handle(packed(head_messages.KillWorker(worker=id, reason="kernel.cancel(force=True)")))
     assert stage.killed == [10] and worker.cause == "kernel.cancel(force=True)"
 
 
@@ -161,7 +160,18 @@ def test_a_leased_one_becomes_an_actor_once(stage: Stage, obstacle: str) -> None
     id = ProcessId(b"unknown-") if obstacle == "unknown" else worker.id
     message = (op.CALL, 1)
     said = head_messages.ConstructActor(worker=id, class_name="Counter", restarts=2, message=message)
-    stage.commands.handle(packed(said))
+    stage.head.handle(packed(said))
     assert stage.told == ([] if obstacle else [(worker.id, message)])
     if not obstacle:
         assert (worker.state, worker.actor, worker.restarts) == (ACTOR, "Counter", 2)
+
+
+def test_idle_workers_that_are_too_many_are_asked_to_retire(stage: Stage) -> None:
+    old, young = stage.worker(10), stage.worker(11)
+    for worker, now in ((old, 0.0), (young, 1.0)):
+        stage.pool.released(worker.id, now)
+    stage.now = 10.0
+    stage.control.retire_idle(keep=1, after=8.0)
+    assert old.retiring and not young.retiring and len(stage.answers) == 1
+    stage.answers.pop()(True)
+    assert (old.state, young.state) == (ENDING, IDLE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -16,8 +17,11 @@ from kernel_processes.node.worker_pool import (
     LEASED,
     STARTING,
     Assign,
+    Instruction,
+    LeasedWork,
     RefuseLeases,
     StartWorker,
+    UnservedLease,
     WorkerPool,
 )
 from kernel_spec.ids import LeaseId, ProcessId
@@ -33,7 +37,7 @@ def make_pool() -> WorkerPool:
 
 def started(pool: WorkerPool, lease: bytes, key: tuple[bytes, str] = KEY) -> ProcessId:
     """Want a worker that must be started; return its id."""
-    [step] = pool.want(LeaseId(lease), key)
+    [step] = pool.want(LeaseId(lease), key, 0.0)
     assert isinstance(step, StartWorker)
     return step.worker
 
@@ -52,8 +56,8 @@ def test_idle_worker_is_used_again_by_its_own_kind_only() -> None:
     pool.registered(worker, None, 1.0)
     pool.released(worker, 2.0)
     assert pool.workers[worker].state == IDLE
-    assert isinstance(pool.want(LeaseId(b"b"), OTHER)[0], StartWorker)
-    assert pool.want(LeaseId(b"c"), KEY) == [Assign(worker, LeaseId(b"c"))]
+    assert isinstance(pool.want(LeaseId(b"b"), OTHER, 0.0)[0], StartWorker)
+    assert pool.want(LeaseId(b"c"), KEY, 0.0) == [Assign(worker, LeaseId(b"c"))]
     pool.validate()
 
 
@@ -62,14 +66,16 @@ def test_a_worker_serves_leases_with_the_same_devices_only() -> None:
     worker = started(pool, b"a")
     pool.registered(worker, None, 1.0)
     pool.released(worker, 2.0)
-    [step] = pool.want(LeaseId(b"gpu"), KEY, "GPU:0")
+    [step] = pool.want(LeaseId(b"gpu"), KEY, 0.0, LeasedWork(devices="GPU:0"))
     assert isinstance(step, StartWorker), "what has run without a device may have looked at all of them"
-    assert pool.want(LeaseId(b"b"), KEY) == [Assign(worker, LeaseId(b"b"))]
+    assert pool.want(LeaseId(b"b"), KEY, 0.0) == [Assign(worker, LeaseId(b"b"))]
     assert pool.released(worker, 3.0) == [], "the lease of the device waits for the other one"
     assert pool.registered(step.worker, None, 4.0) == [Assign(step.worker, LeaseId(b"gpu"))]
     pool.released(step.worker, 5.0)
-    assert isinstance(pool.want(LeaseId(b"other gpu"), KEY, "GPU:1")[0], StartWorker)
-    assert pool.want(LeaseId(b"gpu again"), KEY, "GPU:0") == [Assign(step.worker, LeaseId(b"gpu again"))]
+    assert isinstance(pool.want(LeaseId(b"other gpu"), KEY, 0.0, LeasedWork(devices="GPU:1"))[0], StartWorker)
+    assert pool.want(LeaseId(b"gpu again"), KEY, 0.0, LeasedWork(devices="GPU:0")) == [
+        Assign(step.worker, LeaseId(b"gpu again"))
+    ]
     pool.validate()
 
 
@@ -78,7 +84,7 @@ def test_a_worker_that_was_started_ahead_takes_any_devices() -> None:
     [step] = pool.prestart(KEY)
     assert isinstance(step, StartWorker)
     pool.registered(step.worker, None, 1.0)
-    assert pool.want(LeaseId(b"gpu"), KEY, "GPU:0") == [Assign(step.worker, LeaseId(b"gpu"))]
+    assert pool.want(LeaseId(b"gpu"), KEY, 0.0, LeasedWork(devices="GPU:0")) == [Assign(step.worker, LeaseId(b"gpu"))]
 
 
 def test_last_used_worker_is_used_first() -> None:
@@ -88,14 +94,14 @@ def test_last_used_worker_is_used_first() -> None:
         pool.registered(worker, None, 0.0)
     pool.released(second, 1.0)
     pool.released(first, 2.0)
-    assert pool.want(LeaseId(b"c"), KEY) == [Assign(first, LeaseId(b"c"))]
+    assert pool.want(LeaseId(b"c"), KEY, 0.0) == [Assign(first, LeaseId(b"c"))]
 
 
 def test_prestart_starts_one_only_when_there_is_none() -> None:
     pool = make_pool()
     [step] = pool.prestart(KEY)
     assert pool.prestart(KEY) == []
-    assert pool.want(LeaseId(b"a"), KEY) == [], "the one that starts will do"
+    assert pool.want(LeaseId(b"a"), KEY, 0.0) == [], "the one that starts will do"
     assert isinstance(step, StartWorker)
     assert pool.registered(step.worker, None, 0.0) == [Assign(step.worker, LeaseId(b"a"))]
     pool.validate()
@@ -123,11 +129,11 @@ def test_lease_whose_worker_can_not_be_started_is_given_up_and_the_next_one_trie
     pool = make_pool()
     first = started(pool, b"a")
     second = started(pool, b"b")
-    assert pool.could_not_start(second) == [b"b"], "the first, which is on its way, will do for one of them"
+    assert pool.could_not_start(second) == [(b"b", 0)], "the first, which is on its way, will do for one of them"
     pool.validate()
     assert pool.registered(first, None, 0.0) == [Assign(first, LeaseId(b"a"))]
     third = started(pool, b"c")
-    assert pool.could_not_start(third) == [b"c"]
+    assert pool.could_not_start(third) == [(b"c", 0)]
     started(pool, b"d")
     pool.validate()
 
@@ -135,7 +141,7 @@ def test_lease_whose_worker_can_not_be_started_is_given_up_and_the_next_one_trie
 def test_leases_are_given_up_after_three_workers_that_died_though_others_start_meanwhile() -> None:
     pool = make_pool()
     dying = [started(pool, lease) for lease in (b"a", b"b")]
-    given_up: list[LeaseId] = []
+    given_up: list[UnservedLease] = []
     deaths = 0
     while dying:
         worker = dying.pop(0)
@@ -149,7 +155,7 @@ def test_leases_are_given_up_after_three_workers_that_died_though_others_start_m
                 dying.append(step.worker)
         pool.validate()
     assert deaths == FAILED_STARTS + 1
-    assert sorted(given_up) == [b"a", b"b"]
+    assert sorted(given_up) == [(b"a", 0), (b"b", 0)]
 
 
 def test_a_fork_that_fails_counts_and_one_that_its_template_died_before_does_not() -> None:
@@ -166,8 +172,8 @@ def test_a_fork_that_fails_counts_and_one_that_its_template_died_before_does_not
         worker = step.worker
     pool.workers[worker].cause = "no room"
     gone, [step] = pool.died(worker)
-    assert isinstance(step, RefuseLeases) and step.leases == (b"a",) and gone is step.worker
-    assert isinstance(pool.want(LeaseId(b"b"), KEY)[0], StartWorker)
+    assert isinstance(step, RefuseLeases) and step.leases == ((b"a", 0),) and gone is step.worker
+    assert isinstance(pool.want(LeaseId(b"b"), KEY, 0.0)[0], StartWorker)
 
 
 def test_workers_that_are_killed_while_they_start_are_replaced_for_a_minute() -> None:
@@ -181,7 +187,7 @@ def test_workers_that_are_killed_while_they_start_are_replaced_for_a_minute() ->
         pool.validate()
     pool.workers[worker].pid = 1
     [step] = pool.died(worker, killed_at=100.0 + KILLED_STARTS_SECONDS)[1]
-    assert isinstance(step, RefuseLeases) and step.leases == (b"a",)
+    assert isinstance(step, RefuseLeases) and step.leases == ((b"a", 0),)
     assert step.reason == "every worker of the last 60 s was killed before it was up"
 
 
@@ -237,9 +243,9 @@ def test_worker_that_need_not_retire_after_all_is_used_again() -> None:
     pool.registered(worker, None, 0.0)
     pool.released(worker, 0.0)
     [record] = pool.to_retire(100.0, keep=0, after=15.0)
-    assert isinstance(pool.want(LeaseId(b"b"), KEY)[0], StartWorker), "it may be gone any moment"
+    assert isinstance(pool.want(LeaseId(b"b"), KEY, 0.0)[0], StartWorker), "it may be gone any moment"
     pool.stays(record)
-    assert pool.want(LeaseId(b"c"), KEY) == [Assign(worker, LeaseId(b"c"))]
+    assert pool.want(LeaseId(b"c"), KEY, 0.0) == [Assign(worker, LeaseId(b"c"))]
     pool.validate()
 
 
@@ -264,6 +270,47 @@ def test_retires_only_those_that_were_idle_longest_and_are_too_many() -> None:
     assert pool.to_retire(17.5, keep=2, after=15.0) == []
 
 
+def test_a_worker_does_the_work_of_its_lease_from_when_on_it_has_it() -> None:
+    pool = make_pool()
+    square, cube = LeasedWork("square", grant=7), LeasedWork("cube", grant=8)
+    [step] = pool.want(LeaseId(b"a"), KEY, 1.0, square)
+    worker = pool.workers[step.worker]
+    assert worker.work == LeasedWork()
+    pool.registered(worker.id, None, 2.0)
+    assert (worker.work, worker.leased_at) == (square, 2.0)
+    pool.unwant(LeaseId(b"a"))
+    pool.released(worker.id, 3.0)
+    assert worker.work == LeasedWork()
+    pool.want(LeaseId(b"b"), KEY, 4.0, cube)
+    assert (worker.work, worker.leased_at) == (cube, 4.0)
+
+
+def test_a_lease_that_gets_no_worker_is_named_with_its_grant() -> None:
+    pool = make_pool()
+    [step] = pool.want(LeaseId(b"a"), KEY, 0.0, LeasedWork("square", grant=7))
+    assert pool.could_not_start(step.worker) == [UnservedLease(LeaseId(b"a"), 7)]
+
+
+def test_what_a_later_head_must_be_told_of_a_lease_is_kept_until_it_is_over() -> None:
+    pool = make_pool()
+    workers = []
+    for lease in (b"a", b"b", b"c"):
+        [step] = pool.want(LeaseId(lease), KEY, 0.0, held=b"held of " + lease)
+        workers.append(step.worker)
+    pool.want(LeaseId(b"d"), OTHER, 0.0)
+    assert pool.held == {lease: b"held of " + lease for lease in (b"a", b"b", b"c")}, "of the last there is nothing"
+    pool.registered(workers[0], None, 1.0)
+    pool.died(workers[0])
+    assert sorted(pool.held) == [b"b", b"c"]
+    pool.unwant(LeaseId(b"b"))
+    assert sorted(pool.held) == [b"c"]
+    pool.could_not_start(workers[2])
+    assert sorted(pool.held) == [b"c"], "the other one, which is on its way, will do"
+    pool.could_not_start(workers[1])
+    assert pool.held == {}
+    pool.validate()
+
+
 class PoolLife(RuleBasedStateMachine):
     """Any order of events. Every lease that is wanted is served, or a worker that will serve it is on its way."""
 
@@ -278,13 +325,13 @@ class PoolLife(RuleBasedStateMachine):
         self.used: dict[ProcessId, str] = {}
         self.served: dict[LeaseId, ProcessId] = {}
 
-    def carry_out(self, steps: list[StartWorker | Assign | RefuseLeases]) -> None:
+    def carry_out(self, steps: Sequence[Instruction]) -> None:
         for step in steps:
             if isinstance(step, StartWorker):
                 self.starting.add(step.worker)
             elif isinstance(step, RefuseLeases):
                 assert step.leases, "nobody is given up"
-                for lease in step.leases:
+                for lease, _ in step.leases:
                     del self.wanted[lease]
             else:
                 worker = self.pool.workers[step.worker]
@@ -297,13 +344,17 @@ class PoolLife(RuleBasedStateMachine):
         found = sorted(w.id for w in self.pool.workers.values() if w.state in states)
         return data.draw(st.sampled_from(found)) if found else None
 
-    @rule(key=st.sampled_from([KEY, OTHER]), devices=st.sampled_from(["", "GPU:0", "GPU:1"]))
-    def want(self, key: tuple[bytes, str], devices: str) -> None:
+    @rule(
+        key=st.sampled_from([KEY, OTHER]),
+        devices=st.sampled_from(["", "GPU:0", "GPU:1"]),
+        held=st.sampled_from([b"", b"held"]),
+    )
+    def want(self, key: tuple[bytes, str], devices: str, held: bytes) -> None:
         self.leases += 1
         lease = LeaseId(b"lease%d" % self.leases)
         self.wanted[lease] = key
         self.devices[lease] = devices
-        self.carry_out(self.pool.want(lease, key, devices))
+        self.carry_out(self.pool.want(lease, key, self.now, LeasedWork(devices=devices), held))
 
     @rule(key=st.sampled_from([KEY, OTHER]))
     def prestart(self, key: tuple[bytes, str]) -> None:
@@ -327,7 +378,9 @@ class PoolLife(RuleBasedStateMachine):
     def release(self, data: st.DataObject) -> None:
         worker = self.pick(data, LEASED)
         if worker is not None:
-            self.served = {lease: w for lease, w in self.served.items() if w != worker}
+            (lease,) = [lease for lease, w in self.served.items() if w == worker]
+            del self.served[lease]
+            self.pool.unwant(lease)
             self.carry_out(self.pool.released(worker, self.now))
 
     @rule(data=st.data())
@@ -358,7 +411,7 @@ class PoolLife(RuleBasedStateMachine):
     def not_start(self, data: st.DataObject) -> None:
         worker = data.draw(st.sampled_from(sorted(self.starting)))
         self.starting.discard(worker)
-        for lease in self.pool.could_not_start(worker):
+        for lease, _ in self.pool.could_not_start(worker):
             del self.wanted[lease]
 
     @rule(seconds=st.sampled_from([0.0, 1.0, 20.0]), keep=st.integers(0, 2))

@@ -1,4 +1,4 @@
-"""The life of a node's workers: leases that find one or are refused, workers that die, and templates that do."""
+"""The workers of a node: leases that find one or are refused, workers that die, and templates that do."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pytest
 from kernel_engine.messages.named_messages import number_of, packed
 from kernel_processes.node import worker_service
 from kernel_processes.node.failed_starts import FAILED_STARTS
-from kernel_processes.node.head_commands import HeadCommands
+from kernel_processes.node.head_client import HeadClient
 from kernel_processes.node.store_quotas import StoreQuotas
-from kernel_processes.node.to_head import ToHead
+from kernel_processes.node.worker_leases import WorkerLeases
 from kernel_processes.node.worker_pool import ENDING, IDLE, LEASED, StartWorker, WorkerPool, WorkerRecord
 from kernel_processes.node.worker_service import WorkerService
 from kernel_processes.protocol import head_messages
@@ -39,11 +39,10 @@ class Bench:
         self.now = 0.0
         self.reactor = Reactor(lambda: self.now)
         self.told: list[Any] = []
-        to_head = ToHead()
-        to_head.link(self.told.append)
         numbers = itertools.count(1)
         self.pool = WorkerPool(lambda: b"worker-%d" % next(numbers))
-        self.commands = HeadCommands(to_head, SimpleNamespace(exception=self._failed))  # type: ignore[arg-type]
+        self.head = HeadClient(SimpleNamespace(exception=self._failed))  # type: ignore[arg-type]
+        self.head.link(self.told.append)
         self.asked: list[ProcessId] = []
         """The workers for which the template was asked."""
         self.callbacks: list[Callable[..., None]] = []
@@ -58,7 +57,6 @@ class Bench:
         self.adopted: list[tuple[int, int]] = []
         self.missing = ""
         """Why the session's directory is gone, if it is."""
-        self.ending: str | None = None
         self.quotas = StoreQuotas()
         control: Any = SimpleNamespace(end=lambda id, reason, drain: self.ended.append((id, reason, drain)))
         forks: Any = SimpleNamespace(template=self.template, start=self._fork)
@@ -76,9 +74,8 @@ class Bench:
         monkeypatch.setattr(worker_service, "is_alive", self.living.__contains__)
         monkeypatch.setattr(worker_service, "end_orphans", lambda gone, living: None)
         monkeypatch.setattr(worker_service, "reap_adopted", lambda spared: [self.adopted.pop()] if self.adopted else [])
-        self.service = WorkerService(
-            self.commands, to_head, self.pool, control, forks, exits, self.quotas, self.reactor, lambda: self.ending
-        )
+        self.service = WorkerService(self.head, self.pool, forks, exits, self.reactor)
+        self.leases = WorkerLeases(self.head, self.pool, self.service, control, self.quotas, self.reactor.clock)
 
     def _failed(self, text: str, **details: Any) -> None:
         raise AssertionError(text) from None
@@ -91,7 +88,7 @@ class Bench:
         self.template.started += 1
 
     def head_says(self, kind: int, *fields: Any) -> None:
-        self.commands.handle((kind, *fields))
+        self.head.handle((kind, *fields))
         self.pool.validate()
 
     def grant(self, lease: LeaseId = LEASE) -> None:
@@ -105,11 +102,15 @@ class Bench:
         self.service.on_forked(worker.id, pid)
         return worker
 
+    def joins(self, worker: ProcessId) -> None:
+        """A worker that was forked introduces itself."""
+        self.leases.worker_joined(SimpleNamespace(info=SimpleNamespace(id=worker), closed=False))  # type: ignore[arg-type]
+
     def leased(self, pid: int = 10, lease: LeaseId = LEASE) -> WorkerRecord:
         """Return a worker that has joined and serves a lease."""
         self.grant(lease)
         worker = self.worker(pid)
-        self.service.carry_out(self.pool.registered(worker.id, SimpleNamespace(closed=False), self.now))
+        self.joins(worker.id)
         assert worker.state == LEASED and worker.lease == lease
         self.told.clear()
         return worker
@@ -147,9 +148,9 @@ def test_a_lease_gets_a_worker_that_is_forked_for_it(bench: Bench) -> None:
     bench.grant()
     (id,) = bench.asked
     bench.worker(10)
-    assert bench.told == [] and bench.service.held == {LEASE: b"held"}
+    assert bench.told == [] and bench.pool.held == {LEASE: b"held"}
     bench.now = 5.0
-    bench.service.carry_out(bench.pool.registered(id, SimpleNamespace(closed=False), bench.now))
+    bench.joins(id)
     assert bench.told == [(head_messages.WORKER_FOUND, LEASE, GRANT, id)]
     worker = bench.pool.workers[id]
     assert worker.work.name == "square" and worker.leased_at == 5.0 and bench.quotas.is_limited(id)
@@ -158,7 +159,7 @@ def test_a_lease_gets_a_worker_that_is_forked_for_it(bench: Bench) -> None:
 def test_a_worker_whose_lease_is_over_serves_the_next(bench: Bench) -> None:
     worker = bench.leased()
     bench.head_says(head_messages.DROP_WORKER, LEASE, False, True)
-    assert worker.state == IDLE and bench.service.held == {} and bench.ended == []
+    assert worker.state == IDLE and bench.pool.held == {} and bench.ended == []
     bench.grant(OTHER)
     assert bench.told == [(head_messages.WORKER_FOUND, OTHER, GRANT, worker.id)] and len(bench.asked) == 1
 
@@ -180,18 +181,18 @@ def test_a_worker_that_ends_already_is_not_told_twice(bench: Bench) -> None:
 def test_a_lease_that_is_dropped_before_its_worker_is_there_needs_none(bench: Bench) -> None:
     bench.grant()
     bench.head_says(head_messages.DROP_WORKER, LEASE, False, True)
-    assert bench.service.held == {}
+    assert bench.pool.held == {}
     worker = bench.worker(10)
-    bench.service.carry_out(bench.pool.registered(worker.id, SimpleNamespace(), 0.0))
+    bench.joins(worker.id)
     assert worker.state == IDLE and bench.told == []
 
 
 def test_a_worker_that_waits_in_get_says_so(bench: Bench) -> None:
     worker = bench.leased()
     connection: Any = SimpleNamespace(info=worker)
-    bench.service.on_blocked(connection, True)
+    bench.leases.on_blocked(connection, True)
     assert worker.blocked
-    bench.service.on_blocked(connection, False, True)
+    bench.leases.on_blocked(connection, False, True)
     assert worker.asks and not worker.blocked
     blocked = head_messages.LEASE_BLOCKED
     assert bench.told == [(blocked, LEASE, True, False), (blocked, LEASE, False, True)]
@@ -206,7 +207,7 @@ def test_an_environment_that_can_not_be_made_refuses_the_lease(bench: Bench) -> 
     failed(bench.asked[-1], RuntimeEnvError("no such package"))
     ((lease, grant, error),) = bench.unserved()
     assert (lease, grant, str(error)) == (LEASE, GRANT, "no such package") and isinstance(error, RuntimeEnvError)
-    assert bench.service.held == {} and bench.pool.workers == {}
+    assert bench.pool.held == {} and bench.pool.workers == {}
 
 
 def test_another_worker_is_tried_soon_after_a_fork_failed(bench: Bench) -> None:
@@ -231,7 +232,7 @@ def test_leases_are_refused_after_several_workers_did_not_come_up(bench: Bench) 
 
 def test_leases_are_refused_with_the_reason_why_the_session_ends(bench: Bench) -> None:
     bench.grant()
-    bench.ending = "its directory was removed"
+    bench.service.session_ends("its directory was removed")
     for _ in range(FAILED_STARTS):
         bench.callbacks[1](bench.asked[-1], "no descriptors")
         bench.after(1.0)
@@ -267,7 +268,7 @@ def test_a_worker_that_closes_its_connection_is_reported_with_its_exit_status(be
     bench.service.on_exited(10, 256)
     bench.after(0.01)
     assert bench.died() == [(worker.id, "it ended with status 256")]
-    assert bench.removed == [worker.id] and bench.service.held == {} and bench.statuses == {} and bench.killed == []
+    assert bench.removed == [worker.id] and bench.pool.held == {} and bench.statuses == {} and bench.killed == []
 
 
 def test_a_worker_that_closes_its_connection_and_stays_is_killed(bench: Bench) -> None:
@@ -332,6 +333,6 @@ def test_no_template_is_tried_any_more_after_several_died(bench: Bench) -> None:
 
 def test_no_template_is_started_while_the_session_ends(bench: Bench) -> None:
     bench.grant()
-    bench.ending = "it was asked to stop"
+    bench.service.session_ends("it was asked to stop")
     bench.service.on_template_lost()
     assert bench.template.started == 0 and bench.told == []

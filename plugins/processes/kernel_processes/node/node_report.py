@@ -1,0 +1,48 @@
+"""What the commands show of a node when they ask: its workers, its object store, its memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernel_processes.node.memory_watch import MemoryWatch
+from kernel_processes.node.process_table import ProcessTable
+from kernel_processes.node.store_service import StoreService
+from kernel_processes.node.worker_pool import WorkerPool
+from kernel_spec.ids import NodeId
+
+
+class NodeReport:
+    """Of the node with the id `node`."""
+
+    def __init__(
+        self, node: NodeId, processes: ProcessTable, pool: WorkerPool, store: StoreService, memory: MemoryWatch
+    ) -> None:
+        self._node = node
+        self._processes = processes
+        self._pool = pool
+        self._store = store
+        self._memory = memory
+
+    def make(self, objects: bool) -> dict[str, Any]:
+        """Return what the head shows of a node; with `objects` also every object of the store."""
+        server = self._store.server
+        usage = server.usage()
+        rows = server.objects() if objects else ()
+        pids = [connection.info.pid for connection in self._processes.connections.values()]
+        return {
+            "workers": [
+                {
+                    "worker_id": worker.id.hex(),
+                    "pid": worker.pid,
+                    "state": worker.state,
+                    "name": worker.actor or worker.work.name,
+                    "job_id": worker.key[0].hex(),
+                    "node_id": self._node.hex(),
+                }
+                for worker in self._pool.workers.values()
+            ],
+            "store": {name: getattr(usage, name) for name in usage.__dataclass_fields__},
+            "memory": self._memory.status(),
+            "held": self._memory.sizes(pids) if objects else {},
+            "stored": [(row.object, row.owner, row.size, row.state, dict(row.pins), row.weak) for row in rows],
+        }
