@@ -1,12 +1,18 @@
-"""Requests to another process that are under way, as their sender keeps them."""
+"""Requests to other processes that are under way, as their sender keeps them."""
 
 from __future__ import annotations
 
+import itertools
+import pickle
 from collections.abc import Callable
 from typing import Any
 
 from kernel.runtime.waiter import Waiter
+from kernel_engine.messages import process_messages as op
+from kernel_engine.messages.named_messages import Message
+from kernel_processes.protocol.pickled import Pickled
 from kernel_processes.transport.connection import Connection
+from kernel_spec.errors import SessionEndedError
 
 
 class PeerRequest(Waiter):
@@ -63,3 +69,48 @@ class WithdrawnRequest(PeerRequest):
         """Undo what was granted; an error leaves nothing to undo."""
         if not self.failed:
             self._undo()
+
+
+class PeerRequests:
+    """The requests of a process that have no answer yet. Under its lock."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, PeerRequest] = {}
+        self._numbers = itertools.count(1)
+
+    def begin(
+        self, connection: Connection, kind: Callable[[int, Connection], PeerRequest] = PeerRequest
+    ) -> PeerRequest:
+        """Return a new request, whose number the caller puts into a message to the peer at the other end."""
+        number = next(self._numbers)
+        request = self._open[number] = kind(number, connection)
+        return request
+
+    def on_reply(self, connection: Connection, message: Message) -> None:
+        """A peer has answered."""
+        request = self._open.pop(message[1], None)
+        if request is None:
+            return
+        if message[0] == op.REPLY_ERROR:
+            request.fail(pickle.loads(message[2]))
+            return
+        request.value = message[2] if message[0] == op.REPLY else Pickled(message[2])
+        request.complete()
+
+    def forget(self, request: PeerRequest) -> None:
+        """Nobody waits for the answer of a request any more. May be called without the lock."""
+        self._open.pop(request.number, None)
+
+    def withdraw(self, request: PeerRequest, undo: Callable[[], None]) -> None:
+        """Withdraw a request whose answer is not wanted any more: `undo` is called if it was, or still is, granted."""
+        if request.remaining > 0:
+            self._open[request.number] = WithdrawnRequest(request, undo)
+        elif not request.failed:
+            undo()
+
+    def fail(self, reason: str, connection: Connection | None = None) -> None:
+        """End the waits for answers that were to come over a connection (None: any) with SessionEndedError."""
+        for number, request in list(self._open.items()):
+            if connection is None or request.connection is connection:
+                del self._open[number]
+                request.fail(SessionEndedError(reason))

@@ -7,7 +7,6 @@ batches. No interrupt strikes a thread that holds it (see `interrupts`), so no s
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 import pickle
 import threading
@@ -24,15 +23,14 @@ from kernel.threads import NO_ROOM
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import Message, number_of, packed, unpacked
 from kernel_processes.protocol.identity import Identity, Peer
-from kernel_processes.protocol.pickled import Pickled
 from kernel_processes.protocol.python_version import PYTHON
-from kernel_processes.runtime.changed_user import ChangedUser
 from kernel_processes.runtime.fork_safety import joined
 from kernel_processes.runtime.interrupts import Interrupts
 from kernel_processes.runtime.lost_connections import LostConnections
 from kernel_processes.runtime.message_pump import MessagePump
-from kernel_processes.runtime.peer_requests import AnsweredRequest, PeerRequest, WithdrawnRequest
-from kernel_processes.transport.addresses import gateway_of
+from kernel_processes.runtime.peer_connections import PeerConnections
+from kernel_processes.runtime.peer_requests import AnsweredRequest, PeerRequest, PeerRequests
+from kernel_processes.runtime.session_end import SessionEnd
 from kernel_processes.transport.connect import connect
 from kernel_processes.transport.connection import Connection, may_be_handled
 from kernel_processes.transport.process_listener import ProcessListener
@@ -70,9 +68,10 @@ class Process:
         self.closing = False
         self.ended: str | None = None
         """Why nothing can be submitted or waited for any more."""
-        self._why_agent_ends = ""
-        self._changed_user = ChangedUser()
-        self.handlers: dict[int, Handler] = dict.fromkeys((op.REPLY, op.REPLY_ERROR, op.REPLY_PICKLED), self._reply)
+        self.session_end = SessionEnd()
+        self._requests = PeerRequests()
+        replies = (op.REPLY, op.REPLY_ERROR, op.REPLY_PICKLED)
+        self.handlers: dict[int, Handler] = dict.fromkeys(replies, self._requests.on_reply)
         self.handlers[number_of(op.Introduction)] = self._hello
         self.methods: dict[str, Callable[..., Any]] = {}
         self.handlers[op.CALL] = self._call
@@ -85,12 +84,9 @@ class Process:
         self.on_peer_met: Callable[[ProcessId], None] = lambda process: None
         self.on_agent_lost: Callable[[str], None] | None = None
         self._dirty: set[Connection] = set()
-        self._peers: dict[ProcessId, Connection] = {}
-        self._requests: dict[int, PeerRequest] = {}
-        self._request_numbers = itertools.count(1)
+        self.peers = PeerConnections()
         self._listener: ProcessListener | None = None
         self._lost_connections = LostConnections(self.reactor.call_later, self._ask_whether_ended)
-        self._connections: set[Connection] = set()
         self.on_forked: list[Callable[[], None]] = []
 
     # -- life ------------------------------------------------------------------------------------------------------
@@ -115,7 +111,7 @@ class Process:
                 f"no node agent answers at {self.agent_address} ({error.strerror}); "
                 "start one with `kernel start --head`, or call init() without an address"
             ) from error
-        self._connections.add(self.agent)
+        self.peers.all.add(self.agent)
         self.agent.info = Peer(ProcessId(b"agent"), "agent", 0, self.agent_address, via=self.agent)
         self.send_hello(self.agent, pid_details)
         try:
@@ -139,9 +135,9 @@ class Process:
         with self.lock:
             if self._listener is not None:
                 self._listener.close()
-            for connection in list(self._connections):
+            for connection in list(self.peers.all):
                 connection.close("shutting down")
-            self._fail_requests("the session was shut down")
+            self._requests.fail("the session was shut down")
         self.reactor.close()
 
     def abandon(self) -> None:
@@ -151,7 +147,7 @@ class Process:
         self.lock = threading.RLock()  # the old one may be held by such a thread
         if self._listener is not None:
             self._listener.abandon()
-        for connection in self._connections:
+        for connection in self.peers.all:
             connection.abandon()
         self.reactor.close()
         for function in self.on_forked:
@@ -204,7 +200,7 @@ class Process:
     def write_out(self, seconds: float = LAST_SECONDS) -> None:
         """Write everything queued, waiting `seconds` in all for peers that read slowly: this process ends now."""
         deadline = self.reactor.clock() + seconds
-        for connection in list(self._connections):
+        for connection in list(self.peers.all):
             while connection.fd < 0 and connection.outbox and not connection.closed and self.reactor.clock() < deadline:
                 self.pump.poll_now()  # it is being connected
                 time.sleep(_MOMENT_SECONDS)
@@ -219,19 +215,17 @@ class Process:
 
         Raises OSError when it is gone; that of a process on another node shows later, as the loss of the peer.
         """
-        connection = self._peers.get(process)
+        connection = self.peers.sending.get(process)
         if connection is None or connection.closed:
             try:
                 connection = self._connect(self.identity.near(process, address))
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE):
                     self.log.error("a worker can't be reached; allow more with `ulimit -n`", error=error.strerror)
-                elif self._changed_user.explain(error):
+                elif self.session_end.of_changed_user(error):
                     self.lose_agent(error)
                 raise
-            connection.info = Peer(process, "peer", 0, address, via=connection)
-            self._peers[process] = connection
-            self._connections.add(connection)
+            self.peers.dialled(connection, process, address)
             self.on_peer_met(process)
             self.send_hello(connection)
         return connection
@@ -249,18 +243,17 @@ class Process:
         self, connection: Connection, kind: Callable[[int, Connection], PeerRequest] = PeerRequest
     ) -> PeerRequest:
         """Return a new pending request, whose number the caller puts into a message of its own. Under the lock."""
-        number = next(self._request_numbers)
-        request = self._requests[number] = kind(number, connection)
+        request = self._requests.begin(connection, kind)
         if connection.closed:
             is_agent = connection is self.agent
-            request.fail(self.session_ended() if is_agent else SessionEndedError("the connection is closed"))
+            request.fail(self.session_end.error() if is_agent else SessionEndedError("the connection is closed"))
         return request
 
     def result(self, request: PeerRequest, timeout: float | None = None) -> Any:
         """Block for a request's answer and return it, or raise its error. Raises TimeoutError after `timeout` s."""
         deadline = None if timeout is None else self.reactor.clock() + timeout
         done = self.pump.wait(request, deadline)
-        self._requests.pop(request.number, None)
+        self._requests.forget(request)
         if not done:
             raise TimeoutError(f"no answer within {timeout} s")
         if request.failed:
@@ -268,17 +261,14 @@ class Process:
         return request.value
 
     def withdraw(self, request: PeerRequest, undo: Callable[[], None]) -> None:
-        """Withdraw a request whose answer is not wanted any more: `undo` is called if it was, or still is, granted."""
+        """See `PeerRequests.withdraw`."""
         with self.lock:
-            if request.remaining > 0:
-                self._requests[request.number] = WithdrawnRequest(request, undo)
-            elif not request.failed:
-                undo()
+            self._requests.withdraw(request, undo)
 
     def call_agent(self, method: str, *arguments: Any, timeout: float | None = None) -> Any:
         """Ask the node agent and return its answer."""
         if self.agent is None or self.agent.closed:
-            raise self.session_ended()
+            raise self.session_end.error()
         return self.result(self.request(self.agent, method, *arguments), timeout)
 
     def _ask_whether_ended(self, peer: ProcessId, then: Callable[[bool], None]) -> bool:
@@ -341,13 +331,9 @@ class Process:
         if said.python != PYTHON:
             connection.close(f"the peer runs Python {said.python}, this process {PYTHON}: they must be the same")
             return
-        if connection.incoming and (old := self._peers.get(said.process)) is not None and old.incoming:
-            old.give_up("the peer has given up this connection and opened another")
-        connection.info = Peer(said.process, said.role, said.pid, said.address, said.details)
-        self._connections.add(connection)
+        self.peers.introduced(connection, Peer(said.process, said.role, said.pid, said.address, said.details))
         self._lost_connections.watch(connection)
         self.on_peer_met(said.process)
-        connection.info.via = self._peers.setdefault(said.process, connection)
 
     def _call(self, connection: Connection, message: Message) -> None:
         _, number, name, arguments = message
@@ -363,24 +349,14 @@ class Process:
             answer = (op.REPLY_ERROR, number, pickle.dumps(InternalError(f"{name} failed: {error!r}")))
         self.send(connection, answer)
 
-    def _reply(self, connection: Connection, message: Message) -> None:
-        request = self._requests.pop(message[1], None)
-        if request is None:
-            return
-        if message[0] == op.REPLY_ERROR:
-            request.fail(pickle.loads(message[2]))
-            return
-        request.value = message[2] if message[0] == op.REPLY else Pickled(message[2])
-        request.complete()
-
     def _on_close(self, connection: Connection, reason: str) -> None:
         with self.lock:
             if connection is self.agent and not self.closing:
-                self._why_agent_ends = self._why_agent_ends or f"its node agent died ({reason})"
-                reason = str(self.session_ended())
+                self.session_end.lost(f"its node agent died ({reason})")
+                reason = str(self.session_end.error())
             self._dirty.discard(connection)
-            self._connections.discard(connection)
-            self._fail_requests(reason, connection)
+            self.peers.all.discard(connection)
+            self._requests.fail(reason, connection)
             if self.closing:
                 return
             if connection is self.agent:
@@ -390,50 +366,28 @@ class Process:
             if connection.info is None:
                 self.log.warning("connection refused", reason=reason)
             else:
-                self._lose(connection, connection.info, reason)
+                if self.peers.lost(connection, reason):
+                    for function in self.on_peer_lost:
+                        self._try(function, connection.info, reason)
                 self._try(self.finish_batch)
-
-    def _lose(self, connection: Connection, peer: Peer, reason: str) -> None:
-        """Forget a connection. A peer is lost with the last one to it: until then its messages may be on the way."""
-        left = [other for other in self._connections if other.info is not None and other.info.id == peer.id]
-        if connection.fd < 0:  # it was never reached, and what was to be sent is lost: to hear from it is not enough
-            for other in left:
-                other.close(reason)
-        elif left:
-            if self._peers.get(peer.id) is connection:
-                self._peers[peer.id] = left[0]
-            return
-        if self._peers.pop(peer.id, None) is not None:
-            for function in self.on_peer_lost:
-                self._try(function, peer, reason)
 
     def _peers_gone(self, connection: Connection, message: Message) -> None:
         """A node is gone, and its processes with it: no end of a connection would say so."""
         said = unpacked(op.PeersGone, message)
-        gone = set(said.processes)
-        for other in [c for c in self._connections if c.info is not None]:
-            if other.info.id in gone or (said.place and gateway_of(other.info.address) == said.place):
-                other.close("its node is gone")
+        for gone in self.peers.of(set(said.processes), said.place):
+            gone.close("its node is gone")
         for function in self.on_place_lost:
             self._try(function, said.place)
 
     def _agent_ends(self, connection: Connection, message: Message) -> None:
-        self._why_agent_ends = unpacked(op.EndProcess, message).reason
+        self.session_end.announced(unpacked(op.EndProcess, message).reason)
 
     def lose_agent(self, error: OSError | ProtocolError) -> None:
         """The agent is gone, though nothing has come of its connection yet, or may not be reached any more."""
         with self.lock:
-            self._why_agent_ends = self._why_agent_ends or self._changed_user.explain(error)
+            self.session_end.lost(self.session_end.of_changed_user(error))
             if self.agent is not None:
                 self.agent.close(str(error))
-
-    def session_ended(self) -> SessionEndedError:
-        """Return the error that says why this session is over."""
-        why, line_break, lines = (self._why_agent_ends or "its node agent died").partition("\n")
-        return SessionEndedError(
-            f"the session has ended, and its objects with it: {why}; "
-            f"call kernel.shutdown() and kernel.init() to begin another{line_break}{lines}"
-        )
 
     def _try(self, function: Callable[..., None], *arguments: Any) -> None:
         """Call one of several functions that must all be called, whatever the others raise."""
@@ -441,9 +395,3 @@ class Process:
             function(*arguments)
         except Exception:
             self.reactor.on_error()
-
-    def _fail_requests(self, reason: str, connection: Connection | None = None) -> None:
-        for number, request in list(self._requests.items()):
-            if connection is None or request.connection is connection:
-                del self._requests[number]
-                request.fail(SessionEndedError(reason))

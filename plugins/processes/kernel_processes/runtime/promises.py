@@ -43,7 +43,7 @@ class Promises:
         process = self._process
         with process.lock:
             if process.agent is None:
-                raise process.session_ended()
+                raise process.session_end.error()
             self._ownership.objects[entry.id] = entry
             self.pending[entry.id] = explanation, argument
             kept = inline(head, buffers)

@@ -187,7 +187,7 @@ class StoreAccess:
                 f"the object store can't be opened: {error.strerror}; close files, or raise the limit (`ulimit -n`)"
             )
         self._process.lose_agent(error)
-        return self._process.session_ended()
+        return self._process.session_end.error()
 
     def _attach(self) -> StoreClient:
         identity = self._process.identity

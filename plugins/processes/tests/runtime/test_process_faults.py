@@ -36,8 +36,8 @@ def add_peer(process: Process, name: bytes) -> tuple[Connection, socket.socket]:
     ours, theirs = socket.socketpair()
     connection = Connection(ours, process.reactor, None, process._on_messages, process._on_close)
     connection.info = Peer(name, "worker", 0, "", via=connection)  # type: ignore[arg-type]
-    process._connections.add(connection)
-    process._peers[connection.info.id] = connection
+    process.peers.all.add(connection)
+    process.peers.sending[connection.info.id] = connection
     return connection, theirs
 
 
@@ -90,9 +90,9 @@ def test_last_words_wait_for_peers_that_read_slowly_but_not_for_ever(process: Pr
 
     reader = threading.Thread(target=read)
     reader.start()
-    process._connections = {slow}
+    process.peers.all = {slow}
     process.write_out(600)  # ends when all is written: no test may take so long
-    process._connections = {deaf}
+    process.peers.all = {deaf}
     process.write_out(0.05)
     slow.close()
     reader.join(120)

@@ -169,7 +169,7 @@ def test_a_peer_that_was_never_there_is_lost_late(nodes: tuple[Node, Node]) -> N
     assert (HELLO_WORLD, "unheard") in connection.outbox  # whoever sent it may see that it never left
     with pytest.raises(Exception, match="nobody of that name is there"):
         one.result(request, SECONDS)
-    assert one._peers == {}
+    assert one.peers.sending == {}
 
 
 def test_a_node_that_is_gone_loses_the_peer(nodes: tuple[Node, Node]) -> None:
@@ -201,7 +201,7 @@ def test_who_can_be_heard_but_not_reached_is_lost(nodes: tuple[Node, Node]) -> N
     say(other, one, one.address, "hello")
     until(lambda: heard)
     with one.lock:
-        incoming = one._peers.pop(other.id)
+        incoming = one.peers.sending.pop(other.id)
         nodes[1].gateway.close()  # from here on nobody reaches the other node
         one.send(one.peer(other.id, other.address), (HELLO_WORLD, "unheard"))
     one.flush_soon()
@@ -230,7 +230,7 @@ def test_a_cut_is_no_loss(nodes: tuple[Node, Node]) -> None:
     request = one.request(connection, "later")
     until(lambda: len(heard) == 100 and waiting)
     for process in (one, other):
-        for link in process._connections:
+        for link in process.peers.all:
             if isinstance(link, TcpConnection):  # it comes back at once, as soon as the machine lets it
                 link.ended_seconds = link.resume_seconds = NEVER
     for number in range(100, 120):
@@ -267,7 +267,7 @@ def test_a_process_that_is_killed_is_lost_at_once(nodes: tuple[Node, Node]) -> N
     other.closing = True  # as if killed: the sockets end, and nobody says goodbye
     other.pump.stop()
     os.unlink(other.identity.socket_path(other.id) + ".in")
-    for link in other._connections:
+    for link in other.peers.all:
         link._socket.shutdown(socket.SHUT_RDWR)
     until(lambda: peers)
     assert [peer for peer, _ in peers] == [other.id]
