@@ -1,8 +1,7 @@
 """Running calls in a worker: in its main thread one after another, in more threads where an actor allows it.
 
 The main thread takes calls off the queue and runs them; when the queue is empty it polls for more. For an actor
-with `max_concurrency` above one, further threads join in only when calls wait and nothing has finished for a
-millisecond: calls that are quick never pay for a hop between threads, calls that block each get a thread.
+with `max_concurrency` above one, further threads join in when calls get stuck behind each other (see `CallGroup`).
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from kernel.runtime.definitions import DYNAMIC
 from kernel.runtime.execution_context import NO_EXECUTION, Execution, ExitActor, current_execution
 from kernel.runtime.process_title import IDLE_SECONDS, worker_title
 from kernel.runtime.waiter import Waiter
-from kernel.threads import NO_ROOM, begin_thread
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import Message, packed
 from kernel_engine.objects.acknowledgements import Arrival
@@ -34,7 +32,6 @@ from kernel_processes.worker.call_group import CallGroup
 from kernel_processes.worker.executor_base import Call, ExecutorBase, Lookup, NameOf
 
 _FLUSH_SECONDS = 0.001
-_STUCK_SECONDS = 0.001
 _BETWEEN_CALLS = b""
 
 
@@ -43,7 +40,7 @@ class Executor(ExecutorBase):
 
     def __init__(self, runtime: ProcessRuntime, runner: CallRunner, lookup: Lookup, name_of: NameOf) -> None:
         super().__init__(runtime, runner, lookup, name_of)
-        self.main = CallGroup("", 1, with_main=True)
+        self.main = self._make_group("", 1, with_main=True)
         self.groups: dict[str, CallGroup] = {"": self.main}
         self._work: Waiter | None = None
         self._errands: deque[Callable[[], None]] = deque()
@@ -67,7 +64,10 @@ class Executor(ExecutorBase):
 
     def add_group(self, name: str, limit: int) -> None:
         """Let calls of a concurrency group run in `limit` threads of their own."""
-        self.groups[name] = CallGroup(name, limit, with_main=False)
+        self.groups[name] = self._make_group(name, limit, with_main=False)
+
+    def _make_group(self, name: str, limit: int, with_main: bool) -> CallGroup:
+        return CallGroup(name, limit, with_main, self._io, self._drain, lambda: self.exit_reason is not None)
 
     def enqueue(self, connection: Connection, message: Message, group: str = "") -> None:
         """Take a call."""
@@ -79,71 +79,13 @@ class Executor(ExecutorBase):
             work, self._work = self._work, None
             work.complete()
         elif target.limit > 1 or not target.with_main:
-            self._watch(target)
-
-    def _watch(self, group: CallGroup) -> None:
-        """Look soon whether the calls of a group get stuck behind each other."""
-        if not group.with_main and group.helpers < group.limit and group.idle_helpers == 0:
-            self._start_helper(group)
-        elif not group.with_main and group.idle_helpers:
-            group.wakeup.release()
-        if not group.watched:
-            group.watched = True
-            finished = group.finished
-            self._io.reactor.call_later(_STUCK_SECONDS, lambda: self._unstick(group, finished))
-            self._io.pump.flush_soon()
-
-    def _unstick(self, group: CallGroup, finished: int) -> None:
-        group.watched = False
-        if not group.queue:
-            return
-        if group.finished == finished:
-            busy = group.helpers - group.idle_helpers + (1 if group.with_main else 0)
-            if busy >= group.limit:
-                return  # each takes the next call when it is done
-            for _ in range(min(len(group.queue), group.limit - busy, max(1, busy))):
-                if group.idle_helpers:
-                    group.wakeup.release()
-                elif group.helpers + (1 if group.with_main else 0) < group.limit:
-                    self._start_helper(group)
-        self._watch_again(group)
-
-    def _watch_again(self, group: CallGroup) -> None:
-        if not group.watched and group.queue:
-            group.watched = True
-            finished = group.finished
-            self._io.reactor.call_later(_STUCK_SECONDS, lambda: self._unstick(group, finished))
-
-    def _start_helper(self, group: CallGroup) -> None:
-        group.helpers += 1
-        name = f"kernel-call-{group.name or group.helpers}"
-        thread = begin_thread(lambda: self._help(group), name)
-        if thread is not None:
-            group.threads.append(thread)
-            return
-        group.helpers -= 1  # what is queued waits until another thread has time, or the next look at the group
-        self._io.log.error(f"no thread can be started for a call: {NO_ROOM}")
-
-    def _help(self, group: CallGroup) -> None:
-        while self.exit_reason is None:
-            try:
-                self._drain(group)
-            except KeyboardInterrupt:
-                continue  # a cancellation that came too late for its call
-            except Exception as error:
-                if not is_from_outside(error):
-                    raise
-            group.idle_helpers += 1
-            if not group.queue and self.exit_reason is None:
-                group.wakeup.acquire()
-            group.idle_helpers -= 1
+            target.watch()
 
     def finish_calls(self, seconds: float) -> None:
         """After `exit_reason` was set: wait so long for the calls that run in other threads."""
         deadline = time.monotonic() + seconds
         for group in self.groups.values():
-            for thread in group.threads:
-                thread.join(max(0.0, deadline - time.monotonic()))
+            group.join(deadline)
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -187,8 +129,7 @@ class Executor(ExecutorBase):
         if work is not None:
             work.complete()
         for group in self.groups.values():
-            for _ in range(group.helpers):
-                group.wakeup.release()
+            group.wake()
 
     def _drain(self, group: CallGroup) -> None:
         thread = threading.get_ident()
