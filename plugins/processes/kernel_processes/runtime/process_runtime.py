@@ -15,7 +15,7 @@ from kernel.runtime.definitions import (
     FunctionDefinition,
     function_inside,
 )
-from kernel.runtime.object_entry import FAILED, PENDING, ObjectEntry
+from kernel.runtime.object_entry import FAILED, PENDING
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.worker_info import worker_info
 from kernel_engine.messages import process_messages as op
@@ -34,6 +34,7 @@ from kernel_processes.protocol.identity import Identity
 from kernel_processes.protocol.pickled import Pickled
 from kernel_processes.runtime.actor_calls import ActorCaller, Channel
 from kernel_processes.runtime.actor_creation import ActorCreator
+from kernel_processes.runtime.cancelling import Cancelling
 from kernel_processes.runtime.inspection import Inspection
 from kernel_processes.runtime.last_output import await_last_output
 from kernel_processes.runtime.lineage import Lineage
@@ -44,11 +45,7 @@ from kernel_processes.runtime.stacks import thread_stacks
 from kernel_processes.runtime.store_access import StoreAccess
 from kernel_processes.runtime.submission import TaskSubmitter
 from kernel_processes.transport.connection import Connection
-from kernel_spec.errors import (
-    ArgumentError,
-    PendingCallsLimitError,
-    SessionEndedError,
-)
+from kernel_spec.errors import PendingCallsLimitError, SessionEndedError
 from kernel_spec.ids import ActorId, JobId, NodeId, ObjectId, ProcessId, TaskId, object_id
 
 if TYPE_CHECKING:
@@ -81,6 +78,7 @@ class ProcessRuntime:
         self.submitter = TaskSubmitter(self.io, self.tasks)
         self.actors = ActorCaller(self.io, self.tasks)
         self.creator = ActorCreator(self.io, self.tasks, self.actors, self.job)
+        self.cancelling = Cancelling(self.io, self.ownership, self.submitter, self.actors)
         self.lineage = Lineage(self.io, self.ownership, self.submitter.retry)
         self.failures = self.ownership.failures
         self.failures.send = self._tell_of_failure
@@ -116,7 +114,6 @@ class ProcessRuntime:
         self.io.methods["open_tasks"] = lambda: pickle.dumps(self.open_tasks())
         self.io.methods["new_calls"] = self.trace.new_calls
         self.io.methods["metrics"] = self.metrics
-        self.io.methods["cancel"] = self._cancel_here
         self.io.methods["ping"] = lambda: None
         self.io.methods["tell_failures"] = self._tell_failures
         self._export_lock = threading.RLock()  # what is serialized may call others, and so may destructors
@@ -195,43 +192,8 @@ class ProcessRuntime:
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
         """See `Runtime.cancel`."""
         with self.io.lock:
-            entry = ref._entry
-            if entry.owner is not None:
-                owner, address = self.owner_of(ref)
-                try:
-                    self.io.request(self.io.peer(owner, address), "cancel", entry.id, force, recursive)
-                except OSError:
-                    return  # its owner has ended, and with it its task
-            else:
-                self.cancel_entry(entry, force, recursive)
+            self.cancelling.cancel(ref._entry, force, recursive)
         self.io.flush_soon()
-
-    def cancel_entry(self, entry: ObjectEntry, force: bool, recursive: bool) -> None:
-        """Cancel the task of an entry that this process owns. Under the lock."""
-        task = entry.task
-        if task is None or entry.state != PENDING:
-            return
-        if isinstance(task.place, Channel):
-            if force:
-                raise ArgumentError(
-                    f"cancel(force=True) can't end the actor call {task.name}(): it would end the actor. "
-                    "Use cancel(ref), or kernel.kill(actor)"
-                )
-            self.actors.cancel(task, recursive)
-        else:
-            self.submitter.cancel(task, force, recursive)
-
-    def _cancel_here(self, id: ObjectId, force: bool, recursive: bool) -> None:
-        entry = self.ownership.objects.get(id)
-        if entry is not None:
-            self.cancel_entry(entry, force, recursive)
-
-    def cancel_children(self, parent: bytes) -> None:
-        """Cancel every unfinished task that the task `parent` submitted here. Under the lock."""
-        for entry in list(self.ownership.objects.values()):
-            task = entry.task
-            if task is not None and task.parent == parent and entry.state == PENDING:
-                self.cancel_entry(entry, False, True)
 
     # -- actors ----------------------------------------------------------------------------------------------------
 

@@ -12,35 +12,22 @@ from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import Message, number_of, packed, unpacked
 from kernel_engine.tasks.task import Task, cancelled_error
 from kernel_engine.tasks.tasks import TaskTable
-from kernel_processes.protocol import memory_faults
 from kernel_processes.runtime.lease_pools import LeasePools
 from kernel_processes.runtime.leasing import WINDOW_SECONDS, LeasePool, WorkerLease
 from kernel_processes.runtime.locality import bytes_near
 from kernel_processes.runtime.memory_retries import MemoryRetries
 from kernel_processes.runtime.process import Peer, Process
+from kernel_processes.runtime.task_recovery import LostTasks, TaskRecovery
 from kernel_processes.transport.addresses import gateway_of
 from kernel_processes.transport.connection import Connection
-from kernel_spec.dataclass import dataclass
-from kernel_spec.errors import FaultError, KernelError, WorkerDiedError
+from kernel_spec.errors import KernelError
 from kernel_spec.ids import LeaseId, ProcessId
 
 _HOUSEKEEPING_SECONDS = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class _Lost:
-    """The tasks of a lost worker, in the order in which they would have run; `unsent` are the ids of unsent ones.
-
-    `place` is where the worker was.
-    """
-
-    tasks: list[Task]
-    unsent: set[bytes]
-    place: str
-
-
 class TaskSubmitter:
-    """Queues tasks by shape, asks for leases, sends, and recovers what dead workers held."""
+    """Queues tasks by shape, asks for leases, and sends tasks to the workers of these."""
 
     def __init__(self, process: Process, table: TaskTable) -> None:
         self._process = process
@@ -53,9 +40,10 @@ class TaskSubmitter:
         self._estimates: dict[bytes, float] = {}
         self._known: dict[tuple[ProcessId, bytes], bool] = {}
         self._touched: set[LeasePool] = set()
-        self._lost: dict[ProcessId, _Lost] = {}
-        self._deaths: dict[ProcessId, tuple[str, int]] = {}
         self._memory_retries = MemoryRetries(process, table, self._run_again)
+        self._recovery = TaskRecovery(
+            table, self._memory_retries, self.retry, lambda function: self._estimates.pop(function, None)
+        )
         self._least_estimates: dict[bytes, float] = {}
         self._to_kill: set[Task] = set()
         self._reclaimed_early: set[LeaseId] = set()
@@ -218,7 +206,7 @@ class TaskSubmitter:
             self._process.tell_agent((op.RETURN_LEASE, id, False, worker))
             return
         pool.requested.pop(id, None)
-        self._deaths.pop(worker, None)
+        self._recovery.worker_is_new(worker)
         try:
             peer = self._process.peer(worker, address)
         except OSError:
@@ -307,39 +295,15 @@ class TaskSubmitter:
             return
         tasks = lease.pool.lost(lease)
         unsent = {message[1] for message in lease.connection.outbox if message[0] == op.TASK}
-        lost = _Lost(tasks, unsent, lease.place)
         self._leases.pop(lease.id, None)
         self._process.tell_agent((op.RETURN_LEASE, lease.id, True, lease.worker))
         self._touched.add(lease.pool)
-        if peer.id in self._deaths:
-            self._recover(lost, *self._deaths.pop(peer.id))
-        elif tasks:
-            self._lost[peer.id] = lost
+        self._recovery.worker_lost(peer.id, LostTasks(tasks, unsent, lease.place))
 
     def worker_died(self, worker: ProcessId, cause: str, fault: int = op.DIED) -> None:
         """The agent says how a worker died; what it held can be run again or failed now."""
-        lost = self._lost.pop(worker, None)
-        if lost is None:
-            if worker in self._by_worker:
-                self._deaths[worker] = cause, fault
-            return
-        self._recover(lost, cause, fault)
+        self._recovery.worker_died(worker, cause, fault, worker in self._by_worker)
         self.dispatch()
-
-    def _recover(self, lost: _Lost, cause: str, fault: int) -> None:
-        for position, task in enumerate(lost.tasks):
-            # If it is dead only the first may have begun; the others behind it lose no retry, but go one at a time from
-            # now on. If it was only lost from sight it may run on, and all the others as well.
-            self._estimates.pop(task.definition.id, None)  # type: ignore[union-attr]
-            if task.id not in lost.unsent:
-                self._table.ownership.clear_away(task.all_entries(), lost.place)
-            begun = task.id not in lost.unsent and (position == 0 or fault == op.LOST)
-            if begun and fault in memory_faults.FAULTS:
-                self._memory_retries.recover(task, cause, fault)
-                continue
-            error: FaultError = WorkerDiedError(f"task {task.name}() failed because its worker died: {cause}")
-            if self._table.retry_or_fail(task, error, consume=begun and fault != op.TAKEN):
-                self.retry(task)
 
     # -- cancelling and questions ----------------------------------------------------------------------------------
 

@@ -167,7 +167,7 @@ class Worker:
     def _on_cancel(self, connection: Connection, message: Message) -> None:
         said = unpacked(op.CancelTask, message)
         if said.recursive:
-            self.runtime.cancel_children(said.task)
+            self.runtime.cancelling.cancel_children(said.task)
         self.executor.cancel(said.task)
         self.breakpoints.cancelled(said.task)
 
