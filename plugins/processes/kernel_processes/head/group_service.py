@@ -52,7 +52,6 @@ class GroupService:
         self._actors = actors
         self._observation = observation
         self._waiting: dict[GroupId, list[tuple[ProcessRecord, Deferred]]] = {}
-        leases.on_placed = self._placed
         dispatcher.methods |= {
             "create_placement_group": self._create,
             "remove_placement_group": self._remove,
@@ -109,7 +108,8 @@ class GroupService:
 
     # -- events from the head -------------------------------------------------------------------------------------
 
-    def _placed(self, group: GroupId, bundles: Iterable[Bundle]) -> None:
+    def placed(self, group: GroupId, bundles: Iterable[Bundle]) -> None:
+        """The scheduler has placed bundles of a group."""
         self.carry_out(self.table.placed(group, bundles))
 
     def node_lost(self, node: NodeRecord, cause: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kernel.logs import Logger
@@ -57,9 +57,9 @@ from kernel_processes.protocol.pickled import Pickled
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec import observers
 from kernel_spec.errors import MetadataError
-from kernel_spec.ids import NodeId
+from kernel_spec.ids import GroupId, NodeId
 from kernel_spec.metadata import LastingMetadataStore, MetadataStore
-from kernel_spec.scheduling import Scheduler
+from kernel_spec.scheduling import Bundle
 from kernel_spec.services import HeadInfo
 
 TICK_SECONDS = 0.1
@@ -95,7 +95,7 @@ class Head:
         actors, groups = ActorTable(), GroupTable()
         self.jobs = JobService(self.dispatcher, self.cluster, self.journal, actors)
         orders = WorkerOrders(self.dispatcher, self.cluster, self.jobs, self.journal.durable)
-        self.lease_manager = self._manage_leases(manager.make("scheduler"), orders)
+        self.lease_manager = LeaseManager(manager.make("scheduler"), reactor.clock, orders, self._placed, self.end)
         self._serve_leases(actors, groups, orders)
         self.breakpoints = BreakpointTable(self.dispatcher, self.cluster, self.output)
         self.collected = CollectedMetrics()
@@ -131,12 +131,6 @@ class Head:
             me = f"the head of {config.address}, process {os.getpid()} on {socket.gethostname()}"
             metadata.claim(me.encode())
         return metadata
-
-    def _manage_leases(self, scheduler: Scheduler, orders: WorkerOrders) -> LeaseManager:
-        clock = self.reactor.clock
-        manager = LeaseManager(scheduler, clock, orders.find, orders.drop, orders.kill, self.end)
-        manager.tell_worker = orders.tell
-        return manager
 
     def _serve_leases(self, actors: ActorTable, groups: GroupTable, orders: WorkerOrders) -> None:
         """Make what asks for leases: processes, actors, placement groups."""
@@ -242,6 +236,9 @@ class Head:
         except MetadataError as error:
             what = "removed" if over else "closed"
             self.log.warning(f"the session's metadata could not be {what}", reason=str(error))
+
+    def _placed(self, group: GroupId, bundles: Iterable[Bundle]) -> None:
+        self.groups.placed(group, bundles)
 
     def _tick(self) -> None:
         self.reactor.call_later(TICK_SECONDS, self._tick)

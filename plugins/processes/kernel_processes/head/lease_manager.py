@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from kernel.logs import Logger
 from kernel_engine.messages import process_messages as op
@@ -45,29 +46,39 @@ class _Service:
     node: NodeId
 
 
-class LeaseManager:
-    """Pass requests for workers to the scheduler, and its grants to the nodes. Keep the record of each lease.
+class LeaseOrders(Protocol):
+    """Send orders about the workers of leases to the nodes (see `kernel_processes.head.worker_orders`)."""
 
-    `find_worker(lease, record)` is called when a lease is granted, `drop_worker(lease, record, broken)` when it is
-    over, `kill_worker(worker, reason)` when it is taken away. `end_session(reason)` is called when the scheduler has
-    raised, or given an instruction that can't be carried out; the scheduler is not called again. `on_placed(group,
-    bundles)` is called when bundles of a placement group are placed, `tell_worker(worker, message)` when a worker must
-    be told about the CPU that it has lent.
+    def find(self, lease: LeaseId, record: LeaseRecord) -> None:
+        """Have a worker found for a lease that is granted."""
+
+    def drop(self, lease: LeaseId, record: LeaseRecord, broken: bool) -> None:
+        """Have the worker of a lease taken back, because the lease is over."""
+
+    def kill(self, worker: ProcessId, reason: str) -> None:
+        """End a worker whose lease is taken away."""
+
+    def tell(self, worker: ProcessId, message: Message) -> None:
+        """Tell a worker about the CPU that it has lent."""
+
+
+class LeaseManager:
+    """Pass requests for workers to the scheduler, and its grants as `orders` to nodes. Keep the record of each lease.
+
+    `on_placed(group, bundles)` is called when bundles of a placement group are placed. `end_session(reason)` is called
+    when the scheduler has raised, or given an instruction that can't be carried out; it is not called again.
     """
 
     def __init__(
         self,
         scheduler: contract.Scheduler,
         clock: Callable[[], float],
-        find_worker: Callable[[LeaseId, LeaseRecord], None],
-        drop_worker: Callable[[LeaseId, LeaseRecord, bool], None],
-        kill_worker: Callable[[ProcessId, str], None],
+        orders: LeaseOrders,
+        on_placed: Callable[[GroupId, Iterable[contract.Bundle]], None],
         end_session: Callable[[str], None],
     ) -> None:
         self.scheduler = SchedulerGuard(scheduler)
         self.leases: dict[LeaseId, LeaseRecord] = {}
-        self.on_placed: Callable[[GroupId, Iterable[contract.Bundle]], None] = lambda group, bundles: None
-        self.tell_worker: Callable[[ProcessId, Message], None] = lambda worker, message: None
         self._cpus = LentCpus()
         self._inside: dict[GroupId, set[LeaseId]] = {}
         """Placement group to the leases in it, also those that wait."""
@@ -75,9 +86,8 @@ class LeaseManager:
         self._serving: dict[ProcessId, _Service] = {}
         """Kept until the end of the worker is known: the holder of its lease waits for that news."""
         self._clock = clock
-        self._find_worker = find_worker
-        self._drop_worker = drop_worker
-        self._kill_worker = kill_worker
+        self._orders = orders
+        self._on_placed = on_placed
         self._end_session = end_session
         self._failed = False
         self._held_back: list[contract.LeaseRequest] | None = None
@@ -103,7 +113,7 @@ class LeaseManager:
     def _carry_out(self, step: contract.Instruction) -> None:
         if isinstance(step, contract.PlaceGroup):
             self._share_cpus(self._cpus.see(step))
-            self.on_placed(step.id, step.bundles)
+            self._on_placed(step.id, step.bundles)
             return
         record = self.leases.get(step.id)
         if record is None:
@@ -111,7 +121,7 @@ class LeaseManager:
         if isinstance(step, contract.Grant):
             record.grant = step
             record.grants += 1
-            self._find_worker(step.id, record)
+            self._orders.find(step.id, record)
             self._share_cpus(self._cpus.grant(record.request, step))
         elif isinstance(step, contract.Preempt):
             self.take(step.id, step.reason)
@@ -128,7 +138,7 @@ class LeaseManager:
                     record.holder.send((op.RECLAIM_LEASE, step.id))
             elif record.worker is not None:
                 taken = isinstance(step, lent_cpus.CpuTaken)
-                self.tell_worker(record.worker, (op.CPU_TAKEN if taken else op.GO_ON,))
+                self._orders.tell(record.worker, (op.CPU_TAKEN if taken else op.GO_ON,))
 
     def _decide(self, event: contract.Event) -> list[contract.Instruction]:
         if self._failed:
@@ -252,7 +262,7 @@ class LeaseManager:
         record = self._forget(id)
         if record is None:
             return
-        self._drop_worker(id, record, broken)
+        self._orders.drop(id, record, broken)
         if record.worker is not None and not broken:
             self._serving.pop(record.worker, None)
         if record.grant is None:
@@ -268,9 +278,9 @@ class LeaseManager:
             return
         if record.worker is not None:
             record.taken = True
-            self._kill_worker(record.worker, reason)
+            self._orders.kill(record.worker, reason)
             return
-        self._drop_worker(id, record, False)
+        self._orders.drop(id, record, False)
         record.grant = None
         self.handle(contract.LeaseReleased(id))
         self.handle(contract.LeaseRequested(record.request))
@@ -279,7 +289,7 @@ class LeaseManager:
         """The worker of a lease must not be used any more; its resources stay taken until `release`."""
         record = self.leases.get(id)
         if record is not None:
-            self._drop_worker(id, record, True)
+            self._orders.drop(id, record, True)
 
     def block(self, id: LeaseId, blocked: bool, asks: bool = False) -> None:
         """Note that a lease's worker waits inside `get`, or goes on; if it `asks`, tell it when its CPU is free."""

@@ -94,9 +94,9 @@ def test_who_waits_is_told_when_it_is_placed(bench: Bench) -> None:
     assert bench.call("placement_group_ready", GROUP.hex()) is None
     text = f"placement group '{GROUP.hex()}' is PENDING: there is no room"
     assert bench.call("explain_placement_group", GROUP.hex()) == text
-    bench.head.lease_manager.on_placed(GROUP, [lies(0, FIRST)])
+    bench.head.groups.placed(GROUP, [lies(0, FIRST)])
     assert bench.answer() is None
-    bench.head.lease_manager.on_placed(GROUP, [lies(1, FIRST)])
+    bench.head.groups.placed(GROUP, [lies(1, FIRST)])
     assert bench.answer() == "nothing"
     assert bench.call("placement_group_ready", GROUP.hex()) == "nothing", "it is there already"
 
@@ -187,7 +187,7 @@ def test_bundles_on_a_lost_node_are_placed_again(bench: Bench) -> None:
     assert bench.call("explain_placement_group", GROUP.hex()) == (
         f"placement group 'gang' is RESCHEDULING: there is no room (node {SECOND.hex()[:8]} is gone: no power)"
     )
-    bench.head.lease_manager.on_placed(GROUP, [lies(1, FIRST)])
+    bench.head.groups.placed(GROUP, [lies(1, FIRST)])
     assert bench.answer() == "nothing" and bench.row()["state"] == "CREATED"
     assert LeaseId(b"running-") in bench.head.lease_manager.leases, "what ran on another node runs on"
 

@@ -10,7 +10,7 @@ import pytest
 
 from kernel.defaults.scheduler import LocalScheduler
 from kernel_engine.messages import process_messages as op
-from kernel_engine.messages.named_messages import packed
+from kernel_engine.messages.named_messages import Message, packed
 from kernel_processes.head.lease_manager import LeaseManager, LeaseRecord, grant_message
 from kernel_spec.ids import GroupId, JobId, LeaseId, NodeId, ProcessId
 from kernel_spec.resources import Allocation, amounts
@@ -64,18 +64,21 @@ class Desk:
         self.killed: list[tuple[ProcessId, str]] = []
         self.scheduler = Fragile()
         self.lease_manager = LeaseManager(
-            self.scheduler, lambda: 1.0, self._find, self._drop, self._kill, self.ended.append
+            self.scheduler, lambda: 1.0, self, lambda group, bundles: None, self.ended.append
         )
         self.lease_manager.add_node(NodeId(b"node"), {"CPU": 2.0}, {}, ("GPU",))
 
-    def _find(self, lease: LeaseId, record: LeaseRecord) -> None:
+    def find(self, lease: LeaseId, record: LeaseRecord) -> None:
         self.granted.append(lease)
 
-    def _drop(self, lease: LeaseId, record: LeaseRecord, broken: bool) -> None:
+    def drop(self, lease: LeaseId, record: LeaseRecord, broken: bool) -> None:
         self.dropped.append(lease)
 
-    def _kill(self, worker: ProcessId, reason: str) -> None:
+    def kill(self, worker: ProcessId, reason: str) -> None:
         self.killed.append((worker, reason))
+
+    def tell(self, worker: ProcessId, message: Message) -> None:
+        raise AssertionError("nobody lends a CPU")
 
     def request(self, id: bytes, name: str, holder: Any = None) -> None:
         wanted = amounts({"CPU": 1.0})
@@ -156,22 +159,33 @@ class Books:
         self.killed: list[tuple[ProcessId, str]] = []
         self.ended: list[str] = []
         self.on_find: Any = lambda lease: None
+        self.told: list[tuple[ProcessId, Message]] = []
+        """What workers were told about the CPUs that they have lent."""
+        self.placed: list[tuple[GroupId, Any]] = []
         self.lease_manager = LeaseManager(
             self.scheduler,
             lambda: 7.0,
-            self._find,
-            lambda lease, record, broken: self.dropped.append((lease, broken)),
-            lambda worker, reason: self.killed.append((worker, reason)),
+            self,
+            lambda group, bundles: self.placed.append((group, bundles)),
             self.ended.append,
         )
         for node in (NODE, OTHER_NODE):
             self.lease_manager.add_node(node, {"CPU": 4.0, "GPU": 1.0}, {}, ("GPU",))
         self.heard()
 
-    def _find(self, lease: LeaseId, record: LeaseRecord) -> None:
+    def find(self, lease: LeaseId, record: LeaseRecord) -> None:
         assert record.grant is not None
         self.found.append((lease, record.grants))
         self.on_find(lease)
+
+    def drop(self, lease: LeaseId, record: LeaseRecord, broken: bool) -> None:
+        self.dropped.append((lease, broken))
+
+    def kill(self, worker: ProcessId, reason: str) -> None:
+        self.killed.append((worker, reason))
+
+    def tell(self, worker: ProcessId, message: Message) -> None:
+        self.told.append((worker, message))
 
     def answer(self, event: type, *instructions: Instruction) -> None:
         self.scheduler.answers[event] = list(instructions)
@@ -280,17 +294,12 @@ def test_after_an_error_on_the_way_the_next_event_is_handled(books: Books) -> No
 
 
 def test_bundles_that_are_placed_are_told(books: Books) -> None:
-    placed: list[Any] = []
-    unheard = books.ask_for_group(GroupId(b"group-00"), NODE)
     bundles = books.ask_for_group(GROUP, NODE)
     books.heard()
-    books.answer(Tick, PlaceGroup(GroupId(b"group-00"), unheard))
-    books.lease_manager.tick()
-    books.lease_manager.on_placed = lambda group, bundles: placed.append((group, bundles))
     books.answer(Tick, PlaceGroup(GROUP, bundles))
     books.lease_manager.tick()
-    assert placed == [(GROUP, bundles)]
-    assert books.heard() == [Tick(), Tick()]
+    assert books.placed == [(GROUP, bundles)]
+    assert books.heard() == [Tick()]
 
 
 def test_a_holder_is_asked_to_give_a_lease_back_and_an_actor_is_not(books: Books) -> None:
@@ -303,38 +312,32 @@ def test_a_holder_is_asked_to_give_a_lease_back_and_an_actor_is_not(books: Books
 
 
 def test_a_worker_whose_cpu_is_in_use_is_told_so_and_goes_on_when_it_is_free(books: Books) -> None:
-    told: list[Any] = []
-    books.lease_manager.tell_worker = lambda worker, message: told.append((worker, message))
     books.lease_manager.add_node(NODE, {"CPU": 1.0, "GPU": 1.0}, {}, ("GPU",))
     holder = Holder()
     books.grant(A, Holder(), worker=WORKER)
     books.lease_manager.block(A, True)
-    assert told == []
+    assert books.told == []
     books.grant(B, holder)
-    assert told == [(WORKER, (op.CPU_TAKEN,))]
+    assert books.told == [(WORKER, (op.CPU_TAKEN,))]
     books.lease_manager.block(A, False, asks=True)
-    assert len(told) == 1 and holder.told == [(op.RECLAIM_LEASE, B)]
+    assert len(books.told) == 1 and holder.told == [(op.RECLAIM_LEASE, B)]
     books.lease_manager.release(B, broken=False)
-    assert told[1:] == [(WORKER, (op.GO_ON,))]
+    assert books.told[1:] == [(WORKER, (op.GO_ON,))]
 
 
 def test_a_worker_that_does_not_ask_goes_on_at_once_and_is_told_nothing(books: Books) -> None:
-    told: list[Any] = []
-    books.lease_manager.tell_worker = lambda worker, message: told.append((worker, message))
     books.grant(A, Holder(), worker=WORKER)
     books.lease_manager.block(A, True)
     books.lease_manager.block(A, False)
-    assert told == []
+    assert books.told == []
 
 
 def test_a_worker_that_asks_before_its_group_is_known_may_go_on(books: Books) -> None:
-    told: list[Any] = []
-    books.lease_manager.tell_worker = lambda worker, message: told.append((worker, message))
     books.lease_manager.held(grant_of(A, bundle=0), request_of(A, GROUP), 1, WORKER, True)
     books.lease_manager.block(A, False)
-    assert told == []
+    assert books.told == []
     books.lease_manager.block(A, False, asks=True)
-    assert told == [(WORKER, (op.GO_ON,))], "its head is new and doesn't know who uses that CPU"
+    assert books.told == [(WORKER, (op.GO_ON,))], "its head is new and doesn't know who uses that CPU"
 
 
 def test_who_asks_while_the_desk_waits_is_heard_after(books: Books) -> None:
