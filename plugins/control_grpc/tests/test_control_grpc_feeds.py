@@ -79,13 +79,18 @@ def test_messages_go_to_those_who_listen_to_their_topic() -> None:
     assert topics._listeners == {}
 
 
+def observed(*installed: Any) -> tuple[Observation, list[bool]]:
+    """Return an observation with observers that are installed, and what the nodes are told of it."""
+    told: list[bool] = []
+    return Observation(installed, lambda: 0.0, told.append, lambda observer, error: None), told
+
+
 def event(kind: str = observers.ACTOR) -> tuple[Any, ...]:
     return (kind, observers.ALIVE, b"\1", 1.0, {})
 
 
 def test_nodes_are_asked_to_tell_only_while_somebody_wants_what_they_know() -> None:
-    observation, told, heard = Observation([], lambda: 0.0), [], []
-    observation.on_active = told.append
+    observation, told, heard = *observed(), []
     few = EventFeed([observers.ACTOR], heard.append).attend(observation)
     assert told == [] and not observation.active
     all = EventFeed([], heard.append).attend(observation)
@@ -107,8 +112,7 @@ def test_nodes_are_asked_to_tell_only_while_somebody_wants_what_they_know() -> N
 
 def test_observers_that_are_installed_go_on_when_others_leave() -> None:
     recorder = RecordingObserver()
-    observation, told = Observation([recorder], lambda: 0.0), []
-    observation.on_active = told.append
+    observation, told = observed(recorder)
     EventFeed([], lambda event: None).attend(observation)()
     observation.note(*event())
     observation.deliver()
@@ -122,8 +126,7 @@ def test_a_listener_that_raises_is_let_go(capsys: pytest.CaptureFixture[str]) ->
     def fails(event: LifecycleEvent) -> None:
         raise ZeroDivisionError
 
-    observation, told = Observation([], lambda: 0.0), []
-    observation.on_active = told.append
+    observation, told = observed()
     EventFeed([], fails).attend(observation)
     observation.note(*event())
     observation.deliver()

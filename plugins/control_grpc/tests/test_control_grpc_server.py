@@ -48,7 +48,7 @@ class FakeHead:
 
     def __init__(self) -> None:
         self.reactor = Reactor()
-        self.observation = Observation([], self.reactor.clock)
+        self.observation = Observation([], self.reactor.clock, lambda active: None, self._observer_failed)
         self.logged: list[str] = []
         say = lambda text, **fields: self.logged.append(f"{text}: {fields.get('reason')}")
         self.log = SimpleNamespace(warning=say, error=say)
@@ -71,6 +71,9 @@ class FakeHead:
         self._running = True
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
+
+    def _observer_failed(self, observer: Any, error: Exception) -> None:
+        raise AssertionError(f"{observer!r} raised {error!r}")
 
     def _fail(self, caller: Any, namespace: str, key: bytes) -> None:
         raise ZeroDivisionError("of the head's own")

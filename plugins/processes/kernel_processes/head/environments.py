@@ -14,11 +14,11 @@ from typing import Any
 
 
 class Environments:
-    """Every environment that was asked for in the session."""
+    """Every environment that was asked for in the session. `on_new(key, description)` is called with each new one."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_new: Callable[[str, Mapping[str, Any]], None]) -> None:
         self._known: dict[str, Mapping[str, Any]] = {"": {}}
-        self.on_new: Callable[[str, Mapping[str, Any]], None] = lambda key, description: None
+        self._on_new = on_new
 
     def description(self, key: str) -> Mapping[str, Any]:
         """Return what an environment is."""
@@ -33,7 +33,7 @@ class Environments:
         key = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
         if key not in self._known:
             self._known[key] = description
-            self.on_new(key, description)
+            self._on_new(key, description)
         return key
 
     def key_within(self, outer: str, description: Mapping[str, Any] | None) -> str:

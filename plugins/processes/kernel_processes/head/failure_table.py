@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from typing import Any
 
 from kernel_engine.messages.process_messages import FAILURE_STREAM
@@ -27,7 +26,6 @@ class FailureTable:
         self._output = output
         self._rows: deque[dict[str, Any]] = deque(maxlen=KEPT)
         dispatcher.methods |= {"note_failure": self._note, "failures": self._failures}
-        observation.past = self._events
 
     def _note(self, caller: ProcessRecord, row: dict[str, Any]) -> None:
         """Take a row of `kernel_engine.failures.failure_reports`."""
@@ -36,8 +34,7 @@ class FailureTable:
             return
         row = {**row, "job": bytes(caller.job), "pid": caller.pid, "node": caller.node.id.hex()}
         self._rows.append(row)
-        event = _event(row)
-        self._observation.note(event.kind, event.state, row["task"], event.time, event.detail)
+        self._observation.note_failure(_event(row))
         if row["in_full"]:
             self._pass_on(caller, row["name"], row["text"])
 
@@ -45,9 +42,6 @@ class FailureTable:
         """Return the rows of the caller's job, or of all, oldest first."""
         own = bytes(caller.job)
         return Pickled.of([row for row in self._rows if all_jobs or row["job"] in (own, b"") or _detached(row["job"])])
-
-    def _events(self) -> Iterable[LifecycleEvent]:
-        return [_event(row) for row in self._rows]
 
     def _pass_on(self, caller: ProcessRecord, name: str, text: str) -> None:
         """Have the drivers concerned show what a worker reports; a driver has already shown its own."""

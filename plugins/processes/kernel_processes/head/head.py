@@ -23,7 +23,6 @@ from kernel_processes.head.actor_subscriptions import ActorSubscriptions
 from kernel_processes.head.actors import ActorTable
 from kernel_processes.head.breakpoint_table import BreakpointTable
 from kernel_processes.head.cluster_table import ClusterTable
-from kernel_processes.head.collected_metrics import CollectedMetrics
 from kernel_processes.head.config import HeadConfig
 from kernel_processes.head.drain_service import DrainService
 from kernel_processes.head.driver_output import DriverOutput
@@ -85,6 +84,7 @@ class Head:
         self.log = log or Logger("kernel.head")
         self.ending: str | None = None
         self._on_end = on_end
+        self._label = manager.label
         self.cluster = ClusterTable(NodeId(config.node), int.from_bytes(os.urandom(4), "little"))
         self.dispatcher = MessageDispatcher(self.cluster, self.log)
         self.output = DriverOutput(self.dispatcher, self.cluster, self.log)
@@ -98,7 +98,8 @@ class Head:
         self.lease_manager = LeaseManager(manager.make("scheduler"), reactor.clock, orders, self._placed, self.end)
         self._serve_leases(actors, groups, orders)
         self.breakpoints = BreakpointTable(self.dispatcher, self.cluster, self.output)
-        self.collected = CollectedMetrics()
+        self._gathering = Gathering(self.cluster, reactor)
+        self.metrics = MetricsService(self.dispatcher, self.cluster, self._gathering, self.lease_manager, actors)
         self.processes = self._serve_processes()
         names = list(config.head_services) or None
         services = manager.make_many("head_service", names)
@@ -113,11 +114,8 @@ class Head:
     # -- the parts -------------------------------------------------------------------------------------------------
 
     def _observe(self, manager: PluginManager) -> Observation:
-        observation = Observation(manager.all("observer"), self.reactor.clock)
-        observation.on_active = self._observe_nodes
-        observation.on_fault = lambda observer, error: self.output.plugin_fault(
-            told(manager.label(observer), error, "it is asked no more")
-        )
+        clock = self.reactor.clock
+        observation = Observation(manager.all("observer"), clock, self._observe_nodes, self._plugin_failed)
         on = self.dispatcher.on
         on(head_messages.LifeCycleEvents, lambda node, said: observation.note_all(said.events))
         on(head_messages.WorkerCalls, lambda node, said: observation.note_calls(said.worker, said.calls))
@@ -149,7 +147,7 @@ class Head:
 
     def _serve_processes(self) -> ProcessService:
         leavers = (
-            lambda process: self.collected.ended(process.id),
+            self.metrics.process_left,
             self.breakpoints.process_left,
             self.lease_manager.holder_left,
             self.actors.process_left,
@@ -170,18 +168,11 @@ class Head:
         """Make what answers processes and tools."""
         dispatcher, cluster, leases = self.dispatcher, self.cluster, self.lease_manager
         started = time.time()
-        gathering = Gathering(cluster, self.reactor)
+        gathering = self._gathering
         actors = ActorQueries(dispatcher, cluster, self.actors.table, leases)
         ProcessQueries(dispatcher, cluster, gathering, actors, self.groups, self.breakpoints, self.observation)
-        metrics = MetricsService(dispatcher, cluster, gathering, leases, self.actors.table, self.collected)
         self.sinks = MetricsSinks(
-            manager.make_many("metrics_sink"),
-            metrics,
-            self.collected,
-            self.reactor.call_later,
-            time.time,
-            manager.label,
-            self.output.plugin_fault,
+            manager.make_many("metrics_sink"), self.metrics, self.reactor.call_later, time.time, self._plugin_failed
         )
         ResourceService(dispatcher, cluster, leases)
         sections: dict[str, Callable[[], Any]] = {
@@ -214,6 +205,10 @@ class Head:
             for node in self.cluster.living_nodes():
                 node.send(packed(head_messages.EndNode(reason=reason)))
             self._on_end(reason)
+
+    def _plugin_failed(self, plugin: object, error: Exception) -> None:
+        """Tell every program that a plugin raised, and is not called any more."""
+        self.output.plugin_fault(told(self._label(plugin), error, "it is asked no more"))
 
     def _starter_left(self) -> None:
         if self.config.ephemeral:

@@ -33,8 +33,7 @@ class JobService:
         self._journal = journal
         self._actors = actors
         self.table = JobTable()
-        self.environments = Environments()
-        self.environments.on_new = journal.environment
+        self.environments = Environments(journal.environment)
         dispatcher.methods |= {
             "jobs": lambda caller: Pickled.of(self.rows()),
             "add_environment": self._add_environment,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kernel_engine.messages import process_messages as op
@@ -23,7 +23,7 @@ from kernel_spec.metrics import MetricsSnapshot
 
 
 class MetricsService:
-    """Asks every node and process. Runs in the head's loop; `collected` has what ended processes counted."""
+    """Asks every node and process, and keeps what each told last. Runs in the head's loop."""
 
     def __init__(
         self,
@@ -32,15 +32,22 @@ class MetricsService:
         gathering: Gathering,
         leases: LeaseManager,
         actors: ActorTable,
-        collected: CollectedMetrics,
     ) -> None:
         self._cluster = cluster
         self._gathering = gathering
         self._leases = leases
         self._actors = actors
-        self._collected = collected
+        self._collected = CollectedMetrics()
         dispatcher.handlers[number_of(op.LastMetrics)] = self._on_last
         dispatcher.methods["metrics"] = self._metrics
+
+    def process_left(self, caller: ProcessRecord) -> None:
+        """A process is gone: what it told last stays."""
+        self._collected.ended(caller.id)
+
+    def told(self) -> Iterable[MetricsSnapshot]:
+        """Return what processes have told, also those that have ended."""
+        return self._collected.load()
 
     def _on_last(self, caller: ProcessRecord, message: Message) -> None:
         self._collected.ending(caller.id, unpacked(op.LastMetrics, message).snapshot)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from kernel.plugin_faults import told
-from kernel_processes.head.collected_metrics import CollectedMetrics
 from kernel_processes.head.metrics_service import MetricsService
 from kernel_spec.metrics import LEAST_INTERVAL_SECONDS, FamilySnapshot, MetricsSink, MetricsSnapshot, merged
 
@@ -16,26 +14,22 @@ T = TypeVar("T")
 class MetricsSinks:
     """Runs in the head's loop. Nothing is collected without sinks.
 
-    `call_later(seconds, function)` is the loop's, `clock` seconds since the epoch. A sink that raises is reported by
-    `on_fault(text)`, with what `label(sink)` calls it, and asked no more.
+    `call_later(seconds, function)` is the loop's, `clock` seconds since the epoch. `on_fault(sink, error)` is called
+    with a sink that has raised, which is asked no more.
     """
 
     def __init__(
         self,
         sinks: Sequence[MetricsSink],
         service: MetricsService,
-        collected: CollectedMetrics,
         call_later: Callable[[float, Callable[[], None]], object],
         clock: Callable[[], float],
-        label: Callable[[MetricsSink], str],
-        on_fault: Callable[[str], None],
+        on_fault: Callable[[MetricsSink, Exception], None],
     ) -> None:
         self._sinks = list(sinks)
         self._service = service
-        self._collected = collected
         self._call_later = call_later
         self._clock = clock
-        self._label = label
         self._on_fault = on_fault
 
     def start(self) -> None:
@@ -58,7 +52,7 @@ class MetricsSinks:
 
     def _hand(self, sink: MetricsSink, more: Sequence[MetricsSnapshot]) -> None:
         families: list[FamilySnapshot]
-        families, _ = merged([*more, *self._collected.load()])
+        families, _ = merged([*more, *self._service.told()])
         self._ask(sink, lambda: sink.take(self._clock(), families))
 
     def _ask(self, sink: MetricsSink, question: Callable[[], T]) -> T | None:
@@ -66,7 +60,7 @@ class MetricsSinks:
             return question() if sink in self._sinks else None
         except Exception as error:
             self._sinks = [one for one in self._sinks if one is not sink]
-            self._on_fault(told(self._label(sink), error, "it is asked no more"))
+            self._on_fault(sink, error)
             return None
 
     def close(self) -> None:

@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from kernel.logs import Logger
-from kernel.plugin_faults import told
 from kernel_spec.observers import FAILED, FINISHED, TASK, LifecycleEvent, Observer
+
+KEPT_FAILURES = 1000
+"""The number of latest failures that are kept for new observers."""
 
 
 class Observation:
     """Collects events while there are observers; costs nothing without.
 
-    `on_active(active)` is called whenever the nodes have to begin, or to stop, telling what happens on them.
+    `on_active(active)` is called whenever the nodes have to begin, or to stop, telling what happens on them;
+    `on_fault(observer, error)` with an observer that has raised, which is asked no more.
     """
 
-    def __init__(self, observers: Sequence[Observer], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        observers: Sequence[Observer],
+        clock: Callable[[], float],
+        on_active: Callable[[bool], None],
+        on_fault: Callable[[Observer, Exception], None],
+    ) -> None:
         self._clock = clock
+        self._on_active = on_active
+        self._on_fault = on_fault
         self._collected = 0.0
         self._observers = list(observers)
         self._passive: list[Observer] = []
         """Observers for whom it is enough what the head sees by itself."""
         self._events: list[LifecycleEvent] = []
-        self.on_active: Callable[[bool], None] = lambda active: None
-        self.on_fault: Callable[[Observer, Exception], None] = _log
-        """Called with an observer that has raised, and what."""
-        self.past: Callable[[], Iterable[LifecycleEvent]] = lambda: ()
-        """Returns the events that a new observer receives first: failures whose results were never asked for."""
+        self._failures: deque[LifecycleEvent] = deque(maxlen=KEPT_FAILURES)
+        """Failures whose results were never asked for: a new observer receives them first."""
 
     @property
     def active(self) -> bool:
@@ -46,8 +54,8 @@ class Observation:
         self._observers.append(observer)
         if passive:
             self._passive.append(observer)
-        elif past := list(self.past()):
-            observer.observe(past)
+        elif self._failures:
+            observer.observe(list(self._failures))
         self._tell_of_change(before)
 
     def leave(self, observer: Observer) -> None:
@@ -59,12 +67,18 @@ class Observation:
 
     def _tell_of_change(self, before: bool) -> None:
         if self.active != before:
-            self.on_active(self.active)
+            self._on_active(self.active)
 
     def note(self, kind: str, state: str, id: bytes, time: float, detail: Mapping[str, Any]) -> None:
         """Add an event."""
         if self._observers:
             self._events.append(LifecycleEvent(kind, state, id.hex(), time, detail))
+
+    def note_failure(self, event: LifecycleEvent) -> None:
+        """Add a failure whose result was never asked for. Observers that begin later receive it, too."""
+        self._failures.append(event)
+        if self._observers:
+            self._events.append(event)
 
     def note_all(self, events: Iterable[tuple[str, str, bytes, float, Mapping[str, Any]]]) -> None:
         """Add the events that a node reports: the arguments of `note` for each."""
@@ -100,8 +114,4 @@ class Observation:
                 observer.observe(events)
             except Exception as error:
                 self.leave(observer)
-                self.on_fault(observer, error)
-
-
-def _log(observer: Observer, error: Exception) -> None:
-    Logger("kernel.node").warning(told(f"the observer {type(observer).__qualname__}", error, "it is asked no more"))
+                self._on_fault(observer, error)

@@ -69,6 +69,7 @@ class Bench:
     def __init__(self, store: LocalMetadataStore | None = None, **config: Any) -> None:
         self.scheduler = Scripted()
         self.events: list[LifecycleEvent] = []
+        self.observer: Any = SimpleNamespace(observe=self.events.extend)
         self.timers: list[tuple[float, Callable[[], None]]] = []
         """What is to happen later: in how many seconds, and what."""
         self.ended: list[str] = []
@@ -82,7 +83,7 @@ class Bench:
             "metadata_store": lambda directory: self.store,
         }
         manager: Any = SimpleNamespace(
-            all=lambda kind: [SimpleNamespace(observe=self.events.extend)],
+            all=lambda kind: [self.observer],
             choose=makers.__getitem__,
             make=lambda kind, *arguments: makers[kind](*arguments),
             make_many=lambda kind, names=(): [],

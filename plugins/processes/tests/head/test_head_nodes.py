@@ -344,10 +344,24 @@ def test_what_happens_on_nodes_is_observed_while_anybody_listens(bench: Bench, c
     assert bench.happened("task") == [("FINISHED", b"\x00\xff", detail)]
     bench.head.remove_node(bench.nodes[1], "no power")
     bench.said_to.clear()
-    bench.head.observation.on_active(False)
+    bench.head.observation.leave(bench.observer)
     assert (
         bench.take(FIRST) == bench.take(CLIENT) == [packed(head_messages.Observe(wanted=False))] and not bench.said_to
     )
+
+
+def test_an_observer_that_raises_is_named_to_every_program_and_asked_no_more(bench: Bench) -> None:
+    def fail(events: object) -> None:
+        raise RuntimeError("a wheel came off")
+
+    bench.observer.observe = fail
+    bench.head.remove_node(bench.nodes[1], "no power")
+    bench.said_to.clear()
+    bench.head.observation.deliver()
+    (shown,) = [message for message in bench.take(FIRST) if message[0] == number_of(head_messages.ShowLines)]
+    said = "the observer of the plugin 'test' raised RuntimeError: a wheel came off; it is asked no more"
+    assert shown[-1][0] == said and bench.logged[-1] == ("warning", "\n".join(shown[-1]), {})
+    assert packed(head_messages.Observe(wanted=False)) in bench.said and not bench.head.observation.active
 
 
 def test_pieces_of_archives_are_read_beside_the_loop(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 from kernel_processes.head.collected_metrics import CollectedMetrics
@@ -17,6 +17,12 @@ class Service:
     """Answers at once with what the session has."""
 
     asked = 0
+
+    def __init__(self) -> None:
+        self.collected = CollectedMetrics()
+
+    def told(self) -> Iterable[MetricsSnapshot]:
+        return self.collected.load()
 
     def collect(self, then: Callable[[MetricsSnapshot], None]) -> None:
         self.asked += 1
@@ -52,18 +58,16 @@ class World:
 
     def __init__(self, *sinks: Any) -> None:
         self.service = Service()
-        self.collected = CollectedMetrics()
+        self.collected = self.service.collected
         self.timers: list[tuple[float, Callable[[], None]]] = []
-        self.faults: list[str] = []
+        self.faults: list[tuple[Sink, Exception]] = []
         self.now = 0.0
         self.sinks = MetricsSinks(
             sinks,
             cast("MetricsService", self.service),
-            self.collected,
             lambda seconds, function: self.timers.append((self.now + seconds, function)),
             lambda: self.now,
-            lambda sink: f"the {type(sink).__name__}",
-            self.faults.append,
+            lambda sink, error: self.faults.append((sink, error)),
         )
 
     def run(self, until: float) -> None:
@@ -106,7 +110,7 @@ def test_a_sink_that_is_in_a_hurry_waits_a_little() -> None:
     assert len(hasty.taken) == 5
 
 
-def test_one_that_raises_is_named_once_and_asked_no_more() -> None:
+def test_one_that_raises_is_reported_once_and_asked_no_more() -> None:
     fragile, well, wrong = FragileSink(1.0), Sink(1.0), Sink("soon")
     world = World(fragile, well, wrong)
     world.sinks.start()
@@ -116,8 +120,9 @@ def test_one_that_raises_is_named_once_and_asked_no_more() -> None:
     assert (len(well.taken), well.closed) == (6, 1)
     assert (len(wrong.taken), wrong.closed) == (0, 0)
     assert len(world.faults) == 2
-    assert "the Sink" in world.faults[0] and "could not convert string to float: 'soon'" in world.faults[0]
-    assert all(word in world.faults[1] for word in ("the FragileSink", "a wheel came off", "it is asked no more"))
+    (first, why), (second, why_not) = world.faults
+    assert type(first) is Sink and str(why) == "could not convert string to float: 'soon'"
+    assert type(second) is FragileSink and str(why_not) == "a wheel came off"
 
 
 def test_at_the_end_sinks_get_what_processes_told_last() -> None:

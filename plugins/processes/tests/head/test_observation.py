@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from kernel.defaults.observer import RecordingObserver
 from kernel_engine.tasks.tracing import FAILED, KEPT, CallTrace
+from kernel_processes.head import observation as observation_module
 from kernel_processes.head.observation import Observation
 from kernel_spec import observers
 from kernel_spec.observers import LifecycleEvent
@@ -53,10 +53,10 @@ def test_what_fell_out_of_the_ring_is_missing() -> None:
 
 def test_a_failed_call_says_so_in_the_timeline_and_to_observers() -> None:
     trace, recorder = CallTrace(), RecordingObserver()
+    observation = World(recorder).observation
     add(trace, 1)
     trace.add("broken", 2.0, 2.5, b"\2", FAILED)
     assert [event["args"].get("failed") for event in trace.events()] == [None, True]
-    observation = Observation([recorder], lambda: 0.0)
     observation.note_calls(b"w", trace.new_calls())
     observation.note_calls(b"w", None)
     observation.deliver()
@@ -67,7 +67,7 @@ def test_a_failed_call_says_so_in_the_timeline_and_to_observers() -> None:
 
 
 def test_nothing_is_kept_when_nobody_listens() -> None:
-    observation = Observation([], lambda: 0.0)
+    observation = World().observation
     observation.note_calls(b"w", [("01", "work", 1.0, 2.0, False)])
     observation.note(observers.NODE, observers.ALIVE, b"n", 1.0, {})
     assert not observation.active and not observation._events
@@ -83,9 +83,10 @@ class World:
         self.now = 100.0
         self.active: list[bool] = []
         self.faults: list[Any] = []
-        self.observation = Observation(observers, lambda: self.now)
-        self.observation.on_active = self.active.append
-        self.observation.on_fault = lambda observer, error: self.faults.append((observer, str(error)))
+        self.observation = Observation(observers, lambda: self.now, self.active.append, self._fault)
+
+    def _fault(self, observer: Any, error: Exception) -> None:
+        self.faults.append((observer, str(error)))
 
     def note(self, time: float = 1.0) -> None:
         self.observation.note(observers.NODE, observers.ALIVE, b"n", time, {"address": "here"})
@@ -117,7 +118,7 @@ def test_nodes_are_told_when_the_first_begins_to_listen_and_when_the_last_has_le
 def test_a_passive_one_costs_the_nodes_nothing_and_hears_nothing_of_the_past() -> None:
     world, passive, other = World(), RecordingObserver(), RecordingObserver()
     past = LifecycleEvent(observers.TASK, observers.FAILED, "01", 1.0, {})
-    world.observation.past = lambda: [past]
+    world.observation.note_failure(past)
     world.observation.attend(passive, passive=True)
     assert world.active == [] and not world.observation.active
     world.note()
@@ -173,14 +174,19 @@ def test_one_that_raises_is_reported_once_and_asked_no_more_and_others_go_on() -
     assert len(right.events()) == 2
 
 
-def test_one_that_raises_is_named_in_the_log() -> None:
-    observation = Observation([Breaks()], lambda: 0.0)
-    observation.note(observers.NODE, observers.ALIVE, b"n", 1.0, {})
-    with capture_logs() as logs:
-        observation.deliver()
-    assert "Breaks raised RuntimeError: no room for that" in logs[0]["event"]
-    assert logs[0]["log_level"] == "warning" and "it is asked no more" in logs[0]["event"]
-    assert not observation.active
+def test_failures_are_told_at_once_and_the_latest_to_those_that_begin_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observation_module, "KEPT_FAILURES", 2)
+    early, late = RecordingObserver(), RecordingObserver()
+    world = World(early)
+    failures = [LifecycleEvent(observers.TASK, observers.FAILED, f"{number:02x}", 1.0, {}) for number in range(3)]
+    for failure in failures:
+        world.observation.note_failure(failure)
+    world.observation.deliver()
+    assert early.events() == failures
+    world.observation.attend(late, passive=False)
+    assert late.events() == failures[1:]
+    world.observation.deliver()
+    assert late.events() == failures[1:], "each is told once"
 
 
 def test_calls_are_collected_at_once_and_then_now_and_then_while_somebody_listens() -> None:
