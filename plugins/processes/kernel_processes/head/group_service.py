@@ -121,6 +121,8 @@ class GroupService:
         for group, waiting in list(self._waiting.items()):
             self._waiting[group] = [one for one in waiting if one[0] is not caller]
         self.carry_out(self.table.owner_ended(caller.id, "the actor that created it ended"))
+        if caller.role == "driver":
+            self.job_ended(caller.job)
 
     def job_ended(self, job: JobId) -> None:
         """A program is over, and the groups that it has made."""

@@ -42,7 +42,7 @@ from kernel_processes.head.message_dispatcher import MessageDispatcher
 from kernel_processes.head.metadata_guard import guarded
 from kernel_processes.head.metrics_service import MetricsService
 from kernel_processes.head.metrics_sinks import MetricsSinks
-from kernel_processes.head.nodes import NodeRecord
+from kernel_processes.head.nodes import NodeRecord, ProcessRecord
 from kernel_processes.head.observation import Observation
 from kernel_processes.head.package_service import PackageService
 from kernel_processes.head.process_queries import ProcessQueries
@@ -146,23 +146,10 @@ class Head:
         LeaseService(dispatcher, cluster, leases, answers, self.actors, observation, reactor)
 
     def _serve_processes(self) -> ProcessService:
-        leavers = (
-            self.metrics.process_left,
-            self.breakpoints.process_left,
-            self.lease_manager.holder_left,
-            self.actors.process_left,
-            self.groups.process_left,
-        )
-        return ProcessService(
-            self.dispatcher,
-            self.cluster,
-            self.jobs,
-            self.groups,
-            self.output,
-            self.observation,
-            leavers,
-            self._starter_left,
-        )
+        """Make what knows the processes, and tells the other parts, in this order, when one is gone."""
+        leases, actors, jobs, groups = self.lease_manager, self.actors, self.jobs, self.groups
+        followers = (self.metrics, self.breakpoints, leases, actors, jobs, groups, self)
+        return ProcessService(self.dispatcher, self.cluster, self.jobs, self.output, self.observation, followers)
 
     def _answer_questions(self, manager: PluginManager) -> None:
         """Make what answers processes and tools."""
@@ -210,8 +197,9 @@ class Head:
         """Tell every program that a plugin raised, and is not called any more."""
         self.output.plugin_fault(told(self._label(plugin), error, "it is asked no more"))
 
-    def _starter_left(self) -> None:
-        if self.config.ephemeral:
+    def process_left(self, caller: ProcessRecord) -> None:
+        """A process is gone: with the program that started an ephemeral session, that ends."""
+        if caller.role == "driver" and caller.details.get("starter") and self.config.ephemeral:
             self.end(STARTER_ENDED)
 
     def close(self) -> None:

@@ -53,6 +53,11 @@ class JobService:
         self._journal.job(self.table.get(id))
         return id
 
+    def process_left(self, caller: ProcessRecord) -> None:
+        """A process is gone, and with a driver its job."""
+        if caller.role == "driver":
+            self.end(caller.id)
+
     def end(self, driver: ProcessId) -> JobRecord | None:
         """A driver is gone: its job ends, on every node; return it, None if it had none that ran."""
         job = self.table.end(driver, time.time())

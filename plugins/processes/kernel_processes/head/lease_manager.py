@@ -301,7 +301,7 @@ class LeaseManager:
                 self._cpus.ask(id)
             self.handle(contract.LeaseBlocked(id) if blocked else contract.LeaseUnblocked(id))
 
-    def holder_left(self, caller: ProcessRecord) -> None:
+    def process_left(self, caller: ProcessRecord) -> None:
         """A process is gone, and with it what it asked for and held."""
         for id in [id for id, record in self.leases.items() if record.holder is caller]:
             self.release(id, broken=True)

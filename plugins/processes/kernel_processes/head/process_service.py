@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from kernel_engine.messages.named_messages import packed
 from kernel_processes.head.cluster_table import ClusterTable
 from kernel_processes.head.driver_output import DriverOutput
-from kernel_processes.head.group_service import GroupService
 from kernel_processes.head.job_service import JobService
 from kernel_processes.head.message_dispatcher import MessageDispatcher
 from kernel_processes.head.nodes import NodeRecord, ProcessRecord
@@ -17,11 +17,17 @@ from kernel_spec import observers
 from kernel_spec.ids import ProcessId
 
 
+class ProcessFollower(Protocol):
+    """A part of the head that keeps something for processes."""
+
+    def process_left(self, caller: ProcessRecord) -> None:
+        """Let go of what a process that is gone held, waited for and owned."""
+
+
 class ProcessService:
     """Keeps the processes of `cluster`. Runs in the head's loop.
 
-    Each of `leavers` is called with a process that is gone, in order, to let go of what that held, waited for and
-    owned. `on_starter_left` is called when the program that started the session is gone.
+    When a process is gone, each of `followers` is told, in order.
     """
 
     def __init__(
@@ -29,19 +35,15 @@ class ProcessService:
         dispatcher: MessageDispatcher,
         cluster: ClusterTable,
         jobs: JobService,
-        groups: GroupService,
         output: DriverOutput,
         observation: Observation,
-        leavers: Sequence[Callable[[ProcessRecord], None]],
-        on_starter_left: Callable[[], None],
+        followers: Sequence[ProcessFollower],
     ) -> None:
         self._cluster = cluster
         self._jobs = jobs
-        self._groups = groups
         self._output = output
         self._observation = observation
-        self._leavers = leavers
-        self._on_starter_left = on_starter_left
+        self._followers = followers
         dispatcher.on(head_messages.ProcessJoined, self._joined)
         dispatcher.on(head_messages.ProcessLeft, lambda node, said: self._left(node, said.process))
 
@@ -68,16 +70,7 @@ class ProcessService:
         if caller is None:
             return
         caller.closed = True
-        for leave in self._leavers:
-            leave(caller)
+        for follower in self._followers:
+            follower.process_left(caller)
         if caller.role == "driver":
-            self.end_job(id)
-            if caller.details.get("starter"):
-                self._on_starter_left()
-
-    def end_job(self, driver: ProcessId) -> None:
-        """A driver is gone, and with it its job."""
-        job = self._jobs.end(driver)
-        if job is not None:
-            self._groups.job_ended(job.id)
             self._jobs.forget_ended()

@@ -69,7 +69,9 @@ class Recovery:
         self._drop_leases_nobody_has()
         for job in list(head.jobs.table.jobs.values()):
             if job.is_program and not job.ended and job.driver not in cluster.callers:
-                head.processes.end_job(job.driver)
+                head.jobs.end(job.driver)
+                head.groups.job_ended(job.id)
+        head.jobs.forget_ended()
         head.lease_manager.go_on()
         head.requests.refuse_the_hopeless()
         for node in cluster.living_nodes():

@@ -538,7 +538,7 @@ def test_with_a_process_all_that_it_asked_for_is_over(books: Books) -> None:
     books.ask(B, holder)
     books.ask(C, other)
     books.heard()
-    books.lease_manager.holder_left(holder)  # type: ignore[arg-type]
+    books.lease_manager.process_left(holder)  # type: ignore[arg-type]
     assert books.lease_manager.leases.keys() == {C}
     assert books.heard() == [LeaseReleased(A), LeaseCancelled(B)] and books.dropped == [(A, True), (B, True)]
 

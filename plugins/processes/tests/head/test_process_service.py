@@ -109,11 +109,12 @@ def test_with_a_process_goes_what_it_asked_for(bench: Bench) -> None:
 def test_a_process_that_is_gone_is_told_of_in_order_and_once() -> None:
     gone: list[Any] = []
     cluster = ClusterTable(FIRST)
-    leavers = [lambda caller: gone.append(("first", caller.id)), lambda caller: gone.append(("second", caller.id))]
-    parts: Any = (None, None, None, SimpleNamespace(happened=lambda *said: None))
+    first: Any = SimpleNamespace(process_left=lambda caller: gone.append(("first", caller.id)))
+    second: Any = SimpleNamespace(process_left=lambda caller: gone.append(("second", caller.id)))
+    parts: Any = (None, None, SimpleNamespace(happened=lambda *said: None))
     node: Any = SimpleNamespace(id=FIRST)
     dispatcher = MessageDispatcher(cluster, Logger("test"))
-    processes = ProcessService(dispatcher, cluster, *parts, leavers, lambda: gone.append("starter"))
+    processes = ProcessService(dispatcher, cluster, *parts, [first, second])
     dispatcher.handle(node, packed(head_messages.ProcessJoined(WORKER, "worker", 1, "/w", JOB, "", {})))
     for _ in range(2):
         processes.forget(WORKER)
@@ -133,8 +134,7 @@ def test_with_a_driver_its_job_ends_on_every_node_that_is_there() -> None:
     assert packed(head_messages.JobEnded(job=JOB)) in bench.take(FIRST) and bench.take(SECOND) == []
     assert ended == [JOB] and bench.head.jobs.table.get(JOB).ended > 1e9
     assert [(job.id, job.ended > 0) for job in bench.head.journal.jobs()] == [(JOB, True)]
-    bench.head.processes.end_job(DRIVER)
-    assert ended == [JOB], "it has ended already"
+    assert bench.head.jobs.end(DRIVER) is None, "it has ended already"
 
 
 def test_of_a_driver_that_joins_the_next_head_is_told() -> None:
