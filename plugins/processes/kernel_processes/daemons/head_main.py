@@ -15,8 +15,6 @@ from kernel.plugins.messages import skipped
 from kernel_processes.head.config import HeadConfig
 from kernel_processes.head.control_plane import control_plane_of
 from kernel_processes.head.head import Head
-from kernel_processes.head.membership import NodeMembership
-from kernel_processes.head.recovery import Recovery
 from kernel_processes.head.socket_activation import SocketActivation
 from kernel_processes.protocol.agent_config import AgentConfig
 from kernel_processes.protocol.head_sockets import head_socket
@@ -81,11 +79,10 @@ class HeadProcess:
             "durable": self._head.journal.durable,
             "head_away_seconds": config.head_away_seconds,
         }
-        self._membership = NodeMembership(self._head, shared, config.death_seconds)
+        self._membership = self._head.membership(shared, config.death_seconds)
         self._head.journal.beside(NodeId(config.node))
-        recovery = Recovery(self._head)
         if self._head.journal.nodes():
-            recovery.begin(max(LEAST_RESTORE_SECONDS, RESTORE_DEATHS * config.death_seconds))
+            self._head.recovery.begin(max(LEAST_RESTORE_SECONDS, RESTORE_DEATHS * config.death_seconds))
         self._listener = ProcessListener(
             path,
             True,

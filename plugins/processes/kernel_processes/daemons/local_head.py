@@ -77,7 +77,7 @@ class LocalHead:
             "observed": self.observed,
             "durable": self.durable,
         }
-        self._membership = NodeMembership(self._head, shared, config.death_seconds)
+        self._membership = self._head.membership(shared, config.death_seconds)
         network.serve(HEAD, self._membership.on_messages, self._membership.on_close)
         self.finishing.append(self._membership.flush)
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kernel.logs import Logger
 from kernel.plugin_faults import told
 from kernel.plugins import PluginManager
-from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import packed
 from kernel_processes.head.actor_queries import ActorQueries
+from kernel_processes.head.actor_requests import ActorRequests
 from kernel_processes.head.actor_service import ActorService
 from kernel_processes.head.actor_subscriptions import ActorSubscriptions
+from kernel_processes.head.actor_workers import ActorWorkers
 from kernel_processes.head.actors import ActorTable
 from kernel_processes.head.breakpoint_table import BreakpointTable
 from kernel_processes.head.cluster_table import ClusterTable
@@ -28,16 +29,17 @@ from kernel_processes.head.drain_service import DrainService
 from kernel_processes.head.driver_output import DriverOutput
 from kernel_processes.head.failure_table import FailureTable
 from kernel_processes.head.gathering import Gathering
+from kernel_processes.head.group_requests import GroupRequests
 from kernel_processes.head.group_service import GroupService
 from kernel_processes.head.groups import GroupTable
 from kernel_processes.head.head_service_host import HeadServiceHost
 from kernel_processes.head.job_service import JobService
 from kernel_processes.head.journal import Journal
 from kernel_processes.head.key_value_service import KeyValueService
-from kernel_processes.head.lease_answers import LeaseAnswers
 from kernel_processes.head.lease_manager import LeaseManager
-from kernel_processes.head.lease_requests import LeaseRequests
+from kernel_processes.head.lease_requests import LeaseHolders, LeaseRequests
 from kernel_processes.head.lease_service import LeaseService
+from kernel_processes.head.membership import NodeMembership
 from kernel_processes.head.message_dispatcher import MessageDispatcher
 from kernel_processes.head.metadata_guard import guarded
 from kernel_processes.head.metrics_service import MetricsService
@@ -47,9 +49,11 @@ from kernel_processes.head.observation import Observation
 from kernel_processes.head.package_service import PackageService
 from kernel_processes.head.process_queries import ProcessQueries
 from kernel_processes.head.process_service import ProcessService
+from kernel_processes.head.recovery import EarlierLeases, EarlierNodes, Recovery
 from kernel_processes.head.remote_drivers import RemoteDrivers
 from kernel_processes.head.resource_service import ResourceService
 from kernel_processes.head.status_queries import StatusQueries
+from kernel_processes.head.tool_clients import ToolClients
 from kernel_processes.head.worker_orders import WorkerOrders
 from kernel_processes.protocol import head_messages
 from kernel_processes.protocol.pickled import Pickled
@@ -110,6 +114,7 @@ class Head:
         FailureTable(self.dispatcher, self.observation, self.output)
         DrainService(self.dispatcher, self.cluster, self.lease_manager, reactor)
         self.remote_drivers = RemoteDrivers(self.cluster, self.journal)
+        self.recovery = self._prepare_recovery()
 
     # -- the parts -------------------------------------------------------------------------------------------------
 
@@ -134,16 +139,15 @@ class Head:
         """Make what asks for leases: processes, actors, placement groups."""
         dispatcher, cluster, jobs, journal = self.dispatcher, self.cluster, self.jobs, self.journal
         leases, observation, reactor = self.lease_manager, self.observation, self.reactor
-        answers = LeaseAnswers(cluster, leases)
-        self.requests = LeaseRequests(dispatcher, cluster, groups, jobs, leases, answers)
+        requests = LeaseRequests(cluster, groups, jobs, leases)
         subscriptions = ActorSubscriptions(dispatcher, cluster, actors, observation)
-        self.actors = answers.actors = ActorService(
-            dispatcher, cluster, actors, jobs, journal, leases, self.requests, orders, subscriptions, reactor
-        )
-        self.groups = GroupService(
-            dispatcher, cluster, groups, jobs, journal, leases, answers, self.actors, observation
-        )
-        LeaseService(dispatcher, cluster, leases, answers, self.actors, observation, reactor)
+        workers = ActorWorkers(requests, leases, orders)
+        self.actors = ActorService(actors, journal, workers, subscriptions, reactor)
+        ActorRequests(dispatcher, actors, self.actors, jobs)
+        self._holders = LeaseHolders(cluster, leases, self.actors)
+        self._lease_service = LeaseService(dispatcher, requests, leases, self._holders, observation, reactor)
+        self.groups = GroupService(groups, journal, leases, self._holders, observation)
+        self._group_requests = GroupRequests(dispatcher, groups, self.groups, jobs, leases)
 
     def _serve_processes(self) -> ProcessService:
         """Make what knows the processes, and tells the other parts, in this order, when one is gone."""
@@ -151,13 +155,25 @@ class Head:
         followers = (self.metrics, self.breakpoints, leases, actors, jobs, groups, self)
         return ProcessService(self.dispatcher, self.cluster, self.jobs, self.output, self.observation, followers)
 
+    def _prepare_recovery(self) -> Recovery:
+        dispatcher, cluster, reactor = self.dispatcher, self.cluster, self.reactor
+        nodes = EarlierNodes(dispatcher, cluster, self.journal, self.remote_drivers, reactor)
+        leases = EarlierLeases(dispatcher, cluster, self.lease_manager, self._lease_service)
+        return Recovery(cluster, nodes, leases, self.jobs, self.actors, self.groups)
+
+    def membership(self, shared: Mapping[str, Any], death_seconds: float) -> NodeMembership:
+        """Return what lets other nodes in. Each is sent the settings `shared`; one that is silent for long is dead."""
+        tools = ToolClients(self.dispatcher, self.cluster, self.breakpoints)
+        handle, cluster, reactor = self.dispatcher.handle, self.cluster, self.reactor
+        return NodeMembership(self, handle, cluster, tools, reactor, shared, death_seconds)
+
     def _answer_questions(self, manager: PluginManager) -> None:
         """Make what answers processes and tools."""
         dispatcher, cluster, leases = self.dispatcher, self.cluster, self.lease_manager
         started = time.time()
         gathering = self._gathering
         actors = ActorQueries(dispatcher, cluster, self.actors.table, leases)
-        ProcessQueries(dispatcher, cluster, gathering, actors, self.groups, self.breakpoints, self.observation)
+        ProcessQueries(dispatcher, cluster, gathering, actors, self._group_requests, self.breakpoints, self.observation)
         self.sinks = MetricsSinks(
             manager.make_many("metrics_sink"), self.metrics, self.reactor.call_later, time.time, self._plugin_failed
         )
@@ -167,7 +183,7 @@ class Head:
             "started": lambda: started,
             "metadata": lambda: {"name": self.metadata.name, "durable": self.journal.durable},
             "actors": actors.rows,
-            "placement_groups": self.groups.rows,
+            "placement_groups": self._group_requests.rows,
             "jobs": self.jobs.rows,
             "services": lambda: self.services.shown,
             "problems": lambda: {name: str(error) for name, error in manager.problems.items()},
@@ -264,9 +280,8 @@ class Head:
         for id in lost:
             self.processes.forget(id)
         for id in workers:
-            self.lease_manager.worker_died(id, cause, op.LOST)
-            self.actors.worker_died(id, cause)
-        self.requests.refuse_the_hopeless()
+            self._holders.worker_lost(id, cause)
+        self._lease_service.refuse_the_hopeless()
 
     def _observe_nodes(self, wanted: bool) -> None:
         """Have the nodes begin or stop reporting what happens on them."""

@@ -67,11 +67,32 @@ class JobService:
                 node.send(packed(head_messages.JobEnded(job=job.id)))
         return job
 
+    def running(self) -> set[JobId]:
+        """Return the jobs of the programs that run."""
+        return {job.id for job in self.table.jobs.values() if job.is_program and not job.ended}
+
     def forget_ended(self) -> None:
         """Let go of jobs that have ended long ago, and of those of detached actors that nothing is left of."""
         working = {caller.job for caller in self._cluster.callers.values() if caller.role == "worker"}
         for id in self.table.forget(self._actors.living_jobs() | working):
             self._journal.forget_job(id)
+
+    # -- after the death of a head ---------------------------------------------------------------------------------
+
+    def restore(self) -> None:
+        """Read what an earlier head wrote down of environments and jobs."""
+        for description in self._journal.environments():
+            self.environments.key_of(description)
+        for job in self._journal.jobs():
+            self.table.jobs[job.id] = job
+
+    def end_lost(self) -> list[JobId]:
+        """End the jobs of programs that did not come back; return them."""
+        drivers = {id: self.table.get(id).driver for id in self.running()}
+        lost = [id for id, driver in drivers.items() if driver not in self._cluster.callers]
+        for id in lost:
+            self.end(drivers[id])
+        return lost
 
     # -- environments ----------------------------------------------------------------------------------------------
 

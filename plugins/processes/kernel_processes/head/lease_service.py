@@ -1,4 +1,4 @@
-"""Leases on the head: what processes give back, and what the nodes say of the workers that serve them."""
+"""Leases on the head: what processes ask for and give back, and what the nodes say of the workers that serve them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import pickle
 
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import Message, packed
-from kernel_processes.head.actor_service import ActorService
-from kernel_processes.head.cluster_table import ClusterTable
-from kernel_processes.head.lease_answers import LeaseAnswers
 from kernel_processes.head.lease_manager import LeaseManager
+from kernel_processes.head.lease_requests import LeaseHolders, LeaseRequests
 from kernel_processes.head.message_dispatcher import MessageDispatcher
 from kernel_processes.head.nodes import NodeRecord, ProcessRecord
 from kernel_processes.head.observation import Observation
@@ -24,25 +22,24 @@ GRACE_SECONDS = 2.0
 
 
 class LeaseService:
-    """Tells the lease manager, and those whom it concerns, what became of leases. Runs in the head's loop."""
+    """Takes to the lease manager, and to the holders, what is said of leases. Runs in the head's loop."""
 
     def __init__(
         self,
         dispatcher: MessageDispatcher,
-        cluster: ClusterTable,
+        requests: LeaseRequests,
         leases: LeaseManager,
-        answers: LeaseAnswers,
-        actors: ActorService,
+        holders: LeaseHolders,
         observation: Observation,
         reactor: Reactor,
     ) -> None:
-        self._cluster = cluster
+        self._requests = requests
         self._leases = leases
-        self._answers = answers
-        self._actors = actors
+        self._holders = holders
         self._observation = observation
         self._reactor = reactor
         dispatcher.handlers |= {
+            op.REQUEST_LEASE: self._on_request,
             op.CANCEL_LEASE: lambda caller, message: leases.cancel(message[1]),
             op.RETURN_LEASE: self._on_return,
         }
@@ -53,6 +50,23 @@ class LeaseService:
         }
         dispatcher.on(head_messages.LeaseUnserved, self._unserved)
         dispatcher.on(head_messages.WorkerDied, self._worker_died)
+
+    # -- processes -------------------------------------------------------------------------------------------------
+
+    def _on_request(self, caller: ProcessRecord, message: Message) -> None:
+        request = self._requests.of_process(caller, message)
+        known = self._leases.leases.get(request.id)
+        if known is not None:  # an earlier head granted it, and died before its holder had heard so
+            self._holders.served(request.id, known)
+            return
+        error = self._requests.ask(request, caller)
+        if error is not None:
+            self._holders.refuse(request, caller, error)
+
+    def refuse_the_hopeless(self) -> None:
+        """Refuse the waiting requests that can never be served: those for a node that is gone, and for no other."""
+        for record, error in self._requests.hopeless():
+            self._holders.refuse(record.request, record.holder, error)
 
     def _on_return(self, caller: ProcessRecord, message: Message) -> None:
         """Take a lease back. What a broken worker holds (a device's memory, too) is free once its process has ended."""
@@ -71,18 +85,19 @@ class LeaseService:
                 )
             )
 
+    # -- nodes -----------------------------------------------------------------------------------------------------
+
     def _worker_found(self, node: NodeRecord, lease: LeaseId, grant: int, worker: ProcessId) -> None:
         record = self._leases.served(lease, grant, worker)
-        if record is not None and not self._cluster.recovering:
-            self._answers.served(lease, record)
+        if record is not None:
+            self._holders.served(lease, record)
 
     def _unserved(self, node: NodeRecord, said: head_messages.LeaseUnserved) -> None:
         record = self._leases.granted(said.lease, said.grant)
         if record is not None:
-            self._answers.refuse(record.request, record.holder, pickle.loads(said.error))
+            self._holders.refuse(record.request, record.holder, pickle.loads(said.error))
 
     def _worker_died(self, node: NodeRecord, said: head_messages.WorkerDied) -> None:
         detail = {"pid": said.pid, "cause": said.cause, "fault": FAULTS.get(said.fault, "")}
         self._observation.happened(observers.WORKER, observers.DEAD, said.worker, detail)
-        self._leases.worker_died(said.worker, said.cause, said.fault)
-        self._actors.worker_died(said.worker, said.cause, said.fault)
+        self._holders.worker_died(said.worker, said.cause, said.fault)

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
+from kernel.logs import Logger
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import Message, number_of, packed, unpacked
-from kernel_processes.head.head import Head
+from kernel_processes.head.cluster_table import ClusterTable
 from kernel_processes.head.link_probe import LinkProbe
 from kernel_processes.head.nodes import NodeRecord
-from kernel_processes.head.tool_clients import ToolClient, tool_client_of
+from kernel_processes.head.tool_clients import ToolClient, ToolClients
 from kernel_processes.protocol import head_messages
 from kernel_processes.protocol.heartbeats import DEATH_SECONDS, HEARTBEAT_SECONDS, patience
 from kernel_processes.protocol.python_version import PYTHON
 from kernel_processes.transport.addresses import VIA
 from kernel_processes.transport.connection import Connection, may_be_handled
+from kernel_processes.transport.reactor import Reactor
 from kernel_processes.transport.tcp_connection import TcpConnection
 from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import NodeId
@@ -56,22 +58,48 @@ class NodeLink:
         return self.node is not None and self.node.client
 
 
+class SessionNodes(Protocol):
+    """What joining and leaving of a node mean for the session: the head itself."""
+
+    @property
+    def ending(self) -> str | None:
+        """Why the session ends, None if it does not."""
+
+    def add_node(self, node: NodeRecord) -> None:
+        """A node joined."""
+
+    def remove_node(self, node: NodeRecord, cause: str) -> None:
+        """A node is gone, with all of its processes."""
+
+
 class NodeMembership:
     """Make nodes of connections. `shared` are the settings that are sent to every node.
 
-    Feed it the connections that a listener or gateway accepts for the head (`on_messages`, `on_close`).
+    Feed it the connections that a listener or gateway accepts for the head (`on_messages`, `on_close`). Those of tools
+    are passed on to `tools`, what nodes say to `handle`.
     """
 
-    def __init__(self, head: Head, shared: Mapping[str, Any], death_seconds: float = DEATH_SECONDS) -> None:
-        self._head = head
-        self._handle = head.dispatcher.handle
+    def __init__(
+        self,
+        session: SessionNodes,
+        handle: Callable[[NodeRecord, Message], None],
+        cluster: ClusterTable,
+        tools: ToolClients,
+        reactor: Reactor,
+        shared: Mapping[str, Any],
+        death_seconds: float = DEATH_SECONDS,
+    ) -> None:
+        self._session = session
+        self._handle = handle
+        self._cluster = cluster
+        self._tools = tools
+        self._reactor = reactor
         self._shared = dict(shared)
         self._death_seconds = death_seconds
         self._heartbeat_seconds = min(HEARTBEAT_SECONDS, death_seconds / _LEAST_HEARTBEATS)
         self._links: set[NodeLink] = set()
-        self._tools: set[Connection] = set()
-        self._looked_at = self._sent_at = head.reactor.clock()
-        head.reactor.call_later(LOOK_SECONDS, self._look)
+        self._looked_at = self._sent_at = reactor.clock()
+        reactor.call_later(LOOK_SECONDS, self._look)
 
     def on_messages(self, connection: Connection, messages: list[Message]) -> None:
         """Handle messages of an agent or a tool."""
@@ -97,16 +125,14 @@ class NodeMembership:
                 self._handle(link.node, message)
 
     def _note_heartbeat(self, link: NodeLink) -> None:
-        link.heard = self._head.reactor.clock()
+        link.heard = self._reactor.clock()
         if link.node is not None:
             link.node.heard = link.heard
 
     def on_close(self, connection: Connection, reason: str) -> None:
         """Handle the end of a connection: its node is lost."""
         if isinstance(connection.info, ToolClient):
-            connection.info.closed = True
-            self._tools.discard(connection)
-            self._head.breakpoints.process_left(connection.info)
+            self._tools.closed(connection.info)
         elif connection.info is not None:
             self._lose(connection.info, f"its agent is gone: {reason}")
 
@@ -117,7 +143,7 @@ class NodeMembership:
 
     def close(self) -> None:
         """Send what is queued, and close all connections."""
-        for connection in [*(link.connection for link in self._links), *self._tools]:
+        for connection in self._connections():
             connection.write_out(1.0)
             connection.on_close = lambda connection, reason: None
             connection.close("the head has ended")
@@ -128,15 +154,9 @@ class NodeMembership:
         elif message[0] == _JOIN:
             self._join(connection, unpacked(head_messages.JoinCluster, message))
         else:
-            self._take_tool(connection, message)
-
-    def _take_tool(self, connection: Connection, message: Message) -> None:
-        tool = tool_client_of(self._head.dispatcher, self._head.cluster, connection, message)
-        if isinstance(tool, ToolClient):
-            connection.info = tool
-            self._tools.add(connection)
-        else:
-            self._refuse(connection, tool)
+            refusal = self._tools.introduce(connection, unpacked(op.Introduction, message))
+            if refusal:
+                self._refuse(connection, refusal)
 
     def _refuse(self, connection: Connection, reason: str) -> None:
         connection.send(packed(head_messages.JoinRefused(reason=reason)))
@@ -146,14 +166,14 @@ class NodeMembership:
     def _join(self, connection: Connection, said: head_messages.JoinCluster) -> None:
         refusal = self._why_not(said)
         if refusal:
-            self._head.log.warning("a node was refused", node=said.node.hex(), host=said.host, reason=refusal)
+            Logger("kernel.head").warning("a node was refused", node=said.node.hex(), host=said.host, reason=refusal)
             self._refuse(connection, refusal)
             return
         if isinstance(connection, TcpConnection):
             connection.ended_seconds = ENDED_SECONDS
-        connection.info = link = NodeLink(said.node, connection, self._head.reactor.clock())
+        connection.info = link = NodeLink(said.node, connection, self._reactor.clock())
         self._links.add(link)
-        shared = {**self._shared, "tell_all": self._head.cluster.recovering, "death_seconds": self._death_seconds}
+        shared = {**self._shared, "tell_all": self._cluster.recovering, "death_seconds": self._death_seconds}
         connection.send(packed(head_messages.Welcome(settings=pickle.dumps(shared))))
         connection.flush()
 
@@ -162,12 +182,12 @@ class NodeMembership:
             return f"{said.host} runs Python {said.python}, the head {PYTHON}: they must be the same"
         if said.version != __version__:
             return f"{said.host} has kernel {said.version}, the head {__version__}: install the same on both"
-        if cause := self._head.cluster.why_fallen(said.node):
+        if cause := self._cluster.why_fallen(said.node):
             return f"this node was declared dead: {cause}"
-        if said.node in self._head.cluster.nodes:
+        if said.node in self._cluster.nodes:
             return "a node of this id is here already"
-        if self._head.ending is not None:
-            return f"the session is ending: {self._head.ending}"
+        if self._session.ending is not None:
+            return f"the session is ending: {self._session.ending}"
         return ""
 
     def _describe(self, link: NodeLink, said: head_messages.DescribeNode) -> None:
@@ -179,15 +199,15 @@ class NodeMembership:
             else:
                 link.connection.wait_at_least(self._patience(link))
                 if link.node.address and VIA not in link.node.address:
-                    LinkProbe(link.connection, link.node.address, self._head.reactor)
-        self._head.add_node(link.node)
+                    LinkProbe(link.connection, link.node.address, self._reactor)
+        self._session.add_node(link.node)
 
     def _lose(self, link: NodeLink, cause: str) -> None:
         if link not in self._links:
             return
         self._links.discard(link)
         if link.node is not None:
-            self._head.remove_node(link.node, cause)
+            self._session.remove_node(link.node, cause)
         if not link.connection.closed:
             link.connection.on_close = lambda connection, reason: None
             link.connection.close(cause)
@@ -197,8 +217,8 @@ class NodeMembership:
 
         The time for which this process itself stood still does not count as silence.
         """
-        self._head.reactor.call_later(LOOK_SECONDS, self._look)
-        now = self._head.reactor.clock()
+        self._reactor.call_later(LOOK_SECONDS, self._look)
+        now = self._reactor.clock()
         stood_still, self._looked_at = now - self._looked_at - LOOK_SECONDS, now
         if stood_still > self._heartbeat_seconds:
             for link in self._links:
@@ -212,11 +232,14 @@ class NodeMembership:
                 link.connection.send(packed(head_messages.Heartbeat(done=link.done)))
             self.flush()
 
+    def _connections(self) -> list[Connection]:
+        return [*(link.connection for link in self._links), *self._tools.connections]
+
     def _patience(self, link: NodeLink) -> float:
         return patience(self._death_seconds, link.is_client)
 
     def flush(self) -> None:
         """Write the messages that are queued for nodes and tools."""
-        for connection in [*(link.connection for link in self._links), *self._tools]:
+        for connection in self._connections():
             if connection.outbox:
                 connection.flush()

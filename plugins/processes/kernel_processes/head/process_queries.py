@@ -14,7 +14,7 @@ from kernel_processes.head.breakpoint_table import BreakpointTable
 from kernel_processes.head.cluster_table import ClusterTable
 from kernel_processes.head.deferred import Deferred
 from kernel_processes.head.gathering import PATIENCE_SECONDS, Gathering
-from kernel_processes.head.group_service import GroupService
+from kernel_processes.head.group_requests import GroupRequests
 from kernel_processes.head.message_dispatcher import MessageDispatcher
 from kernel_processes.head.nodes import ProcessRecord
 from kernel_processes.head.observation import Observation
@@ -38,7 +38,7 @@ class ProcessQueries:
         cluster: ClusterTable,
         gathering: Gathering,
         actors: ActorQueries,
-        groups: GroupService,
+        groups: GroupRequests,
         breakpoints: BreakpointTable,
         observation: Observation,
     ) -> None:

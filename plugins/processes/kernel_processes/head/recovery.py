@@ -3,100 +3,172 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import partial
 from typing import Any
 
+from kernel.logs import Logger
 from kernel_engine.messages.named_messages import packed
-from kernel_processes.head.head import Head
+from kernel_processes.head.actor_service import ActorService
+from kernel_processes.head.cluster_table import ClusterTable
+from kernel_processes.head.group_service import GroupService
+from kernel_processes.head.job_service import JobService
+from kernel_processes.head.journal import Journal
+from kernel_processes.head.lease_manager import LeaseManager
+from kernel_processes.head.lease_service import LeaseService
+from kernel_processes.head.message_dispatcher import MessageDispatcher
 from kernel_processes.head.nodes import NodeRecord
+from kernel_processes.head.remote_drivers import RemoteDrivers
 from kernel_processes.protocol import head_messages
+from kernel_processes.transport.reactor import Reactor
 from kernel_spec.ids import LeaseId, NodeId
 
 RESTORE_SECONDS = 10.0
 """Seconds for which a restarted head waits for the nodes of the session."""
 
 
-class Recovery:
-    """The time from a head's restart until it knows all that is left of the session. It grants nothing meanwhile."""
+class EarlierNodes:
+    """The nodes and remote drivers that an earlier head knew: those that come back, and those that don't."""
 
-    def __init__(self, head: Head) -> None:
-        self._head = head
+    def __init__(
+        self,
+        dispatcher: MessageDispatcher,
+        cluster: ClusterTable,
+        journal: Journal,
+        remote_drivers: RemoteDrivers,
+        reactor: Reactor,
+    ) -> None:
+        self._cluster = cluster
+        self._journal = journal
+        self._remote_drivers = remote_drivers
+        self._reactor = reactor
         self._missing: set[NodeId] = set()
-        head.dispatcher.on(head_messages.GrantedBefore, self._lease_held)
-        head.dispatcher.on(head_messages.AllTold, lambda node, said: self._all_told(node))
+        self._then: Callable[[], None] = lambda: None
+        dispatcher.on(head_messages.AllTold, lambda node, said: self._all_told(node))
 
-    def begin(self, seconds: float = RESTORE_SECONDS) -> None:
-        """Wait for the nodes there were, `seconds` at most, then go on without the rest."""
-        head = self._head
-        for description in head.journal.environments():
-            head.jobs.environments.key_of(description)
-        for job in head.journal.jobs():
-            head.jobs.table.jobs[job.id] = job
-        for record in head.journal.actors():
-            head.actors.table.restore(record)
-        for group in head.journal.groups():
-            head.groups.table.restore(group)
-        nodes = head.journal.nodes()
-        self._missing = {id for id, cause in nodes.items() if not cause} | head.remote_drivers.restore()
-        head.cluster.fallen = {id: cause for id, cause in nodes.items() if cause}
-        head.cluster.recovering = True
-        head.lease_manager.hold()
-        head.reactor.call_later(seconds, self._finish)
-
-    def _lease_held(self, node: NodeRecord, said: head_messages.GrantedBefore) -> None:
-        request, grant, grants = pickle.loads(said.held)
-        self._head.lease_manager.held(grant, request, grants, said.worker, said.blocked)
+    def wait(self, seconds: float, then: Callable[[], None]) -> None:
+        """Call `then` once all have told what they know, in `seconds` at most; those that are missing then are gone."""
+        nodes = self._journal.nodes()
+        self._missing = {id for id, cause in nodes.items() if not cause} | self._remote_drivers.restore()
+        self._cluster.fallen = {id: cause for id, cause in nodes.items() if cause}
+        self._cluster.recovering = True
+        self._then = then
+        self._reactor.call_later(seconds, self.give_up)
 
     def _all_told(self, node: NodeRecord) -> None:
         self._missing.discard(node.id)
         if not self._missing:
-            self._finish()
+            self.give_up()
 
-    def _finish(self) -> None:
-        head, cluster = self._head, self._head.cluster
+    def give_up(self) -> None:
+        """Wait no longer: declare dead what is missing, and tell the others of all that is gone."""
+        cluster = self._cluster
         if not cluster.recovering:
             return
         cluster.recovering = False
-        for id in self._missing - head.remote_drivers.missing(self._missing):
+        for id in self._missing - self._remote_drivers.missing(self._missing):
             cluster.fallen[id] = "it did not come back when the head was started again"
-            head.journal.node(id, cluster.fallen[id])
+            self._journal.node(id, cluster.fallen[id])
         self._announce_dead_nodes()
-        head.groups.resume()
-        head.lease_manager.adopt(cluster.callers, head.actors.table.leases)
-        head.actors.resume()
-        head.dispatcher.replay()
-        self._drop_leases_nobody_has()
-        for job in list(head.jobs.table.jobs.values()):
-            if job.is_program and not job.ended and job.driver not in cluster.callers:
-                head.jobs.end(job.driver)
-                head.groups.job_ended(job.id)
-        head.jobs.forget_ended()
-        head.lease_manager.go_on()
-        head.requests.refuse_the_hopeless()
+        self._then()
         for node in cluster.living_nodes():
             cluster.ask_node(node, "report", partial(self._forget_owners, node), True)
         text = "the session goes on with another head"
-        head.log.warning(text, nodes=len(cluster.nodes), lost_nodes=len(self._missing))
+        Logger("kernel.head").warning(text, nodes=len(cluster.nodes), lost_nodes=len(self._missing))
 
     def _announce_dead_nodes(self) -> None:
         """Say which nodes are gone: an earlier head may not have come to it."""
-        living = {node.address for node in self._head.cluster.living_nodes()}
-        for address in self._head.journal.addresses_of(self._head.cluster.fallen) - living:
-            for node in self._head.cluster.living_nodes():
+        living = {node.address for node in self._cluster.living_nodes()}
+        for address in self._journal.addresses_of(self._cluster.fallen) - living:
+            for node in self._cluster.living_nodes():
                 node.send(packed(head_messages.ProcessesGone(processes=[], place=address)))
-
-    def _drop_leases_nobody_has(self) -> None:
-        """Release leases that were returned to an earlier head, or of which their holders were never told."""
-        for caller, leases in self._head.lease_manager.held_by().items():
-            self._head.cluster.ask(caller, "leases_not_held", self._release_all, leases)
-
-    def _release_all(self, leases: list[LeaseId] | None) -> None:
-        for id in leases or ():
-            self._head.lease_manager.release(id, broken=True)
 
     def _forget_owners(self, node: NodeRecord, report: Mapping[str, Any] | None) -> None:
         """Have a node free what is owned by processes that were lost while there was no head."""
-        gone = {row[1] for row in report["stored"]} - self._head.cluster.callers.keys() if report is not None else ()
+        gone = {row[1] for row in report["stored"]} - self._cluster.callers.keys() if report is not None else ()
         if gone:
             node.send(packed(head_messages.ProcessesGone(processes=list(gone), place="")))
+
+
+class EarlierLeases:
+    """The leases that an earlier head granted, as nodes and holders tell of them. Nothing is granted meanwhile."""
+
+    def __init__(
+        self, dispatcher: MessageDispatcher, cluster: ClusterTable, leases: LeaseManager, service: LeaseService
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._cluster = cluster
+        self._leases = leases
+        self._service = service
+        dispatcher.on(head_messages.GrantedBefore, self._held)
+
+    def hold(self) -> None:
+        """Grant nothing until `go_on`."""
+        self._leases.hold()
+
+    def _held(self, node: NodeRecord, said: head_messages.GrantedBefore) -> None:
+        request, grant, grants = pickle.loads(said.held)
+        self._leases.held(grant, request, grants, said.worker, said.blocked)
+
+    def adopt(self, of_actors: Container[LeaseId]) -> None:
+        """Give each lease to its holder, now that all processes are known; one that has none is over."""
+        self._leases.adopt(self._cluster.callers, of_actors)
+
+    def replay(self) -> None:
+        """Handle what processes said of leases meanwhile, and release those that their holders don't have.
+
+        Such were returned to an earlier head, or their holders were never told of them.
+        """
+        self._dispatcher.replay()
+        for caller, leases in self._leases.held_by().items():
+            self._cluster.ask(caller, "leases_not_held", self._release_all, leases)
+
+    def _release_all(self, leases: list[LeaseId] | None) -> None:
+        for id in leases or ():
+            self._leases.release(id, broken=True)
+
+    def go_on(self) -> None:
+        """Grant leases again, and refuse the requests that what is left can never serve."""
+        self._leases.go_on()
+        self._service.refuse_the_hopeless()
+
+
+class Recovery:
+    """The time from a head's restart until it knows all that is left of the session. It grants nothing meanwhile."""
+
+    def __init__(
+        self,
+        cluster: ClusterTable,
+        nodes: EarlierNodes,
+        leases: EarlierLeases,
+        jobs: JobService,
+        actors: ActorService,
+        groups: GroupService,
+    ) -> None:
+        self._cluster = cluster
+        self.nodes = nodes
+        self._leases = leases
+        self._jobs = jobs
+        self._actors = actors
+        self._groups = groups
+
+    def begin(self, seconds: float = RESTORE_SECONDS) -> None:
+        """Wait for the nodes there were, `seconds` at most, then go on without the rest."""
+        self._jobs.restore()
+        self._actors.restore()
+        self._groups.restore()
+        self._leases.hold()
+        self.nodes.wait(seconds, self._resume)
+
+    def _resume(self) -> None:
+        """Put together what is left: groups before the leases in them, leases before the actors that hold them."""
+        processes = self._cluster.callers.keys()
+        nodes = {node.id for node in self._cluster.living_nodes()}
+        self._groups.resume(nodes, self._jobs.running() | processes)
+        self._leases.adopt(self._actors.table.leases)
+        self._actors.resume(processes)
+        self._leases.replay()
+        for job in self._jobs.end_lost():
+            self._groups.job_ended(job)
+        self._jobs.forget_ended()
+        self._leases.go_on()

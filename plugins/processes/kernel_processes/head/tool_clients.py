@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernel_engine.messages import process_messages as op
-from kernel_engine.messages.named_messages import Message, unpacked
+from kernel_engine.messages.named_messages import Message
+from kernel_processes.head.breakpoint_table import BreakpointTable
 from kernel_processes.head.cluster_table import ClusterTable
 from kernel_processes.head.message_dispatcher import MessageDispatcher
 from kernel_processes.head.nodes import NodeRecord, ProcessRecord
@@ -21,7 +22,7 @@ ROLE = "tool"
 class ToolClient(ProcessRecord):
     """A tool, as the head's methods see it: a process on the first node, because it has no node of its own."""
 
-    __slots__ = ("_cluster", "_connection", "_dispatcher")
+    __slots__ = ("_cluster", "_dispatcher", "connection")
 
     def __init__(
         self,
@@ -36,7 +37,7 @@ class ToolClient(ProcessRecord):
         self.job, self.environment, self.details, self.closed = JobId(b""), "", details, False
         self._dispatcher = dispatcher
         self._cluster = cluster
-        self._connection = connection
+        self.connection = connection
 
     @property
     def node(self) -> NodeRecord:  # type: ignore[override]
@@ -47,23 +48,37 @@ class ToolClient(ProcessRecord):
 
     def send(self, message: Message) -> None:
         """Queue a message to it."""
-        self._connection.send(message)
+        self.connection.send(message)
 
     def on_message(self, message: Message) -> None:
         """Answer a question."""
         if may_be_handled(message, (op.CALL,)):
             self._dispatcher.handlers[op.CALL](self, message)
         else:
-            self._connection.close("a tool may only ask")
+            self.connection.close("a tool may only ask")
 
 
-def tool_client_of(
-    dispatcher: MessageDispatcher, cluster: ClusterTable, connection: Connection, message: Message
-) -> ToolClient | str:
-    """Return the tool that introduces itself with `message`, or the reason why it is refused."""
-    said = unpacked(op.Introduction, message)
-    if said.role != ROLE:
-        return f"a process that calls itself a {said.role} came to the head; it has to join a node"
-    if said.python != PYTHON:
-        return f"the peer runs Python {said.python}, the head {PYTHON}: they must be the same"
-    return ToolClient(dispatcher, cluster, connection, said.process, said.pid, said.details)
+class ToolClients:
+    """Every tool that is connected. What it asks is answered like a question of any process."""
+
+    def __init__(self, dispatcher: MessageDispatcher, cluster: ClusterTable, breakpoints: BreakpointTable) -> None:
+        self._dispatcher = dispatcher
+        self._cluster = cluster
+        self._breakpoints = breakpoints
+        self.connections: set[Connection] = set()
+
+    def introduce(self, connection: Connection, said: op.Introduction) -> str:
+        """Take in the tool that introduces itself; return the reason if it is refused, nothing else."""
+        if said.role != ROLE:
+            return f"a process that calls itself a {said.role} came to the head; it has to join a node"
+        if said.python != PYTHON:
+            return f"the peer runs Python {said.python}, the head {PYTHON}: they must be the same"
+        connection.info = ToolClient(self._dispatcher, self._cluster, connection, said.process, said.pid, said.details)
+        self.connections.add(connection)
+        return ""
+
+    def closed(self, tool: ToolClient) -> None:
+        """A tool is gone: breakpoints that it was attached to wait again."""
+        tool.closed = True
+        self.connections.discard(tool.connection)
+        self._breakpoints.process_left(tool)

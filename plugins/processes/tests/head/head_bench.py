@@ -13,7 +13,6 @@ from kernel_engine.messages.named_messages import packed
 from kernel_processes.head.config import HeadConfig
 from kernel_processes.head.head import Head
 from kernel_processes.head.nodes import NodeRecord
-from kernel_processes.head.recovery import Recovery
 from kernel_processes.protocol import head_messages
 from kernel_spec.ids import GroupId, JobId, LeaseId, NodeId, ProcessId
 from kernel_spec.observers import LifecycleEvent
@@ -95,7 +94,7 @@ class Bench:
         log: Any = Log(self.logged)
         told = HeadConfig("/nowhere", "/nowhere", **{"ephemeral": False, **config})
         self.head = Head(told, reactor, manager, self.ended.append, log)
-        self.recovery = Recovery(self.head)
+        self.recovery = self.head.recovery
         self.said: list[tuple[Any, ...]] = []
         """All that was said to nodes."""
         self.said_to: dict[NodeId, list[tuple[Any, ...]]] = {}

@@ -416,7 +416,7 @@ def test_who_asks_a_head_that_does_not_know_all_yet_is_answered_when_it_does(pla
     for number in range(2):
         after.tell(number, *packed(head_messages.AllTold()))
     assert [state[0] for state in after.states(DRIVER)] == [ALIVE if place == "worker" else DEAD]
-    after.head.actors.resume()
+    after.head.actors.resume(after.head.cluster.callers)
     assert after.states(DRIVER) == [], "it was answered"
 
 
@@ -500,6 +500,16 @@ def test_an_actor_for_which_there_will_be_no_worker_is_dead(stage: Stage) -> Non
     ((state, _, _, _, cause, failure, crashed),) = stage.states()
     assert (state, cause, failure[0], crashed) == (DEAD, "no such module", op.SYSTEM_ERROR, False)
     assert str(pickle.loads(failure[1])) == "no such module"
+
+
+def test_an_actor_that_can_run_nowhere_is_dead_at_once(stage: Stage) -> None:
+    strategy = {"type": "node_affinity", "node": b"gone----".hex(), "soft": False}
+    stage.create(placing=pickle.dumps((strategy, {})))
+    stage.say(*packed(op.ActorArguments(ACTOR, b"creation", None)))
+    ((state, _, _, _, cause, failure, _),) = stage.states()
+    assert state == DEAD and cause.startswith("Counter may run only on node") and failure[0] == op.SYSTEM_ERROR
+    assert str(pickle.loads(failure[1])) == cause
+    assert LeaseRequested.__name__ not in stage.scheduler.kinds() and stage.head.lease_manager.leases == {}
 
 
 def test_an_actor_whose_owner_is_gone_comes_from_nowhere(stage: Stage) -> None:

@@ -43,6 +43,10 @@ class Bench(head_bench.Bench):
         hints = pickle.dumps({"priority": 3})
         self.call("create_placement_group", id.hex(), [BUNDLE, BUNDLE], "SPREAD", name, "space", detached, hints)
 
+    def rows(self) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = pickle.loads(self.head.dispatcher.methods["placement_groups"](None))
+        return rows
+
     def row(self, id: GroupId = GROUP) -> dict[str, Any]:
         rows: list[dict[str, Any]] = pickle.loads(self.call("placement_groups", id.hex()))
         return rows[0]
@@ -203,7 +207,7 @@ def test_groups_end_with_their_program_and_detached_ones_do_not(bench: Bench) ->
     bench.create(name="gang")
     bench.create(GroupId(b"group-02"), name="stays", detached=True)
     bench.tell(0, *packed(head_messages.ProcessLeft(DRIVER)))
-    states = {one["name"]: (one["state"], one["cause"]) for one in bench.head.groups.rows()}
+    states = {one["name"]: (one["state"], one["cause"]) for one in bench.rows()}
     assert states == {"gang": ("REMOVED", "the program that created it ended"), "stays": ("CREATED", "")}
 
 
@@ -290,7 +294,7 @@ def test_a_lost_program_takes_its_groups_along_also_while_there_was_no_head() ->
     after.tell(0, *packed(head_messages.GrantedBefore(held, WORKER, False)))
     for number in range(2):
         after.tell(number, *packed(head_messages.AllTold()))
-    (row,) = after.head.groups.rows()
+    (row,) = after.rows()
     assert (row["state"], row["cause"]) == ("REMOVED", "the program that created it ended")
     after.tell(0, *packed(head_messages.WorkerDied(WORKER, 1, "ended", op.DIED)))
     assert after.scheduler.heard[-1] == GroupRemoved(GROUP)

@@ -175,7 +175,7 @@ def test_with_a_node_its_actors_die(bench: Bench, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(bench.head.actors, "worker_died", lambda *said: died.append(said))
     bench.process(far := ProcessId(b"far away"), "worker", node=1)
     bench.head.remove_node(bench.nodes[1], "no power")
-    assert died == [(far, "no power")]
+    assert died == [(far, "no power", op.DIED)]
 
 
 def test_what_was_asked_of_a_node_that_is_gone_is_answered_with_nothing(bench: Bench) -> None:

@@ -16,7 +16,6 @@ from kernel_engine.messages.named_messages import Message, number_of, packed
 from kernel_processes.head.config import HeadConfig
 from kernel_processes.head.head import Head
 from kernel_processes.head.nodes import NodeRecord
-from kernel_processes.head.recovery import Recovery
 from kernel_processes.protocol import head_messages
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec import scheduling as contract
@@ -41,7 +40,7 @@ class Session:
             first.journal.node(NodeId(name.encode()))
         first.metadata.close()
         self.head = Head(config, self.reactor, manager, lambda reason: None)
-        self.recovery = Recovery(self.head)
+        self.recovery = self.head.recovery
         self.recovery.begin(seconds=1000.0)
         self.said: dict[str, list[Message]] = {"near": [], "far": []}
         self.nodes: dict[str, NodeRecord] = {}
@@ -175,11 +174,11 @@ def test_a_worker_that_dies_before_all_have_told_is_not_held_by_anybody(session:
 def test_nodes_that_do_not_come_back_are_mourned_by_those_that_do(session: Session) -> None:
     session.head.journal.node(NodeId(b"third"))
     session.head.journal.address(NodeId(b"third"), "third:1")
-    session.recovery._missing.add(NodeId(b"third"))
+    session.recovery.nodes._missing.add(NodeId(b"third"))
     session.tell("near", packed(head_messages.AllTold()))
     session.tell("far", packed(head_messages.AllTold()))
     assert session.head.cluster.recovering
-    session.recovery._finish()
+    session.recovery.nodes.give_up()
     for name in ("near", "far"):
         gone = [message for message in session.said[name] if message[0] == number_of(head_messages.ProcessesGone)]
         assert gone == [packed(head_messages.ProcessesGone(processes=[], place="third:1"))]

@@ -7,15 +7,17 @@ import itertools
 import pickle
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import number_of, packed
 from kernel_processes.head.cluster_table import ClusterTable
 from kernel_processes.head.membership import ENDED_SECONDS, LOOK_SECONDS, NodeMembership
 from kernel_processes.head.nodes import NodeRecord
+from kernel_processes.head.tool_clients import ToolClients
 from kernel_processes.protocol import head_messages
 from kernel_processes.protocol.heartbeats import CLIENT_PATIENCE, HEARTBEAT_SECONDS
 from kernel_processes.protocol.python_version import PYTHON
@@ -95,14 +97,14 @@ def membership(reactor: Reactor) -> NodeMembership:
 
 
 def membership_of(reactor: Reactor, death_seconds: float) -> NodeMembership:
-    head: Any = SimpleNamespace(
-        reactor=reactor,
-        cluster=ClusterTable(NodeId(b"")),
-        dispatcher=SimpleNamespace(handle=None),
-        ending=None,
-        log=SimpleNamespace(),
-    )
-    return NodeMembership(head, {}, death_seconds)
+    session: Any = SimpleNamespace(ending=None)
+    return opened_to_nodes(session, reactor, death_seconds)
+
+
+def opened_to_nodes(session: Any, reactor: Any, death_seconds: float) -> NodeMembership:
+    """Return the membership of a session to which no tools come."""
+    cluster, nobody = ClusterTable(NodeId(b"")), cast("Any", SimpleNamespace(connections=()))
+    return NodeMembership(session, lambda node, message: None, cluster, nobody, reactor, {}, death_seconds)
 
 
 def test_heartbeats_go_to_and_fro(reactor: Reactor, membership: NodeMembership) -> None:
@@ -169,11 +171,7 @@ def test_where_death_comes_soon_neither_a_late_answer_nor_a_short_stand_of_the_h
 def test_a_cut_link_is_mended_for_as_long_as_the_agent_may_be_silent(client: bool, seconds: float) -> None:
     reactor = RealReactor()
     nodes: list[NodeRecord] = []
-    head = SimpleNamespace(
-        cluster=ClusterTable(NodeId(b"")), dispatcher=SimpleNamespace(handle=None),
-        reactor=reactor, ending=None, add_node=nodes.append,
-    )  # fmt: skip
-    membership = NodeMembership(head, {}, 20.0)  # type: ignore[arg-type]
+    membership = opened_to_nodes(SimpleNamespace(ending=None, add_node=nodes.append), reactor, 20.0)
     link = TcpConnection(reactor, membership.on_messages, membership.on_close)
     membership.on_messages(
         link, [packed(head_messages.JoinCluster(node=b"node-one", python=PYTHON, version=__version__, host="host"))]
@@ -242,42 +240,44 @@ class Peer:
         self.on_close(self, reason)
 
 
-class HeadBehindMembership:
-    """A head that keeps what its membership tells it."""
+class SessionBehindMembership:
+    """A session that keeps what its membership tells it."""
 
     def __init__(self, recovering: bool = False, reactor: Any = None) -> None:
         self.reactor = reactor or Reactor()
         self.nodes: dict[bytes, NodeRecord] = {}
         self.gone: list[tuple[bytes, str]] = []
         self.handled: list[Any] = []
-        self.logged: list[Any] = []
         self.asked: list[Any] = []
         self.left: list[bytes] = []
-        head: Any = SimpleNamespace(
-            reactor=self.reactor,
-            cluster=SimpleNamespace(
-                nodes=self.nodes,
-                recovering=recovering,
-                working_nodes=lambda: list(self.nodes.values()),
-                why_fallen=lambda id: "no power" if id == b"fallen" else "",
-            ),
-            dispatcher=SimpleNamespace(
-                handle=lambda node, message: self.handled.append((node.id, message)),
-                handlers={op.CALL: lambda caller, message: self.asked.append((caller, message))},
-            ),
-            ending=None,
-            log=SimpleNamespace(warning=lambda text, **details: self.logged.append((text, details))),
-            add_node=lambda node: self.nodes.setdefault(node.id, node),
-            remove_node=lambda node, cause: self.gone.append((node.id, cause)),
-            breakpoints=SimpleNamespace(process_left=lambda caller: self.left.append(caller.id)),
+        self.ending: str | None = None
+        cluster: Any = SimpleNamespace(
+            nodes=self.nodes,
+            recovering=recovering,
+            working_nodes=lambda: list(self.nodes.values()),
+            why_fallen=lambda id: "no power" if id == b"fallen" else "",
         )
-        self.head = head
-        self.membership = NodeMembership(head, {"color": "red"}, DEATH_SECONDS)
+        dispatcher: Any = SimpleNamespace(
+            handlers={op.CALL: lambda caller, message: self.asked.append((caller, message))}
+        )
+        breakpoints: Any = SimpleNamespace(process_left=lambda caller: self.left.append(caller.id))
+        tools = ToolClients(dispatcher, cluster, breakpoints)
+        shared = {"color": "red"}
+        self.membership = NodeMembership(self, self.handle, cluster, tools, self.reactor, shared, DEATH_SECONDS)
+
+    def handle(self, node: NodeRecord, message: Any) -> None:
+        self.handled.append((node.id, message))
+
+    def add_node(self, node: NodeRecord) -> None:
+        self.nodes.setdefault(node.id, node)
+
+    def remove_node(self, node: NodeRecord, cause: str) -> None:
+        self.gone.append((node.id, cause))
 
 
 @pytest.mark.parametrize("tell_all", [False, True])
 def test_a_node_that_may_join_is_told_what_all_nodes_share(tell_all: bool) -> None:
-    bench = HeadBehindMembership(recovering=tell_all)
+    bench = SessionBehindMembership(recovering=tell_all)
     assert not bench.membership.anybody
     peer = Peer(bench.membership).join()
     ((word, shared),) = peer.take()
@@ -303,13 +303,15 @@ def test_a_node_that_may_join_is_told_what_all_nodes_share(tell_all: bool) -> No
     ],
 )
 def test_who_can_t_join_is_told_why(name: bytes, python: str, version: str, ending: str | None, reason: str) -> None:
-    bench = HeadBehindMembership()
+    bench = SessionBehindMembership()
     Peer(bench.membership).join(b"known").describe()
-    bench.head.ending = ending
-    peer = Peer(bench.membership).join(name, python, version)
+    bench.ending = ending
+    with capture_logs() as logs:
+        peer = Peer(bench.membership).join(name, python, version)
     assert peer.take() == [packed(head_messages.JoinRefused(reason=reason))]
     assert peer.steps == [("write", 1.0), ("close", reason)] and peer.info is None
-    assert bench.logged == [("a node was refused", {"node": name.hex(), "host": "far", "reason": reason})]
+    ((event, host, why),) = [(line["event"], line["host"], line["reason"]) for line in logs]
+    assert (event, host, why, logs[0]["node"]) == ("a node was refused", "far", reason, name.hex())
     assert bench.nodes.keys() == {b"known"} and bench.gone == []
 
 
@@ -325,7 +327,7 @@ def test_who_can_t_join_is_told_why(name: bytes, python: str, version: str, endi
     ],
 )
 def test_who_does_not_introduce_itself_is_let_go(message: Any) -> None:
-    bench = HeadBehindMembership()
+    bench = SessionBehindMembership()
     peer = Peer(bench.membership)
     peer.say(message, packed(head_messages.JoinCluster(node=b"node", python=PYTHON, version=__version__, host="far")))
     assert peer.steps == [("close", "the peer did not introduce itself as a node")]
@@ -333,7 +335,7 @@ def test_who_does_not_introduce_itself_is_let_go(message: Any) -> None:
 
 
 def test_what_a_node_says_is_handled_once_it_is_described_and_counted() -> None:
-    bench = HeadBehindMembership()
+    bench = SessionBehindMembership()
     peer = Peer(bench.membership).join()
     peer.say((500, "too early"))
     peer.describe()
@@ -345,7 +347,7 @@ def test_what_a_node_says_is_handled_once_it_is_described_and_counted() -> None:
 
 
 def test_when_a_node_was_heard_last_is_known_of_it() -> None:
-    bench = HeadBehindMembership()
+    bench = SessionBehindMembership()
     peer = Peer(bench.membership).join()
     peer.describe()
     bench.reactor.run(2.0)
@@ -361,7 +363,7 @@ def test_when_a_node_was_heard_last_is_known_of_it() -> None:
     [("leave", "it was stopped"), ("close", "its agent is gone: cut"), ("silence", "nothing was heard")],
 )
 def test_a_node_is_gone_with_its_link_once(how: str, cause: str, described: bool) -> None:
-    bench = HeadBehindMembership()
+    bench = SessionBehindMembership()
     peer = Peer(bench.membership).join()
     if described:
         peer.describe()
@@ -381,7 +383,7 @@ def test_a_node_is_gone_with_its_link_once(how: str, cause: str, described: bool
 
 
 def test_a_tool_may_ask_and_no_more() -> None:
-    bench = HeadBehindMembership()
+    bench = SessionBehindMembership()
     peer, other = Peer(bench.membership), Peer(bench.membership)
     hello = packed(
         op.Introduction(process=b"tool", role="tool", pid=5, address="", python=PYTHON, details={"namespace": "space"})
@@ -405,7 +407,7 @@ def test_a_tool_may_ask_and_no_more() -> None:
 
 
 def test_another_process_than_a_tool_has_to_join_a_node() -> None:
-    peer = Peer(HeadBehindMembership().membership)
+    peer = Peer(SessionBehindMembership().membership)
     peer.say(packed(op.Introduction(process=b"id", role="driver", pid=5, address="", python=PYTHON, details={})))
     why = "a process that calls itself a driver came to the head; it has to join a node"
     assert peer.heard == [packed(head_messages.JoinRefused(reason=why))] and peer.steps == [
@@ -415,7 +417,7 @@ def test_another_process_than_a_tool_has_to_join_a_node() -> None:
 
 
 def test_what_waits_is_written_where_any_does() -> None:
-    bench = HeadBehindMembership()
+    bench = SessionBehindMembership()
     peers = [Peer(bench.membership).join(name) for name in (b"one", b"two")]
     peers[0].send((1,))
     bench.membership.flush()
@@ -423,7 +425,7 @@ def test_what_waits_is_written_where_any_does() -> None:
 
 
 def test_at_the_end_what_waits_is_written_and_nobody_is_mourned() -> None:
-    bench = HeadBehindMembership()
+    bench = SessionBehindMembership()
     peers = [Peer(bench.membership).join(name).describe() for name in (b"one", b"two")]
     tool = Peer(bench.membership)
     tool.say(packed(op.Introduction(process=b"tool", role="tool", pid=5, address="", python=PYTHON, details={})))
@@ -435,8 +437,8 @@ def test_at_the_end_what_waits_is_written_and_nobody_is_mourned() -> None:
 
 @pytest.mark.parametrize("client", [False, True])
 def test_a_link_that_has_ended_is_waited_for_by_how_far_away_the_agent_is(client: bool) -> None:
-    bench = HeadBehindMembership(reactor=RealReactor())
-    link = TcpConnection(bench.head.reactor, bench.membership.on_messages, bench.membership.on_close)
+    bench = SessionBehindMembership(reactor=RealReactor())
+    link = TcpConnection(bench.reactor, bench.membership.on_messages, bench.membership.on_close)
     bench.membership.on_messages(
         link, [packed(head_messages.JoinCluster(node=b"node-one", python=PYTHON, version=__version__, host="host"))]
     )
@@ -447,4 +449,4 @@ def test_a_link_that_has_ended_is_waited_for_by_how_far_away_the_agent_is(client
     )
     assert link.ended_seconds == (CLIENT_PATIENCE * DEATH_SECONDS if client else ENDED_SECONDS)
     assert link.resume_seconds == max(RESUME_SECONDS, link.ended_seconds)
-    bench.head.reactor.close()
+    bench.reactor.close()
