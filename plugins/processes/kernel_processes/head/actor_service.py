@@ -116,11 +116,4 @@ class ActorService:
 
     def _write_down(self) -> None:
         """Write every change into the journal, before any other process is told of it."""
-        journal, changed = self._journal, self.table.changed
-        while changed:
-            actor = changed.pop()
-            record = self.table.actors.get(actor)
-            if record is None:
-                journal.forget_actor(actor)
-            else:
-                journal.actor(record)
+        self._journal.write_actors(self.table.changed, self.table.actors)

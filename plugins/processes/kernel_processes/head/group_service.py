@@ -109,13 +109,7 @@ class GroupService:
         self._write_down()
 
     def _write_down(self) -> None:
-        while self.table.changed:
-            group = self.table.changed.pop()
-            record = self.table.groups.get(group)
-            if record is not None:
-                self._journal.group(record)
-            else:
-                self._journal.forget_group(group)
+        self._journal.write_groups(self.table.changed, self.table.groups)
 
     def _dissolve(self, record: control.GroupRecord) -> None:
         """End all that runs in a group, and refuse what waits for it."""

@@ -15,7 +15,7 @@ from kernel_processes.head.actor_records import ActorRecord
 from kernel_processes.head.groups import GroupRecord
 from kernel_processes.head.job_table import JobRecord
 from kernel_spec.errors import HeadReplacedError, MetadataError
-from kernel_spec.ids import NodeId
+from kernel_spec.ids import ActorId, GroupId, NodeId
 from kernel_spec.metadata import MetadataStore
 
 _ACTORS, _GROUPS, _JOBS = "head:actors", "head:placement_groups", "head:jobs"
@@ -82,21 +82,22 @@ class Journal:
         else:
             self._store.put(table, key, value)
 
-    def actor(self, record: ActorRecord) -> None:
-        """An actor is new, or has changed."""
-        self._note(_ACTORS, record.id, record)
+    def write_actors(self, changed: set[ActorId], actors: Mapping[ActorId, ActorRecord]) -> None:
+        """Write down the actors that have `changed`, and forget those that are none of `actors`. Empties the set."""
+        self._write_changes(_ACTORS, changed, actors)
 
-    def forget_actor(self, id: bytes) -> None:
-        """A dead actor is remembered no longer."""
-        self._put(_ACTORS, id, None)
+    def write_groups(self, changed: set[GroupId], groups: Mapping[GroupId, GroupRecord]) -> None:
+        """Write down the placement groups that have `changed`, and forget those that are none of `groups`, likewise."""
+        self._write_changes(_GROUPS, changed, groups)
 
-    def group(self, record: GroupRecord) -> None:
-        """A placement group is new, or has changed."""
-        self._note(_GROUPS, record.id, record)
-
-    def forget_group(self, id: bytes) -> None:
-        """A placement group that is over is remembered no longer."""
-        self._put(_GROUPS, id, None)
+    def _write_changes(self, table: str, changed: set[Any], records: Mapping[Any, object]) -> None:
+        while changed:
+            id = changed.pop()
+            record = records.get(id)
+            if record is not None:
+                self._note(table, id, record)
+            else:
+                self._put(table, id, None)
 
     def job(self, job: JobRecord) -> None:
         """A job is new, or has changed."""

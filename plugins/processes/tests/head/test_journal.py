@@ -51,7 +51,7 @@ def test_what_could_not_be_written_is_written_when_that_is_possible_again() -> N
     with capture_logs() as logs:
         journal.node(ONE, "it died")
         journal.node(TWO)
-        journal.forget_actor(b"a")
+        journal.forget_job(b"a")
         journal.node(TWO, "it died, too")
         journal.catch_up()
         assert journal.nodes() == {ONE: ""} and journal.behind == 3
@@ -104,9 +104,15 @@ class Noted:
         return isinstance(other, Noted) and (self.id, self.text) == (other.id, other.text)
 
 
+def of_changes(write: Any) -> tuple[Any, Any]:
+    """Return the functions that note and forget one record, made of the one that writes changes."""
+    note = lambda journal, record: write(journal, {record.id}, {record.id: record})
+    return note, lambda journal, id: write(journal, {id}, {})
+
+
 KINDS = [
-    (Journal.actor, Journal.forget_actor, Journal.actors),
-    (Journal.group, Journal.forget_group, Journal.groups),
+    (*of_changes(Journal.write_actors), Journal.actors),
+    (*of_changes(Journal.write_groups), Journal.groups),
     (Journal.job, Journal.forget_job, Journal.jobs),
 ]
 
@@ -122,6 +128,16 @@ def test_a_record_is_read_as_it_was_last_until_it_is_forgotten(note: Any, forget
     assert sum(len(list(other(again))) for _, _, other in KINDS) == 2, "each kind has a table of its own"
     forget(journal, b"a")
     assert list(read(again)) == [Noted(b"b", "new")]
+
+
+def test_of_many_changes_each_is_written_and_none_is_left() -> None:
+    journal = Journal(Store())  # type: ignore[arg-type]
+    records: Any = {id: Noted(id, "new") for id in (b"a", b"b", b"c")}
+    journal.write_actors(changed := {b"a", b"b", b"d"}, records)  # type: ignore[arg-type]
+    assert sorted(record.id for record in journal.actors()) == [b"a", b"b"] and changed == set()
+    del records[b"a"]
+    journal.write_actors({b"a", b"c"}, records)  # type: ignore[arg-type]
+    assert sorted(record.id for record in journal.actors()) == [b"b", b"c"]
 
 
 def test_environments_and_remote_drivers_are_read_again() -> None:
@@ -188,6 +204,8 @@ def test_to_a_store_that_does_not_last_nothing_is_written() -> None:
     journal = Journal(store)  # type: ignore[arg-type]
     journal.beside(ONE)
     journal.node(ONE)
-    journal.actor(Noted(b"a", "new"))  # type: ignore[arg-type]
-    journal.forget_actor(b"a")
+    journal.job(Noted(b"a", "new"))  # type: ignore[arg-type]
+    journal.forget_job(b"a")
+    journal.write_actors(changed := {b"a", b"b"}, {b"a": Noted(b"a", "new")})  # type: ignore[arg-type,dict-item]
+    assert changed == set()
     assert store.held == {} and journal.durable is False
