@@ -51,6 +51,10 @@ class ClusterTable:
         there = ", ".join(node.id.hex() for node in self.working_nodes())
         raise OptionError(f"there is no living node {id!r}; the living nodes are {there}")
 
+    def user_processes(self) -> list[ProcessRecord]:
+        """Return every process that runs user code; tools, which only ask, are left out."""
+        return [caller for caller in self.callers.values() if caller.role in ("driver", "worker")]
+
     def nodes_of_drivers(self, job: JobId) -> list[NodeRecord]:
         """Return the nodes of the drivers that `job` concerns: all drivers, if it is one of detached actors."""
         detached = job.startswith(DETACHED)

@@ -37,6 +37,10 @@ class Gathering:
         ask = self._cluster.ask
         return self._gather(((one.id, one, ask) for one in asked), then, method, arguments, seconds)
 
+    def of_user_processes(self, method: str, then: Callable[[dict[ProcessId, Any]], Any], *arguments: Any) -> Deferred:
+        """Ask every process that runs user code; those that have not answered in time are left out."""
+        return self.of_processes(self._cluster.user_processes(), method, then, *arguments)
+
     def of_nodes(
         self,
         method: str,

@@ -27,6 +27,7 @@ from kernel_processes.head.cluster_table import ClusterTable
 from kernel_processes.head.config import HeadConfig
 from kernel_processes.head.drain_service import DrainService
 from kernel_processes.head.driver_output import DriverOutput
+from kernel_processes.head.explanations import Explanations
 from kernel_processes.head.failure_table import FailureTable
 from kernel_processes.head.gathering import Gathering
 from kernel_processes.head.group_requests import GroupRequests
@@ -173,7 +174,8 @@ class Head:
         started = time.time()
         gathering = self._gathering
         actors = ActorQueries(dispatcher, cluster, self.actors.table, leases)
-        ProcessQueries(dispatcher, cluster, gathering, actors, self._group_requests, self.breakpoints, self.observation)
+        ProcessQueries(dispatcher, cluster, gathering, self.actors.table, self.observation)
+        Explanations(dispatcher, gathering, actors, self._group_requests, self.breakpoints)
         self.sinks = MetricsSinks(
             manager.make_many("metrics_sink"), self.metrics, self.reactor.call_later, time.time, self._plugin_failed
         )

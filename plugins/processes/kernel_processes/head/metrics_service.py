@@ -71,8 +71,7 @@ class MetricsService:
                         self._collected.answered(process, answer)
                 then(session_snapshot(self._numbers(reports, len(self._gathering.silent_processes(answers)))))
 
-            asked = [one for one in self._cluster.callers.values() if one.role in ("driver", "worker")]
-            self._gathering.of_processes(asked, "metrics", with_processes)
+            self._gathering.of_user_processes("metrics", with_processes)
 
         self._gathering.of_nodes("report", with_nodes, False)
 

@@ -1,26 +1,24 @@
-"""Questions that are answered by asking every process: what objects wait for, references, calls, stacks."""
+"""Questions that are answered by asking every process: references, calls, stacks."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from kernel.runtime.task_rows import NO_PROCESS
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import Message, number_of, unpacked
-from kernel_processes.head.actor_queries import ActorQueries
-from kernel_processes.head.breakpoint_table import BreakpointTable
+from kernel_processes.head.actors import ActorTable
 from kernel_processes.head.cluster_table import ClusterTable
 from kernel_processes.head.deferred import Deferred
-from kernel_processes.head.gathering import PATIENCE_SECONDS, Gathering
-from kernel_processes.head.group_requests import GroupRequests
+from kernel_processes.head.gathering import Gathering
 from kernel_processes.head.message_dispatcher import MessageDispatcher
 from kernel_processes.head.nodes import ProcessRecord
 from kernel_processes.head.observation import Observation
 from kernel_processes.head.usage import memory_of, sum_of_stores
 from kernel_processes.protocol.pickled import Pickled
-from kernel_spec.ids import NodeId, ObjectId, ProcessId, task_of
+from kernel_spec.ids import NodeId, ProcessId
 
 PAST_CALLS_BYTES = 3 << 20
 """Bytes of pickled calls of ended workers that the timeline keeps: some 25,000 calls."""
@@ -37,38 +35,27 @@ class ProcessQueries:
         dispatcher: MessageDispatcher,
         cluster: ClusterTable,
         gathering: Gathering,
-        actors: ActorQueries,
-        groups: GroupRequests,
-        breakpoints: BreakpointTable,
+        actors: ActorTable,
         observation: Observation,
     ) -> None:
+        self._cluster = cluster
         self._callers = cluster.callers
         self._gathering = gathering
+        self._ask = gathering.of_user_processes
         self._silent = gathering.silent_processes
         self._actors = actors
-        self._groups = groups
-        self._breakpoints = breakpoints
         self._observation = observation
-        self._methods = dispatcher.methods
         self._past_calls: deque[bytes] = deque()
         """For each worker its latest calls, pickled: as objects they would take eight times the memory."""
         self._past_calls_bytes = 0
         dispatcher.handlers[number_of(op.LastCalls)] = self._on_last_calls
         dispatcher.methods |= {
-            "explain_any": self._explain_any,
             "explain_worker": self._explain_worker,
             "memory": self._memory,
             "timeline": self._timeline,
             "tasks": self._tasks,
             "stacks": self._stacks,
         }
-
-    def _ask(self, method: str, then: Callable[[dict[ProcessId, Any]], Any], *arguments: Any) -> Deferred:
-        return self._gathering.of_processes(self._processes(), method, then, *arguments)
-
-    def _processes(self) -> list[ProcessRecord]:
-        """Return every process that runs user code; tools, which only ask, are left out."""
-        return [caller for caller in self._callers.values() if caller.role in ("driver", "worker")]
 
     def _on_last_calls(self, caller: ProcessRecord, message: Message) -> None:
         said = unpacked(op.LastCalls, message)
@@ -86,38 +73,6 @@ class ProcessQueries:
         if found is None:
             return "that worker has ended"
         return f"pid {found.pid} on node {found.node.id.hex()[:8]} ({found.node.host})"
-
-    def _explain_any(self, caller: ProcessRecord, prefix: bytes) -> Deferred:
-        """Say what everything whose id begins with `prefix` waits for, asking every process.
-
-        The answer has a row each: "actor", "placement group" or "object", id (hexadecimal), sentence; and one for each
-        "process" that did not answer, which may know more.
-        """
-        actors, groups = self._actors, self._groups
-        named = [actor for actor in actors.table.actors if actor.startswith(prefix) or prefix.startswith(actor)]
-
-        def put_together(answers: dict[ProcessId, Any]) -> Pickled:
-            known: dict[bytes, tuple[str, tuple[str, bytes] | None]] = {}
-            for rows in answers.values():
-                for id, owned, text, question in rows or ():
-                    if owned or id not in known:
-                        known[id] = (text, question)
-            found = [("actor", actor.hex(), actors.explain(actor)) for actor in named]
-            for group in groups.table.groups:
-                if group.startswith(prefix):
-                    found.append(("placement group", group.hex(), groups.explain(group)))
-            for id, (text, question) in known.items():
-                task = task_of(ObjectId(id))
-                if task not in named:
-                    more = f": {self._methods[question[0]](caller, question[1])}" if question else ""
-                    waits = self._breakpoints.of(task)
-                    more += f"; {waits}" if waits else ""
-                    found.append(("object", id.hex(), text + more))
-            if any(kind == "object" for kind, _, _ in found) or not found:
-                found += [("process", id.hex(), _silence(*place)) for id, place in self._silent(answers).items()]
-            return Pickled.of(found)
-
-        return self._ask("explain_matches", put_together, prefix)
 
     def _memory(self, caller: ProcessRecord, limit: int = 0) -> Deferred:
         """Return the stores' objects and every process's references, of each process the `limit` largest (0: all)."""
@@ -157,7 +112,7 @@ class ProcessQueries:
                 found["silent_nodes"] = self._gathering.silent_nodes(reports)
                 deferred.set(Pickled.of({**found, "memory": memory_of(working)}))
 
-            asked = {process.id: process for process in self._processes()}
+            asked = {process.id: process for process in self._cluster.user_processes()}
             self._ask("references", with_processes, limit)
 
         self._gathering.of_nodes("report", with_nodes, True)
@@ -203,7 +158,7 @@ class ProcessQueries:
         if process is None:
             return NO_PROCESS
         where = {"worker_id": id.hex(), "worker_pid": process.pid, "node_id": process.node.id.hex()}
-        actor = self._actors.table.actor_of(id)
+        actor = self._actors.actor_of(id)
         return {**where, "job_id": process.job.hex(), "actor_id": actor.hex() if actor else None}
 
     def _stacks(self, caller: ProcessRecord) -> Deferred:
@@ -218,7 +173,3 @@ class ProcessQueries:
             return Pickled.of(found)
 
         return self._ask("stacks", put_together)
-
-
-def _silence(pid: int, node: str) -> str:
-    return f"pid {pid} on node {node} did not answer within {PATIENCE_SECONDS:g} s, and may know more of this"

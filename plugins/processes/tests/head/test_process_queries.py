@@ -30,10 +30,10 @@ class Stage:
             caller = ProcessRecord(ProcessId(name), "worker", pid, "", JobId(b"job"), "", {}, node)
             self.cluster.callers[caller.id] = caller
         reactor: Any = SimpleNamespace(call_later=lambda seconds, function: self.timers.append(function))
-        actors: Any = SimpleNamespace(table=SimpleNamespace(actor_of={b"b": b"actor"}.get))
+        actors: Any = SimpleNamespace(actor_of={b"b": b"actor"}.get)
         dispatcher = MessageDispatcher(self.cluster, Logger("test"))
-        parts: tuple[Any, ...] = (None, None, None)  # what groups, breakpoints and observers know is not asked
-        ProcessQueries(dispatcher, self.cluster, Gathering(self.cluster, reactor), actors, *parts)
+        observation: Any = None  # nobody tells of its last calls
+        ProcessQueries(dispatcher, self.cluster, Gathering(self.cluster, reactor), actors, observation)
         self.methods = dispatcher.methods
 
 
