@@ -25,7 +25,7 @@ from kernel_control_grpc.head_line import HeadLine
 from kernel_control_grpc.mailbox import Mailbox
 from kernel_control_grpc.protocol import ERROR_KEY, METHODS, Method, messages
 from kernel_control_grpc.services import SERVICES
-from kernel_processes.head.head import Head
+from kernel_processes.head.control_plane import ServedHead
 from kernel_processes.transport.refusal_log import RefusalLog
 from kernel_spec.errors import GetTimeoutError, InternalError, KernelError, ProtocolError, SessionEndedError
 from kernel_spec.tls_files import TlsFiles
@@ -54,7 +54,7 @@ class Server:
     """
 
     def __init__(
-        self, head: Head, path: str, token: bytes, tls: TlsFiles | None, on_ready: Callable[[str], None]
+        self, head: ServedHead, path: str, token: bytes, tls: TlsFiles | None, on_ready: Callable[[str], None]
     ) -> None:
         self._head = head
         self._path = path

@@ -116,8 +116,8 @@ SIBLINGS: Mapping[str, frozenset[str]] = {
         {
             "kernel.cli.display",
             "kernel_processes.cli.client",
+            "kernel_processes.head.control_plane",
             "kernel_processes.head.deferred",
-            "kernel_processes.head.head",
             "kernel_processes.head.nodes",
             "kernel_processes.head.observation",
             "kernel_processes.node.sessions",

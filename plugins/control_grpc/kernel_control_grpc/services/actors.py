@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from kernel_control_grpc.errors import NotKnownError
 from kernel_control_grpc.protocol import messages
@@ -24,11 +24,15 @@ class Actors(Service):
 
     def get(self, request: Any) -> Any:
         """Return one actor."""
-        wanted = parse_id(request.id, "an actor").hex()
+        return messages.GetActorResponse(actor=_message(self._row(request.id)))
+
+    def _row(self, id: str) -> dict[str, Any]:
+        """Return the row of one actor. Raises NotKnownError when there is none."""
+        wanted = parse_id(id, "an actor").hex()
         for row in self.rows("actors"):
             if row["actor_id"] == wanted:
-                return messages.GetActorResponse(actor=_message(row))
-        raise _unknown(request.id)
+                return cast("dict[str, Any]", row)
+        raise NotKnownError(f"no actor {id!r} is known (any more); List shows those that are")
 
     def find_by_name(self, request: Any) -> Any:
         """Return the living actor of a name."""
@@ -39,15 +43,9 @@ class Actors(Service):
 
     def kill(self, request: Any) -> Any:
         """End an actor's process."""
-        actor = ActorId(parse_id(request.id, "an actor"))
-        if actor not in self.head.actors.table.actors:
-            raise _unknown(request.id)
+        actor = ActorId(bytes.fromhex(self._row(request.id)["actor_id"]))
         self.ask("kill_actor", actor, not request.allow_restart)
         return messages.KillActorResponse()
-
-
-def _unknown(id: str) -> NotKnownError:
-    return NotKnownError(f"no actor {id!r} is known (any more); List shows those that are")
 
 
 def _state(row: dict[str, Any]) -> int:

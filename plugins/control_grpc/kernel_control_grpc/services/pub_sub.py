@@ -9,7 +9,7 @@ from kernel_control_grpc.feeds import Close, Topics
 from kernel_control_grpc.mailbox import Mailbox
 from kernel_control_grpc.protocol import messages
 from kernel_control_grpc.services.service import Service
-from kernel_processes.head.head import Head
+from kernel_processes.head.control_plane import ServedHead
 from kernel_spec.errors import OptionError
 
 MAXIMUM_BYTES = 1 << 20
@@ -18,7 +18,7 @@ MAXIMUM_BYTES = 1 << 20
 class PubSub(Service):
     """Messages to whoever listens at the moment."""
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: ServedHead) -> None:
         super().__init__(head)
         self._topics = Topics()
 

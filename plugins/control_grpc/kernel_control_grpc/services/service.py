@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from kernel_control_grpc.errors import NotServedError
+from kernel_processes.head.control_plane import ServedHead
 from kernel_processes.head.deferred import Deferred
-from kernel_processes.head.head import Head
 from kernel_processes.head.nodes import ProcessRecord
 from kernel_spec.errors import OptionError, SessionEndedError
 from kernel_spec.ids import JobId, ProcessId
@@ -26,7 +26,7 @@ class Service:
     takes the request and a mailbox, and returns what ends it (or a `Deferred` with that). All run in the head's loop.
     """
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: ServedHead) -> None:
         self.head = head
 
     def ask(self, method: str, *arguments: Any) -> Any:

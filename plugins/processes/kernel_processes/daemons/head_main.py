@@ -12,9 +12,8 @@ from contextlib import suppress
 from kernel.logs import Logger, configure_later
 from kernel.plugins import PluginManager
 from kernel.plugins.messages import skipped
-from kernel_processes.head.config import HeadConfig
 from kernel_processes.head.control_plane import control_plane_of
-from kernel_processes.head.head import Head
+from kernel_processes.head.head import Head, HeadConfig
 from kernel_processes.head.socket_activation import SocketActivation
 from kernel_processes.protocol.agent_config import AgentConfig
 from kernel_processes.protocol.head_sockets import head_socket

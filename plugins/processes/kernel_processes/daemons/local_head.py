@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.plugins import PluginManager
 from kernel_engine.messages.named_messages import Message
-from kernel_processes.head.config import HeadConfig
 from kernel_processes.head.control_plane import control_plane_of
-from kernel_processes.head.head import Head
+from kernel_processes.head.head import Head, HeadConfig
 from kernel_processes.head.membership import NodeMembership
 from kernel_processes.head.nodes import NodeRecord
 from kernel_processes.head.socket_activation import SocketActivation

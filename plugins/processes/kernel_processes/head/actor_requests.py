@@ -1,4 +1,4 @@
-"""What processes ask the head to do with actors: create them, find them by name, end them."""
+"""What processes ask about actors: create them, find them by name, end them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernel_spec.ids import ActorId, JobId
 
 
 class ActorRequests:
-    """Takes what processes say of the actors in `table` to those who carry it out. Runs in the head's loop."""
+    """Reads what processes say about the actors in `table`, and has `actors` carry it out. Runs in the head's loop."""
 
     def __init__(
         self, dispatcher: MessageDispatcher, table: ActorTable, actors: ActorService, jobs: JobService

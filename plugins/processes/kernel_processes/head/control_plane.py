@@ -1,8 +1,8 @@
 """The control plane of a head: the interface that another distribution serves beside it, and how it is found.
 
 A distribution offers one by an entry point in the group `kernel.control_planes` rather than by a hook, so that a head
-imports nothing of it before the first request. It is given the head itself, whose inside is not a contract: only a
-distribution that is released together with the kernel can offer one.
+imports nothing of it before the first request. It is given parts of the head (`ServedHead`), whose inside is not a
+contract: only a distribution that is released together with the kernel can offer one.
 """
 
 from __future__ import annotations
@@ -11,13 +11,31 @@ import importlib
 from collections.abc import Callable
 from typing import Protocol
 
-from kernel_processes.head.head import Head
+from kernel.logs import Logger
+from kernel_processes.head.cluster_table import ClusterTable
+from kernel_processes.head.message_dispatcher import MessageDispatcher
+from kernel_processes.head.observation import Observation
+from kernel_processes.transport.reactor import Reactor
 from kernel_spec.errors import ContractError, PluginNotFoundError
 from kernel_spec.hooks import CONTROL_PLANE_GROUP
 from kernel_spec.tls_files import TlsFiles
 
 EXTRA = "control_grpc"
 """The extra of kernel that installs one."""
+
+
+class ServedHead(Protocol):
+    """What a control plane sees of the head. It calls all of this in the loop of `reactor`, but for `ending`.
+
+    What a program may ask is in `dispatcher.methods`. `ending` is why the session ends, None if it does not.
+    """
+
+    reactor: Reactor
+    log: Logger
+    dispatcher: MessageDispatcher
+    cluster: ClusterTable
+    observation: Observation
+    ending: str | None
 
 
 class ServedControlPlane(Protocol):
@@ -31,7 +49,7 @@ class OpenControlPlane(Protocol):
     """The function that an entry point names. It is called in a thread of its own, so slow imports are allowed."""
 
     def __call__(
-        self, head: Head, path: str, token: bytes, tls: TlsFiles | None, on_ready: Callable[[str], None]
+        self, head: ServedHead, path: str, token: bytes, tls: TlsFiles | None, on_ready: Callable[[str], None]
     ) -> ServedControlPlane:
         """Begin to serve `head` at the UNIX socket `path`, to clients that show `token`, in TLS if `tls` is given.
 
@@ -43,7 +61,7 @@ ServeControlPlane = Callable[[str, Callable[[str], None]], ServedControlPlane]
 """Begins to serve a control plane at a path; see the arguments `path` and `on_ready` of `OpenControlPlane`."""
 
 
-def control_plane_of(head: Head, token: bytes, tls: TlsFiles | None) -> ServeControlPlane:
+def control_plane_of(head: ServedHead, token: bytes, tls: TlsFiles | None) -> ServeControlPlane:
     """Return the function that imports the control plane that is installed, and has it serve `head`."""
     return lambda path, on_ready: find_control_plane()(head, path, token, tls, on_ready)
 

@@ -1,4 +1,4 @@
-"""What processes ask the head of placement groups: create them, wait for them, remove them, say where they are."""
+"""What processes ask about placement groups: create them, wait for them, remove them, say where they are."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kernel.logs import Logger
@@ -24,7 +24,6 @@ from kernel_processes.head.actor_workers import ActorWorkers
 from kernel_processes.head.actors import ActorTable
 from kernel_processes.head.breakpoint_table import BreakpointTable
 from kernel_processes.head.cluster_table import ClusterTable
-from kernel_processes.head.config import HeadConfig
 from kernel_processes.head.drain_service import DrainService
 from kernel_processes.head.driver_output import DriverOutput
 from kernel_processes.head.explanations import Explanations
@@ -60,6 +59,7 @@ from kernel_processes.protocol import head_messages
 from kernel_processes.protocol.pickled import Pickled
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec import observers
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import MetadataError
 from kernel_spec.ids import GroupId, NodeId
 from kernel_spec.metadata import LastingMetadataStore, MetadataStore
@@ -68,6 +68,22 @@ from kernel_spec.services import HeadInfo
 
 TICK_SECONDS = 0.1
 STARTER_ENDED = "the program that started it ended"
+
+
+@dataclass(slots=True)
+class HeadConfig:
+    """Settings of one head. An `ephemeral` session ends with the program that started it.
+
+    `address` is where programs find it: a session's directory, or `kernel://HOST:PORT`. `node` is the node beside it,
+    which is gone when the head is started anew with the metadata of `metadata_directory` (default: `directory`).
+    """
+
+    directory: str
+    address: str
+    ephemeral: bool
+    head_services: Sequence[str] = ()
+    node: bytes = b""
+    metadata_directory: str = ""
 
 
 class Head:
@@ -239,6 +255,7 @@ class Head:
             self.log.warning(f"the session's metadata could not be {what}", reason=str(error))
 
     def _placed(self, group: GroupId, bundles: Iterable[Bundle]) -> None:
+        """Tell the placement groups, which are made after the leases, what the scheduler has placed."""
         self.groups.placed(group, bundles)
 
     def _tick(self) -> None:

@@ -22,7 +22,7 @@ GRACE_SECONDS = 2.0
 
 
 class LeaseService:
-    """Takes to the lease manager, and to the holders, what is said of leases. Runs in the head's loop."""
+    """Passes what processes and nodes say about leases to `leases` and `holders`. Runs in the head's loop."""
 
     def __init__(
         self,

@@ -91,7 +91,7 @@ class EarlierNodes:
 
 
 class EarlierLeases:
-    """The leases that an earlier head granted, as nodes and holders tell of them. Nothing is granted meanwhile."""
+    """The leases that an earlier head granted, as nodes and holders report them. Nothing is granted meanwhile."""
 
     def __init__(
         self, dispatcher: MessageDispatcher, cluster: ClusterTable, leases: LeaseManager, service: LeaseService

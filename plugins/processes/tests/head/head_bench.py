@@ -10,8 +10,7 @@ from typing import Any
 from kernel.defaults.metadata import LocalMetadataStore
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import packed
-from kernel_processes.head.config import HeadConfig
-from kernel_processes.head.head import Head
+from kernel_processes.head.head import Head, HeadConfig
 from kernel_processes.head.nodes import NodeRecord
 from kernel_processes.protocol import head_messages
 from kernel_spec.ids import GroupId, JobId, LeaseId, NodeId, ProcessId

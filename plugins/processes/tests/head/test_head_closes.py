@@ -10,8 +10,7 @@ from typing import Any
 from kernel_metadata_sqlite.store import SqliteMetadataStore
 
 from kernel.defaults.scheduler import LocalScheduler
-from kernel_processes.head.config import HeadConfig
-from kernel_processes.head.head import Head
+from kernel_processes.head.head import Head, HeadConfig
 from kernel_processes.head.nodes import NodeRecord
 from kernel_spec.ids import NodeId
 from kernel_spec.observers import LifecycleEvent

@@ -13,8 +13,7 @@ import pytest
 from kernel.plugins import PluginManager
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import Message, number_of, packed
-from kernel_processes.head.config import HeadConfig
-from kernel_processes.head.head import Head
+from kernel_processes.head.head import Head, HeadConfig
 from kernel_processes.head.nodes import NodeRecord
 from kernel_processes.protocol import head_messages
 from kernel_processes.transport.reactor import Reactor
