@@ -296,5 +296,6 @@ def test_a_lost_program_takes_its_groups_along_also_while_there_was_no_head() ->
         after.tell(number, *packed(head_messages.AllTold()))
     (row,) = after.rows()
     assert (row["state"], row["cause"]) == ("REMOVED", "the program that created it ended")
+    assert after.head.jobs.table.get(JOB).ended > 0 and after.told(number_of(head_messages.JobEnded)) == [(JOB,)] * 2
     after.tell(0, *packed(head_messages.WorkerDied(WORKER, 1, "ended", op.DIED)))
     assert after.scheduler.heard[-1] == GroupRemoved(GROUP)

@@ -416,6 +416,16 @@ def test_another_process_than_a_tool_has_to_join_a_node() -> None:
     ]
 
 
+def test_a_tool_of_another_python_is_refused_and_not_kept() -> None:
+    bench = SessionBehindMembership()
+    peer = Peer(bench.membership)
+    peer.say(packed(op.Introduction(process=b"id", role="tool", pid=5, address="", python="2.7", details={})))
+    why = f"the peer runs Python 2.7, the head {PYTHON}: they must be the same"
+    assert peer.heard == [packed(head_messages.JoinRefused(reason=why))] and peer.steps[-1] == ("close", why)
+    bench.membership.close()
+    assert peer.steps[-1] == ("close", why) and len(peer.steps) == 2 and bench.left == []
+
+
 def test_what_waits_is_written_where_any_does() -> None:
     bench = SessionBehindMembership()
     peers = [Peer(bench.membership).join(name) for name in (b"one", b"two")]
