@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from kernel_engine.messages.named_messages import number_of, packed
 from kernel_processes.node import worker_service
@@ -212,7 +213,9 @@ def test_an_environment_that_can_not_be_made_refuses_the_lease(bench: Bench) -> 
 
 def test_another_worker_is_tried_soon_after_a_fork_failed(bench: Bench) -> None:
     bench.grant()
-    bench.callbacks[1](bench.asked[-1], "no descriptors")
+    with capture_logs() as logs:
+        bench.callbacks[1](bench.asked[-1], "no descriptors")
+    assert [(line["event"], line["reason"]) for line in logs] == [("a worker could not be started", "no descriptors")]
     bench.after(0.4)
     assert len(bench.asked) == 1
     bench.after(0.2)
@@ -295,8 +298,10 @@ def test_the_death_of_a_worker_is_told_with_its_fault(bench: Bench) -> None:
 
 def test_another_template_takes_the_place_of_one_that_died(bench: Bench) -> None:
     bench.grant()
-    bench.service.on_template_lost()
+    with capture_logs() as logs:
+        bench.service.on_template_lost()
     assert bench.template.started == 1
+    assert [line["event"] for line in logs] == ["the template process died; starting another"]
     assert bench.died() == [(bench.asked[0], "the template process died before it was forked")]
     assert len(bench.asked) == 2, "another worker is asked for"
 

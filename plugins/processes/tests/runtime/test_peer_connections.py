@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from kernel_engine.messages import process_messages as op
 from kernel_processes.protocol.identity import Peer
 from kernel_processes.protocol.pickled import Pickled
 from kernel_processes.runtime.peer_connections import PeerConnections
-from kernel_processes.runtime.peer_requests import PeerRequests
+from kernel_processes.runtime.peer_requests import AnsweredRequest, PeerRequest, PeerRequests
 from kernel_processes.runtime.session_end import SessionEnd
 from kernel_spec.errors import OptionError, SessionEndedError
 from kernel_spec.ids import ProcessId
@@ -108,6 +109,22 @@ def test_nobody_hears_of_a_request_that_is_forgotten() -> None:
     requests.forget(request)
     requests.on_reply(connection, (op.REPLY, request.number, 1))  # type: ignore[arg-type]
     assert request.remaining
+
+
+def test_what_nobody_waits_for_is_told_if_there_is_an_answer() -> None:
+    requests, told = PeerRequests(), []  # type: ignore[var-annotated]
+    connection: Any = Link()
+    answered, failed = (requests.begin(connection, partial(AnsweredRequest, told.append)) for _ in range(2))
+    requests.on_reply(connection, (op.REPLY, answered.number, "an answer"))
+    requests.fail("the connection broke")
+    assert told == ["an answer"] and failed.failed
+
+
+def test_a_request_has_no_answer_before_it_comes() -> None:
+    request = PeerRequest(7, Link())  # type: ignore[arg-type]
+    assert request.value is None and not request.failed
+    with pytest.raises(AssertionError):
+        request.take_error()
 
 
 @pytest.mark.parametrize("granted_first", [False, True])
