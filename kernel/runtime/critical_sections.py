@@ -138,7 +138,7 @@ def is_critical(frame: FrameType | None) -> bool:
     """Whether a thread whose innermost frame is `frame` must not be interrupted now."""
     if frame is None:
         return False
-    if frame.f_code.co_filename.startswith(_own):
+    if _is_own(frame.f_code):
         return True
     swallowing = _swallowing()
     while frame is not None and frame.f_code not in _boundaries:
@@ -161,12 +161,17 @@ def is_in_own_code(frame: FrameType | None) -> bool:
     swallowing = _swallowing()
     while frame is not None and frame.f_code not in _boundaries:
         code = frame.f_code
-        if code.co_filename.startswith(_own) or code.co_name == _DESTRUCTOR:
+        if _is_own(code) or code.co_name == _DESTRUCTOR:
             return True
         if code in swallowing or code.co_filename in _WEAK:
             return True
         frame = frame.f_back
     return False
+
+
+def _is_own(code: CodeType) -> bool:
+    """Return whether code is the kernel's own wherever it is called; what runs amid the submission may merely wait."""
+    return code.co_filename.startswith(_own) and not code.co_filename.startswith(_amid_submission)
 
 
 def _swallowing() -> set[CodeType | None]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
 from kernel.runtime.definitions import ActorOptions, ClassDefinition
 from kernel.runtime.execution_context import ExitActor
-from kernel.runtime.object_entry import FAILED
 from kernel.runtime.worker_info import WorkerInfo, local_worker
 from kernel_engine.failures.failures import Failure, failure_of
 from kernel_engine.one_process.actor_names import describe_actor
@@ -37,7 +35,7 @@ class Actor:
         self._info.actor, self._info.actor_name, self._info.namespace = self.id, self.name, namespace
         self._info.description = self.description
         if not options.detached:  # the reference goes with the last handle: end after the calls that there are by then
-            weakref.finalize(creation.refs[0], self._calls.put, None)
+            creation.when_dropped(lambda: self._calls.put(None))
         creation.actor = self
         threading.Thread(target=self._work, args=[[creation]], name=f"actor {self.name}", daemon=True).start()
 
@@ -75,6 +73,6 @@ class Actor:
         error = creation.run(lambda *args, **kwargs: made.append(self._class(*args, **kwargs)))
         if error is not None:
             self.end("its constructor raised", creation.describe(error, ends_actor=True))
-        elif creation.refs[0]._entry.state == FAILED:
+        elif creation.failure is not None:
             self.end("an argument of its constructor has failed")
         return made[0] if made else None

@@ -50,17 +50,18 @@ class ThreadsRuntime(OneProcessRuntime):
         )  # fmt: skip
         creation = Call(self, CallOptions(name="__init__"), f"{definition.name}.__init__", 0, args, kwargs)
         namespace = options.namespace or self.namespace
-        with self.changed:
+        with self.lock:
             existing = self.names.existing(namespace, options)
             if existing is not None:
                 return existing["id"], None, existing
+            self.begin(creation)
             actor = Actor(definition, options, namespace, creation, self._actor_ended)
             self._actors[actor.id] = actor
             self.names.add(namespace, actor.description)
-        return actor.id, creation.refs[0], None
+        return actor.id, creation.result, None
 
     def _actor_ended(self, actor: Actor) -> None:
-        with self.changed:
+        with self.lock:
             self.names.remove(actor.namespace, actor.description)
             self.break_calls(actor, actor.failure or actor.died("it has ended"))
 
@@ -70,7 +71,7 @@ class ThreadsRuntime(OneProcessRuntime):
         """Have the actor make a call after those that came before."""
         known = self._actors[actor]
         call = Call(self, options, f"{known.name}.{method}", options.max_task_retries, args, kwargs, known)
-        with self.changed:
+        with self.lock:
             self.begin(call)
             if known.failure is None:
                 known.accept(call)

@@ -72,13 +72,13 @@ class SharesValues(Wrong):
 
     def put(self, value: Any, weak: bool = False) -> Any:
         ref = super().put(value)
-        self.values[ref.binary()] = value
+        self.put_values[ref.binary()] = value
         return ref
 
-    values: ClassVar[dict[bytes, Any]] = {}
+    put_values: ClassVar[dict[bytes, Any]] = {}
 
-    def load(self, entry: Any) -> Any:
-        return self.values.get(entry.id) or super().load(entry)
+    def get_one(self, ref: Any, timeout: float | None) -> Any:
+        return self.put_values.get(ref.binary()) or super().get_one(ref, timeout)
 
 
 class CancelsNothing(Wrong):
@@ -103,9 +103,9 @@ class TriesOnce(Wrong):
 
 
 class LosesTheUsersLine(Wrong):
-    def load(self, entry: Any) -> Any:
+    def get_one(self, ref: Any, timeout: float | None) -> Any:
         try:
-            return super().load(entry)
+            return super().get_one(ref, timeout)
         except LookupError as error:
             raise TaskError(str(error)) from None
 
@@ -121,9 +121,10 @@ class AnswersAll(Wrong):
 
 
 class IgnoresGenerators(Wrong):
-    def take_item(self, stream: Any) -> Any:
-        ref, ended = super().take_item(stream)
-        return (None, True) if ref is not None and stream.taken > 2 else (ref, ended)
+    def next_item(self, stream: Any, timeout: float | None) -> Any:
+        if stream.taken > 2:
+            raise StopIteration
+        return super().next_item(stream, timeout)
 
 
 class HasNoEnd(Wrong):

@@ -17,14 +17,14 @@ from typing import Any
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition
 from kernel.runtime.execution_context import LEAVING_SECONDS, Execution, ExitActor
 from kernel_engine.one_process.actor_names import describe_actor
+from kernel_engine.one_process.call_threads import CallThreads, call_user
+from kernel_engine.one_process.transport import InProcessChannel
 from kernel_engine.tasks.call_runner import CallRunner
 from kernel_engine.tasks.task import Task
 from kernel_engine.tasks.task_arguments import TaskArguments
-from kernel_local_mode.calls import LocalCalls, call_user
 from kernel_local_mode.concurrency import LocalConcurrencyGroup, Picked
 from kernel_local_mode.environment import Environment
 from kernel_local_mode.event_loop import LocalLoop
-from kernel_local_mode.in_process_transport import InProcessChannel
 from kernel_local_mode.placement import LocalPlace
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
@@ -63,7 +63,7 @@ class LocalActor:
         *,
         owner: ProcessId,
         lock: threading.RLock,
-        calls: LocalCalls,
+        calls: CallThreads,
         arguments: TaskArguments,
         after_call: Callable[[LocalActor], None],
     ) -> None:
@@ -173,17 +173,17 @@ class LocalActor:
             picked.runner,
             channel,
             picked.place,
-            lambda fatal, why: self.over(task, channel, fatal, why),
+            lambda error, why: self.over(task, channel, error, why),
             in_thread=self.threaded,
         )
 
-    def over(self, task: Task, channel: InProcessChannel, fatal: BaseException | None, why: str) -> None:
-        """A call has ended; one that is `fatal` takes the actor with it, when the others that run have ended."""
+    def over(self, task: Task, channel: InProcessChannel, error: BaseException | None, why: str) -> None:
+        """A call has ended; if `why` says so, the actor ends with it, when the others that run have ended."""
         with self._lock:
             if channel is not self.channel:
                 return
-            if fatal is not None:
-                final = isinstance(fatal, ExitActor) or getattr(fatal, "code", 1) in (0, None)
+            if why:
+                final = isinstance(error, ExitActor) or getattr(error, "code", 1) in (0, None)
                 self.leaving = self.leaving or Leaving(why, final, time.monotonic() + LEAVING_SECONDS)
                 self.leaving.calls.add(task.id)
             else:

@@ -16,19 +16,20 @@ from kernel_engine.failures.failed_arguments import argument_failed
 from kernel_engine.failures.failures import failure_of
 from kernel_engine.messages.actor_ends import no_handles
 from kernel_engine.objects.value_placement import inline
+from kernel_engine.one_process.actor_names import ActorNames
+from kernel_engine.one_process.call_threads import CallThreads
+from kernel_engine.one_process.generators import Generators
+from kernel_engine.one_process.transport import InProcessTransport
 from kernel_engine.tasks.call_runner import CallRunner
 from kernel_engine.tasks.task import Task, cancelled_error
 from kernel_engine.tasks.tasks import TaskTable
 from kernel_local_mode.actor import ALIVE, DEAD, PENDING, RESTARTING, LocalActor
-from kernel_local_mode.calls import LocalCalls
 from kernel_local_mode.environment import Environment, LocalEnvironments
 from kernel_local_mode.event_loop import LocalLoop
 from kernel_local_mode.helpers import Helpers
-from kernel_local_mode.in_process_transport import InProcessTransport
 from kernel_local_mode.placement import make_place
 from kernel_local_mode.resources import LocalResources, ResourceRequest
-from kernel_local_mode.streaming import LocalStreaming
-from kernel_spec.errors import ActorDiedError, ActorUnavailableError, NameTakenError, PendingCallsLimitError
+from kernel_spec.errors import ActorDiedError, ActorUnavailableError, PendingCallsLimitError
 from kernel_spec.ids import ActorId
 
 KEPT_DEAD = 1000
@@ -41,12 +42,13 @@ class LocalActors:
         self,
         transport: InProcessTransport,
         tasks: TaskTable,
-        calls: LocalCalls,
-        streaming: LocalStreaming,
+        calls: CallThreads,
+        streaming: Generators,
         resources: LocalResources,
         helpers: Helpers,
         make_runner: Callable[[str], CallRunner],
         environments: LocalEnvironments,
+        names: ActorNames,
     ) -> None:
         self._lock = transport.lock
         self._transport = transport
@@ -56,18 +58,11 @@ class LocalActors:
         self._resources = resources
         self._helpers = helpers
         self.actors: dict[ActorId, LocalActor] = {}
-        self.names: dict[tuple[str, str], ActorId] = {}
+        self._names = names
         self._make_runner = make_runner
         self._environments = environments
         self._layers: dict[ActorId, Any] = {}
         self._dead: deque[ActorId] = deque()
-
-    # -- names -----------------------------------------------------------------------------------------------------
-
-    def find(self, namespace: str, name: str) -> LocalActor | None:
-        """Return the living actor of that name."""
-        actor = self.names.get((namespace, name))
-        return self.actors[actor] if actor is not None else None
 
     # -- birth -----------------------------------------------------------------------------------------------------
 
@@ -78,37 +73,23 @@ class LocalActors:
         creation: Task,
         namespace: str,
         environment: Environment | None,
-    ) -> tuple[LocalActor, LocalActor | None]:
-        """Take a new actor; return it, and the living one that has its name and may be used instead.
-
-        Raises NameTakenError. Under the lock.
-        """
+    ) -> LocalActor:
+        """Take a new actor, whose name is free. Under the lock."""
         actor = LocalActor(
             definition, options, creation, namespace, environment,
             owner=self._transport.id, lock=self._lock, calls=self._calls, arguments=self._tasks.arguments,
             after_call=self.after_call,
         )  # fmt: skip
-        existing = self.find(namespace, options.name) if options.name else None
-        if existing is not None:
-            self._tasks.ownership.release(creation.holds or ())
-            creation.holds = None
-            if options.get_if_exists:
-                return actor, existing
-            raise NameTakenError(
-                f"an actor named {options.name!r} lives in namespace {namespace!r}; use get_actor({options.name!r}), "
-                "options(get_if_exists=True), or another name"
-            )
         self._tasks.register(creation)
         self.actors[actor.id] = actor
-        if options.name:
-            self.names[(namespace, options.name)] = actor.id
+        self._names.add(namespace, actor.description)
         entry = creation.all_entries()[0]
         head, buffers, _ = self._tasks.serializer.dumps(None)
         entry.resolve(INLINE, inline(head, buffers))
         # The arguments stay alive as long as the actor may be constructed again.
         entry.more().contained, creation.holds = creation.holds, None
         entry.more().may_go = lambda: self.let_go(actor)
-        return actor, None
+        return actor
 
     def start_when_ready(self, actor: LocalActor) -> None:
         """Start an actor now, or when its arguments are there. Not under the lock."""
@@ -335,9 +316,7 @@ class LocalActors:
         unfinished = [task for task, _ in actor.running.values()] + list(actor.queue)
         actor.queue.clear()
         self._close(actor)
-        key = (actor.namespace, actor.options.name)
-        if self.names.get(key) == actor.id:
-            del self.names[key]
+        self._names.remove(actor.namespace, actor.description)
         for task in unfinished:
             self._tasks.running.pop(task.id, None)
             self.fail_dead(actor, task)

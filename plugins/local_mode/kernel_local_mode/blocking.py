@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 from kernel.logs import Logger
 from kernel.runtime.object_entry import PENDING, ObjectEntry
-from kernel_local_mode.calls import LocalCalls
+from kernel_engine.one_process.call_threads import CallThreads
+from kernel_engine.one_process.generators import AHEAD, Generators
+from kernel_engine.one_process.transport import InProcessTransport
 from kernel_local_mode.deadlock import DeadlockDetector
 from kernel_local_mode.explanation import Explanations
 from kernel_local_mode.helpers import Helpers
-from kernel_local_mode.in_process_transport import InProcessTransport
 from kernel_local_mode.resources import LocalResources
-from kernel_local_mode.streaming import AHEAD, LocalStreaming
 from kernel_spec.errors import InfeasibleError, SessionEndedError
 
 PATIENCE_SECONDS = 5.0
@@ -28,8 +28,8 @@ class BlockedThreads:
     def __init__(
         self,
         transport: InProcessTransport,
-        streaming: LocalStreaming,
-        calls: LocalCalls,
+        streaming: Generators,
+        calls: CallThreads,
         resources: LocalResources,
         helpers: Helpers,
         deadlock: DeadlockDetector,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ctypes
 
 from kernel.runtime.object_entry import PENDING, ObjectEntry
+from kernel_engine.one_process.call_threads import CallThreads
+from kernel_engine.one_process.generators import Generators
+from kernel_engine.one_process.transport import InProcessOwnership
 from kernel_engine.tasks.task import Task, cancelled_error
 from kernel_engine.tasks.tasks import TaskTable
 from kernel_local_mode.actor import LocalActor
 from kernel_local_mode.actor_table import LocalActors
-from kernel_local_mode.calls import LocalCalls
 from kernel_local_mode.helpers import Helpers
-from kernel_local_mode.in_process_transport import LocalOwnership
-from kernel_local_mode.streaming import LocalStreaming
 from kernel_spec.errors import ArgumentError
 
 
@@ -22,11 +22,11 @@ class Cancelling:
     def __init__(
         self,
         tasks: TaskTable,
-        ownership: LocalOwnership,
+        ownership: InProcessOwnership,
         actors: LocalActors,
-        calls: LocalCalls,
+        calls: CallThreads,
         helpers: Helpers,
-        streaming: LocalStreaming,
+        streaming: Generators,
     ) -> None:
         self._tasks = tasks
         self._ownership = ownership

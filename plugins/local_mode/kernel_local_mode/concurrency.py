@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kernel_engine.one_process.transport import InProcessChannel
 from kernel_engine.tasks.call_runner import CallRunner
 from kernel_engine.tasks.task import Task
-from kernel_local_mode.in_process_transport import InProcessChannel
 from kernel_local_mode.placement import LocalPlace
 from kernel_spec.dataclass import dataclass
 

@@ -12,17 +12,17 @@ from collections.abc import Callable, Collection, Mapping
 from kernel.runtime.definitions import FunctionDefinition
 from kernel.runtime.object_entry import PENDING, ObjectEntry
 from kernel_engine.objects.delivery_threads import THREAD_NAME as DELIVERY_THREAD
+from kernel_engine.one_process.call_threads import CallThreads
+from kernel_engine.one_process.generators import Generators
 from kernel_engine.tasks.task import Task
 from kernel_engine.tasks.tasks import TaskTable
 from kernel_local_mode.actor import ALIVE, LocalActor
 from kernel_local_mode.actor import THREAD_NAME as ACTOR_THREAD
 from kernel_local_mode.actor_table import LocalActors
-from kernel_local_mode.calls import LocalCalls
 from kernel_local_mode.event_loop import THREAD_NAME as LOOP_THREAD
 from kernel_local_mode.helpers import THREAD_NAME as HELPER_THREAD
 from kernel_local_mode.helpers import Helpers
 from kernel_local_mode.resources import LocalResources
-from kernel_local_mode.streaming import LocalStreaming
 from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import ObjectId
 
@@ -49,8 +49,8 @@ class DeadlockDetector:
     def __init__(
         self,
         tasks: TaskTable,
-        calls: LocalCalls,
-        streaming: LocalStreaming,
+        calls: CallThreads,
+        streaming: Generators,
         actors: LocalActors,
         resources: LocalResources,
         helpers: Helpers,

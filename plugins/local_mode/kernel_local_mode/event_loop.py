@@ -16,12 +16,12 @@ from kernel.runtime.execution_context import Execution
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.streams import resolve_future
 from kernel_engine.objects.futures import call_in
+from kernel_engine.one_process.call_threads import CallThreads
+from kernel_engine.one_process.generators import Generators
+from kernel_engine.one_process.transport import InProcessChannel
 from kernel_engine.tasks.task import Task
 from kernel_engine.tasks.task_arguments import TaskArguments
-from kernel_local_mode.calls import LocalCalls
 from kernel_local_mode.concurrency import Picked
-from kernel_local_mode.in_process_transport import InProcessChannel
-from kernel_local_mode.streaming import LocalStreaming
 
 THREAD_NAME = "kernel-local-loop"
 _POOL_LIMIT = 64
@@ -40,8 +40,8 @@ class AsyncActor(Protocol):
     def lookup(self, task: Task) -> tuple[Callable[..., Any], str]:
         """Return the method a call names, and what errors call it."""
 
-    def over(self, task: Task, channel: InProcessChannel, fatal: BaseException | None, why: str) -> None:
-        """A call has ended; one that is `fatal` takes the actor with it."""
+    def over(self, task: Task, channel: InProcessChannel, error: BaseException | None, why: str) -> None:
+        """A call has ended, by `error` if it raised; `why` says why the actor ends with it, if it does."""
 
 
 class LocalLoop:
@@ -57,9 +57,9 @@ class LocalLoop:
         *,
         threads: int,
         lock: threading.RLock,
-        calls: LocalCalls,
+        calls: CallThreads,
         arguments: TaskArguments,
-        streaming: LocalStreaming,
+        streaming: Generators,
     ) -> None:
         self._actor = actor
         self._constructed = constructed
@@ -147,8 +147,8 @@ class LocalLoop:
     async def _call(self, picked: Picked) -> None:
         actor, task, runner, channel, place = self._actor, picked.task, picked.runner, picked.channel, picked.place
         connection: Any = channel
-        fatal: BaseException | None
-        name, begun, fatal, why, failed = task.name, time.time(), None, "", True
+        raised: BaseException | None
+        name, begun, raised, why, failed = task.name, time.time(), None, "", True
         try:
             if not self._calls.begin(task, thread=0):
                 return
@@ -167,11 +167,11 @@ class LocalLoop:
         except asyncio.CancelledError:
             runner.send_cancelled(connection, task.id, name)
         except BaseException as error:
-            fatal, why = self._calls.report(task, name, runner, channel, error)
+            raised, why = error, self._calls.report(task, name, runner, channel, error)
         finally:
             self._coroutines.pop(task.id, None)
             self._calls.traced(name, begun, task, failed)
-            actor.over(task, channel, fatal, why)
+            actor.over(task, channel, raised, why)
 
     async def _in_thread(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         context = copy_context()

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from kernel.runtime.definitions import FunctionDefinition
 from kernel.runtime.object_entry import PENDING, STATE_NAMES, ObjectEntry
+from kernel_engine.one_process.call_threads import CallThreads
 from kernel_engine.tasks.task import Task
 from kernel_local_mode.actor import ALIVE, DEAD, LocalActor
-from kernel_local_mode.calls import LocalCalls
 from kernel_local_mode.resources import LocalResources, ResourceDemand
 from kernel_spec.ids import ObjectId
 
@@ -16,7 +16,7 @@ from kernel_spec.ids import ObjectId
 class Explanations:
     """Reads the other parts; runs under the lock."""
 
-    def __init__(self, calls: LocalCalls, resources: LocalResources, promised: Mapping[ObjectId, str]) -> None:
+    def __init__(self, calls: CallThreads, resources: LocalResources, promised: Mapping[ObjectId, str]) -> None:
         self._calls = calls
         self._resources = resources
         self._promised = promised

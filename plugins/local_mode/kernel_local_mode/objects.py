@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from kernel.runtime.object_entry import PENDING, ObjectEntry
-from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.waiter import Waiter
-from kernel_engine.objects.object_operations import ObjectOperations
+from kernel_engine.one_process.objects import OneProcessObjects
+from kernel_engine.one_process.transport import InProcessOwnership, InProcessStore, InProcessTransport
 from kernel_engine.serialization.value_serializer import ValueSerializer
 from kernel_engine.tasks.tasks import TaskTable
 from kernel_local_mode.blocking import BlockedThreads
 from kernel_local_mode.deadlock import DeadlockDetector
 from kernel_local_mode.explanation import Explanations
-from kernel_local_mode.in_process_transport import InProcessTransport, LocalOwnership, LocalStore
 from kernel_spec.errors import InfeasibleError
 
 
-class LocalObjects(ObjectOperations):
+class LocalObjects(OneProcessObjects):
     """The objects of this process.
 
     `deadlock` knows which waits are hopeless, `explanations` what the others are for.
@@ -27,15 +25,15 @@ class LocalObjects(ObjectOperations):
     def __init__(
         self,
         transport: InProcessTransport,
-        ownership: LocalOwnership,
-        store: LocalStore,
+        ownership: InProcessOwnership,
+        store: InProcessStore,
         tasks: TaskTable,
         serializer: ValueSerializer,
         blocked_threads: BlockedThreads,
         deadlock: DeadlockDetector,
         explanations: Explanations,
     ) -> None:
-        super().__init__(transport, ownership, store, tasks, serializer)  # type: ignore[arg-type]
+        super().__init__(transport, ownership, store, tasks, serializer)
         self._blocked_threads = blocked_threads
         self._deadlock = deadlock
         self._explanations = explanations
@@ -45,33 +43,17 @@ class LocalObjects(ObjectOperations):
         self._blocked_threads.go_on([entry], None)
         super().when_ready(entry, callback)
 
-    def _wait_ready(
-        self, pending: list[ObjectEntry], count: int, timeout: float | None, until_failure: bool = False
-    ) -> bool:
-        """Block as the base class says. Raises InfeasibleError where that would be for ever."""
-        deadline = None if timeout is None else time.monotonic() + timeout
+    def _before_wait(self, pending: list[ObjectEntry], deadline: float | None) -> None:
+        """Go on with what was put aside in the way of `pending`."""
         self._blocked_threads.go_on(pending, deadline)
-        waiter = Waiter(count, until_failure)
-        with self._io.lock:
-            self._register(waiter, pending)
-            if deadline is None and waiter.remaining > 0:
-                self._check_hope(pending, waiter)
-        try:
-            return waiter.remaining <= 0 or self.block(waiter, pending, deadline)
-        finally:
-            if waiter.remaining > 0 or waiter.failed:
-                self._forget_waiter(waiter, pending)
 
     def block(self, waiter: Waiter, pending: list[ObjectEntry], deadline: float | None) -> bool:
-        """Block until `waiter` has nothing left or `deadline` (monotonic seconds); return whether it has not."""
+        """Block as the base class does; others go on meanwhile."""
         leave = self._blocked_threads.block(pending)
         try:
-            return self._io.pump.wait(waiter, deadline)
+            return super().block(waiter, pending, deadline)
         finally:
             leave()
-
-    def _look(self, refs: Sequence[ObjectRef]) -> None:
-        """Everything is known here already."""
 
     def explain(self, entry: ObjectEntry) -> str:
         """Say what an object waits for."""
@@ -79,6 +61,7 @@ class LocalObjects(ObjectOperations):
             return self._deadlock.why_never(entry) or self._explanations.of(entry)
 
     def _check_hope(self, pending: list[ObjectEntry], waiter: Waiter) -> None:
+        """Raise InfeasibleError for a wait that would be for ever."""
         reasons = [why for entry in pending if entry.state == PENDING and (why := self._deadlock.why_never(entry))]
         if len(reasons) > sum(1 for entry in pending if entry.state == PENDING) - waiter.remaining:
             self._forget_waiter(waiter, pending)

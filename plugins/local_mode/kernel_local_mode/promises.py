@@ -8,9 +8,9 @@ from kernel.runtime.object_entry import FAILED, INLINE, PENDING, ObjectEntry
 from kernel.runtime.object_ref import ObjectRef
 from kernel_engine.failures.failures import failure_of
 from kernel_engine.objects.value_placement import inline
+from kernel_engine.one_process.transport import InProcessOwnership
 from kernel_engine.tasks.tasks import TaskTable
 from kernel_local_mode.groups import LocalGroups
-from kernel_local_mode.in_process_transport import LocalOwnership
 from kernel_spec.errors import KernelError
 from kernel_spec.ids import ObjectId, object_id
 
@@ -18,7 +18,7 @@ from kernel_spec.ids import ObjectId, object_id
 class LocalPromises:
     """Promised objects. `pending` has the group that an object waits for. Runs under the lock."""
 
-    def __init__(self, tasks: TaskTable, ownership: LocalOwnership, groups: LocalGroups) -> None:
+    def __init__(self, tasks: TaskTable, ownership: InProcessOwnership, groups: LocalGroups) -> None:
         self.pending: dict[ObjectId, str] = {}
         self._tasks = tasks
         self._ownership = ownership

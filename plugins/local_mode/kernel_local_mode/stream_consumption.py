@@ -6,11 +6,11 @@ from kernel.runtime.object_entry import ObjectEntry
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.streams import ObjectStream
 from kernel_engine.objects.stream_consumer import StreamConsumer
-from kernel_local_mode.calls import LocalCalls
+from kernel_engine.one_process.call_threads import CallThreads
+from kernel_engine.one_process.generators import Generators
+from kernel_engine.one_process.transport import InProcessTransport
 from kernel_local_mode.deadlock import DeadlockDetector
-from kernel_local_mode.in_process_transport import InProcessTransport
 from kernel_local_mode.objects import LocalObjects
-from kernel_local_mode.streaming import LocalStreaming
 from kernel_spec.errors import InfeasibleError
 
 
@@ -21,8 +21,8 @@ class LocalStreams(StreamConsumer):
         self,
         transport: InProcessTransport,
         objects: LocalObjects,
-        streaming: LocalStreaming,
-        calls: LocalCalls,
+        streaming: Generators,
+        calls: CallThreads,
         deadlock: DeadlockDetector,
     ) -> None:
         # A wait for an item is none for the end of the stream, which may be far off.

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from kernel.runtime.definitions import FunctionDefinition
+from kernel_engine.one_process.call_threads import CallThreads
+from kernel_engine.one_process.transport import InProcessTransport
 from kernel_engine.tasks.call_runner import CallRunner
 from kernel_engine.tasks.task import Task
 from kernel_engine.tasks.tasks import TaskTable
-from kernel_local_mode.calls import LocalCalls
 from kernel_local_mode.environment import LocalEnvironments
 from kernel_local_mode.helpers import Helpers
-from kernel_local_mode.in_process_transport import InProcessTransport
 from kernel_local_mode.placement import make_place
 from kernel_local_mode.resources import LocalResources, ResourceRequest
 from kernel_spec.errors import SessionEndedError
@@ -27,7 +27,7 @@ class LocalTasks:
         self,
         transport: InProcessTransport,
         tasks: TaskTable,
-        calls: LocalCalls,
+        calls: CallThreads,
         resources: LocalResources,
         helpers: Helpers,
         environments: LocalEnvironments,
@@ -113,7 +113,7 @@ class LocalTasks:
         place = make_place(allocation, strategy, self._namespace, environment, self._environments)
         here = True
 
-        def ended(fatal: BaseException | None, why: str) -> None:
+        def ended(error: BaseException | None, why: str) -> None:
             with self._lock:
                 self._resources.release(allocation)
                 later = not here and task.id in self._again

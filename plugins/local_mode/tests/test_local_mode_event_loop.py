@@ -45,7 +45,7 @@ class Actor:
     def lookup(self, task: Any) -> tuple[Callable[..., Any], str]:
         return task.function, "Actor.call"
 
-    def over(self, task: Any, channel: Any, fatal: BaseException | None, why: str) -> None:
+    def over(self, task: Any, channel: Any, error: BaseException | None, why: str) -> None:
         self._note("over")
 
     def _note(self, what: str) -> None:
@@ -64,7 +64,7 @@ def loop_of(actor: Actor) -> Iterator[tuple[LocalLoop, list[tuple[int, bytes] | 
     calls: Any = SimpleNamespace(
         begin=lambda task, thread: True,
         traced=lambda name, begun, task, failed: None,
-        report=lambda task, name, runner, channel, error: (None, repr(error)),
+        report=lambda task, name, runner, channel, error: "",
     )
     arguments: Any = SimpleNamespace(message=lambda task: ())
     streaming: Any = None

@@ -1,5 +1,5 @@
-"""Objects, streams and calls for engines that run everything in the program's own process, in threads of it.
+"""What engines are made of that run everything in the program's own process.
 
-An engine inherits `OneProcessObjects` and `OneProcessStreams`, makes a `Call` of whatever is submitted, and decides
-when and in which thread it runs.
+`OneProcessCore` has objects, streams and the names of actors. An engine inherits `OneProcessRuntime`, makes a `Call` of
+whatever is submitted, and decides when and in which thread it runs.
 """

@@ -52,7 +52,8 @@ class ActorNames:
 
     def remove(self, namespace: str, description: Mapping[str, Any]) -> None:
         """Free the name of an actor that has ended."""
-        self._names.pop((namespace, description["name"]), None)
+        if self._names.get((namespace, description["name"])) is description:
+            del self._names[(namespace, description["name"])]
 
     def rows(self, namespace: str | None) -> list[dict[str, str]]:
         """Return namespace and name of all, or of those in one namespace."""

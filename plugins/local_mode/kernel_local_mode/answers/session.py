@@ -9,6 +9,7 @@ from typing import Any
 
 from kernel_engine.metrics.process_metrics import process_snapshot
 from kernel_engine.metrics.session_metrics import SessionNumbers, session_snapshot
+from kernel_engine.one_process.transport import InProcessStore
 from kernel_engine.tasks.open_tasks import open_tasks
 from kernel_engine.tasks.tasks import TaskTable
 from kernel_engine.tasks.tracing import CallTrace
@@ -16,7 +17,6 @@ from kernel_local_mode.answers.actors import ActorAnswers
 from kernel_local_mode.answers.facts import SessionFacts
 from kernel_local_mode.answers.groups import GroupAnswers
 from kernel_local_mode.answers.node import NodeAnswers
-from kernel_local_mode.in_process_transport import LocalStore
 from kernel_local_mode.resources import LocalResources
 from kernel_spec.metrics import MetricsSnapshot
 from kernel_spec.resources import quantities
@@ -32,7 +32,7 @@ class SessionAnswers:
         facts: SessionFacts,
         tasks: TaskTable,
         trace: CallTrace,
-        store: LocalStore,
+        store: InProcessStore,
         resources: LocalResources,
         node: NodeAnswers,
         actors: ActorAnswers,

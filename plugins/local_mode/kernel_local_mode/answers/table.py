@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kernel_engine.one_process.transport import InProcessStore
 from kernel_engine.tasks.tasks import TaskTable
 from kernel_engine.tasks.tracing import CallTrace
 from kernel_local_mode.actor_table import LocalActors
@@ -15,7 +16,6 @@ from kernel_local_mode.answers.session import SessionAnswers
 from kernel_local_mode.answers.storage import EnvironmentAnswers, KeyValueAnswers
 from kernel_local_mode.environment import LocalEnvironments
 from kernel_local_mode.explanation import Explanations
-from kernel_local_mode.in_process_transport import LocalStore
 from kernel_local_mode.resources import LocalResources
 from kernel_spec.errors import ProtocolError
 
@@ -38,7 +38,7 @@ def make_answers(
     facts: SessionFacts,
     tasks: TaskTable,
     trace: CallTrace,
-    store: LocalStore,
+    store: InProcessStore,
     resources: LocalResources,
     actors: LocalActors,
     explanations: Explanations,

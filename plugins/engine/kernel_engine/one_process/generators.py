@@ -1,8 +1,8 @@
-"""Generators in local mode: they advance only when they are consumed, so that an endless one does no harm.
+"""Generators in one process: they advance only when they are consumed, so that an endless one does no harm.
 
 A generator runs in the calling thread until it is a little ahead of its consumer, is put aside there, and goes on
 when an item is wanted that is not there, when its end is waited for, or when its actor is wanted by another call.
-In threads of its own (`in_thread`) it runs freely and waits for its consumer only where `stream_ahead` says so.
+In a thread of its own (`in_thread`) it runs freely and waits for its consumer only where `stream_ahead` says so.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from kernel.runtime.execution_context import Execution
 from kernel.runtime.object_entry import PENDING, ObjectEntry
 from kernel.runtime.waiter import Waiter
 from kernel_engine.messages import process_messages as op
+from kernel_engine.one_process.place import Place
+from kernel_engine.one_process.transport import InProcessChannel, InProcessTransport
 from kernel_engine.tasks.call_runner import CallRunner
 from kernel_engine.tasks.task import Task
-from kernel_local_mode.in_process_transport import InProcessChannel, InProcessTransport
-from kernel_local_mode.placement import LocalPlace
 from kernel_spec.dataclass import dataclass
-from kernel_spec.resources import Allocation
 
 AHEAD = 64
 """How many items a generator without `stream_ahead` may be ahead before it is put aside."""
@@ -32,15 +31,19 @@ AHEAD = 64
 
 @dataclass(slots=True, eq=False)
 class GeneratorRun:
-    """One generator task between its items. `on_end(error)` is called once, outside of the lock."""
+    """One generator task between its items. `on_end(error)` is called once, outside of the lock.
+
+    `in_thread`: the thread that has begun it makes all of its items.
+    """
 
     task: Task
     name: str
     items: Iterator[Any]
     runner: CallRunner
     channel: InProcessChannel
-    place: LocalPlace
+    place: Place
     on_end: Callable[[BaseException | None], None]
+    in_thread: bool = False
     index: int = 0
     closed: bool = False
     ended: bool = False
@@ -64,31 +67,31 @@ class GeneratorRun:
         return not ahead or self.ahead < ahead
 
 
-class LocalStreaming:
-    """The generators that are under way."""
+class Generators:
+    """The generators that are under way.
 
-    def __init__(
-        self,
-        transport: InProcessTransport,
-        later: Callable[[Callable[[], None]], None],
-        lend_cpu: Callable[[Allocation, bool], None],
-    ) -> None:
+    An engine that runs generators in the threads of their callers sets two functions: `later(function)` calls one
+    outside of the lock, `when_aside(place, aside)` hears, under the lock, of a generator that is put aside or goes on.
+    """
+
+    def __init__(self, transport: InProcessTransport) -> None:
         self._transport = transport
-        self._later = later
-        self._lend_cpu = lend_cpu
+        self.later: Callable[[Callable[[], None]], None] = lambda function: function()
+        self.when_aside: Callable[[Any, bool], None] = lambda place, aside: None
         self.runs: dict[bytes, GeneratorRun] = {}
         self._callbacks: dict[bytes, Callable[[], None]] = {}
         transport.handlers[op.STREAM_TAKEN] = self._on_taken
 
-    def begin(self, run: GeneratorRun, value: Any, in_thread: bool) -> None:
+    def begin(self, run: GeneratorRun, value: Any) -> None:
         """Take a new generator as far as it may go now."""
         run.items = iterator_of(value, run.name, run.task.definition.returns)
         self.runs[run.task.id] = run
+        run.closed = run.task.cancelled  # of what was cancelled before this, nobody is told
         if run.task.definition.returns == DYNAMIC:
             self.advance(run, 0)
-        elif in_thread:
+        elif run.in_thread:
             while not run.ended:
-                self.advance(run, run.limit)
+                self.advance(run, 0 if run.closed else run.limit)
                 self._await_consumer(run)
         else:
             self.advance(run, run.limit or AHEAD)
@@ -122,8 +125,7 @@ class LocalStreaming:
         """End a generator that nobody listens to any more."""
         run = self.runs.get(task)
         if run is not None:
-            run.closed = True
-            self.advance(run, 0)
+            self._close(run)
 
     def end_all(self) -> None:
         """Tell all consumers that nothing more comes, and forget the generators. Under the lock."""
@@ -154,6 +156,14 @@ class LocalStreaming:
             waiting += [argument for _, argument in task.slots or ()]
         return found
 
+    def _close(self, run: GeneratorRun) -> None:
+        run.closed = True
+        waiter, run.waiter = run.waiter, None
+        if waiter is not None:
+            waiter.complete()
+        if not run.in_thread:
+            self.advance(run, 0)
+
     def _step(self, run: GeneratorRun) -> bool:
         try:
             item = _next(run.items)
@@ -168,7 +178,7 @@ class LocalStreaming:
         if run.aside != aside:
             run.aside = aside
             with self._transport.lock:
-                self._lend_cpu(run.place.allocation, aside)
+                self.when_aside(run.place, aside)
 
     def _end(self, run: GeneratorRun, error: BaseException | None) -> None:
         run.ended = True
@@ -198,7 +208,7 @@ class LocalStreaming:
                 waiter.complete()
             if message[2] < 0:
                 run.closed = True
-                self._later(lambda: self.close(run.task.id))
+                self.later(lambda: self._close(run))
 
 
 def iterator_of(value: Any, name: str, returns: int) -> Iterator[Any]:

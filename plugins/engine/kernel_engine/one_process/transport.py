@@ -1,6 +1,6 @@
 """Stand-ins for the sockets, the store and the peers of a process, for a runtime that lives in one process only.
 
-Results of local calls are sent as messages, as in a session; they arrive at once, in the thread that sends them.
+Results of calls are sent as messages, as in a session; they arrive at once, in the thread that sends them.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence, Sized
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from kernel.runtime.critical_sections import calls_user_code
@@ -25,7 +26,7 @@ _TICK_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class InProcessPeer:
-    """The only peer of a process in local mode: the process itself."""
+    """The only peer of such a process: the process itself."""
 
     id: ProcessId
     address: str = ""
@@ -40,36 +41,43 @@ class InProcessChannel:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalIdentity:
+class InProcessIdentity:
     """The identity of this process, as errors show it."""
 
     id: ProcessId
     node: bytes
 
 
-class LocalPump:
-    """Block threads. `on_tick` is called now and then while a thread waits without a deadline, and may raise."""
+class InProcessPump:
+    """Block threads, each within `blocked()`.
+
+    `on_tick` is called now and then while a thread waits without a deadline, and may raise.
+    """
 
     def __init__(self) -> None:
+        self.blocked: Callable[[], AbstractContextManager[None]] = nullcontext
         self.on_tick: Callable[[], None] = lambda: None
         self.backing_off = True
 
     @calls_user_code  # a signal's handler may raise here: there is nothing to be put back
     def wait(self, waiter: Waiter, deadline: float | None = None) -> bool:
         """Park until `waiter` has nothing left or `deadline` (monotonic seconds); return whether it has not."""
-        while waiter.remaining > 0:
-            pause = _TICK_SECONDS
-            if deadline is not None:
-                pause = min(pause, deadline - time.monotonic())
-                if pause <= 0:
-                    return False
-            signal = threading.Lock()
-            signal.acquire()
-            waiter.signal = signal
-            woken = waiter.remaining <= 0 or signal.acquire(timeout=pause)
-            waiter.signal = None
-            if not woken and deadline is None:
-                self.on_tick()
+        if waiter.remaining <= 0:
+            return True
+        with self.blocked():
+            while waiter.remaining > 0:
+                pause = _TICK_SECONDS
+                if deadline is not None:
+                    pause = min(pause, deadline - time.monotonic())
+                    if pause <= 0:
+                        return False
+                signal = threading.Lock()
+                signal.acquire()
+                waiter.signal = signal
+                woken = waiter.remaining <= 0 or signal.acquire(timeout=pause)
+                waiter.signal = None
+                if not woken and deadline is None:
+                    self.on_tick()
         return True
 
 
@@ -82,9 +90,9 @@ class InProcessTransport:
 
     def __init__(self, process: ProcessId, node: bytes) -> None:
         self.id = process
-        self.identity = LocalIdentity(process, node)
+        self.identity = InProcessIdentity(process, node)
         self.lock = threading.RLock()
-        self.pump = LocalPump()
+        self.pump = InProcessPump()
         self.handlers: dict[int, Callable[[Any, Any], None]] = {}
         self.on_peer_lost: list[Any] = []
         self._after_batch: list[tuple[Sized, Callable[[], None]]] = []
@@ -117,7 +125,7 @@ class InProcessTransport:
         """Signals are raised where they happen."""
 
 
-class LocalStore:
+class InProcessStore:
     """The stand-in for `StoreAccess`: large values as read-only bytes in a dictionary."""
 
     def __init__(self) -> None:
@@ -149,7 +157,7 @@ class LocalStore:
         """Views are not counted."""
 
 
-class LocalOwnership(Ownership):
+class InProcessOwnership(Ownership):
     """Every object is owned here, so a reference that travels needs no registration."""
 
     def carry(self, inner: Iterable[ObjectEntry], receiver: ProcessId, key: bytes) -> Carried:

@@ -13,18 +13,18 @@ from typing import Any
 
 from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.execution_context import Execution, ExitActor
+from kernel_engine.one_process.generators import GeneratorRun, Generators
+from kernel_engine.one_process.place import Place
+from kernel_engine.one_process.transport import InProcessChannel, InProcessTransport
 from kernel_engine.tasks.call_runner import CallRunner
 from kernel_engine.tasks.task import Task
 from kernel_engine.tasks.tasks import TaskTable
 from kernel_engine.tasks.tracing import FAILED, CallTrace
-from kernel_local_mode.in_process_transport import InProcessChannel, InProcessTransport
-from kernel_local_mode.placement import LocalPlace
-from kernel_local_mode.streaming import GeneratorRun, LocalStreaming
 from kernel_spec.errors import WorkerDiedError
 
 Function = Callable[..., Any]
 Ended = Callable[[BaseException | None, str], None]
-"""Called once when a call is over, with what it raised if that ends the actor (ExitActor, SystemExit), and why."""
+"""Called once when a call is over, with what it raised, and why that ends its actor (ExitActor, SystemExit) or ""."""
 
 
 @calls_user_code
@@ -33,15 +33,15 @@ def call_user(function: Function, args: Sequence[Any], kwargs: Mapping[str, Any]
     return function(*args, **kwargs)
 
 
-class LocalCalls:
+class CallThreads:
     """Knows which call runs in which thread."""
 
     def __init__(
-        self, transport: InProcessTransport, table: TaskTable, streaming: LocalStreaming, trace: CallTrace
+        self, transport: InProcessTransport, table: TaskTable, generators: Generators, trace: CallTrace
     ) -> None:
         self._lock = transport.lock
         self._table = table
-        self._streaming = streaming
+        self._generators = generators
         self._trace = trace
         self.threads: dict[bytes, int] = {}
         self.cancelled: set[bytes] = set()
@@ -53,7 +53,7 @@ class LocalCalls:
         lookup: Callable[[], tuple[Function, str]],
         runner: CallRunner,
         channel: InProcessChannel,
-        place: LocalPlace,
+        place: Place,
         ended: Ended,
         in_thread: bool = False,
     ) -> None:
@@ -75,8 +75,8 @@ class LocalCalls:
                 else:
                     over = False
                     finished = lambda raised: self._finish(task, name, runner, channel, raised, ended)  # noqa: E731
-                    run = GeneratorRun(task, name, iter(()), runner, channel, place, finished)
-                    self._generate(run, value, in_thread)
+                    run = GeneratorRun(task, name, iter(()), runner, channel, place, finished, in_thread)
+                    self._generate(run, value)
         except BaseException as raised:
             over, error = True, raised
         finally:
@@ -114,8 +114,8 @@ class LocalCalls:
         """Have `raise_interrupt` raise the user's Ctrl-C where the state is in order."""
         self._interrupt = interrupt
 
-    def _generate(self, run: GeneratorRun, value: Any, in_thread: bool) -> None:
-        self._streaming.begin(run, value, in_thread)
+    def _generate(self, run: GeneratorRun, value: Any) -> None:
+        self._generators.begin(run, value)
         if not run.ended:
             self.threads.pop(run.task.id, None)  # put aside: it runs in whichever thread goes on with it
 
@@ -129,22 +129,19 @@ class LocalCalls:
         ended: Ended,
     ) -> None:
         self.threads.pop(task.id, None)
-        fatal, why = self.report(task, name, runner, channel, error) if error is not None else (None, "")
-        ended(fatal, why)
+        ended(error, self.report(task, name, runner, channel, error) if error is not None else "")
 
-    def report(
-        self, task: Task, name: str, runner: CallRunner, channel: InProcessChannel, error: BaseException
-    ) -> tuple[BaseException | None, str]:
-        """Send why a call failed, unless it ended its actor: then return the error, and why the actor is gone."""
+    def report(self, task: Task, name: str, runner: CallRunner, channel: InProcessChannel, error: BaseException) -> str:
+        """Send why a call failed, unless it ended its actor: then return why the actor is gone."""
         connection: Any = channel
         if isinstance(error, ExitActor):
-            return error, f"it ended itself: {name}() called exit_actor()"
+            return f"it ended itself: {name}() called exit_actor()"
         if isinstance(error, SystemExit):
             why = f"{name}() called sys.exit({error.code!r}), which ended worker process {os.getpid()}"
             if runner.actor_name is not None:
-                return error, why
+                return why
             runner.send_failure(connection, task.id, name, WorkerDiedError(why))
-            return None, ""
+            return ""
         if isinstance(error, KeyboardInterrupt):
             cancelled = task.id in self.cancelled
             self.cancelled.discard(task.id)
@@ -153,6 +150,6 @@ class LocalCalls:
                 self._interrupt = error
             if users or cancelled:
                 runner.send_cancelled(connection, task.id, name)
-                return None, ""
+                return ""
         runner.send_failure(connection, task.id, name, error)
-        return None, ""
+        return ""

@@ -1,0 +1,29 @@
+"""Where the code of a call runs, as it sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+from kernel.runtime.execution_context import Execution, current_execution
+
+
+class Place(Protocol):
+    """What a call has around it: at least which call it is."""
+
+    def occupied(self, execution: Execution) -> AbstractContextManager[None]:
+        """Run a block there."""
+
+
+class PlainPlace:
+    """The place of a call that has nothing of its own."""
+
+    @contextmanager
+    def occupied(self, execution: Execution) -> Iterator[None]:
+        """Run a block as this call."""
+        running = current_execution.set(execution)
+        try:
+            yield
+        finally:
+            current_execution.reset(running)
