@@ -88,7 +88,7 @@ class Replica:
 
 
 @dataclass(frozen=True, slots=True)
-class DeploymentRoutes:
+class ReplicaSet:
     """What a router knows of a deployment. Replicas that end, or are not ready, are not among them."""
 
     key: str

@@ -26,7 +26,7 @@ def cluster() -> Iterator[Cluster]:
 
 def nodes_of(controller: TestedController) -> list[str]:
     """Return the node of each replica that takes requests."""
-    return sorted(each.node for each in controller.routes().replicas)
+    return sorted(each.node for each in controller.replica_set().replicas)
 
 
 def test_all_goes_on_when_the_head_is_killed(cluster: Cluster) -> None:

@@ -13,7 +13,7 @@ from kernel_serve.control.instructions import (
     Reconfigure,
     StartReplica,
 )
-from kernel_serve.control.routes import routes_of
+from kernel_serve.control.replica_sets import replica_set_of
 from kernel_serve.settings import AutoscalingConfig
 from kernel_serve.testing.world import Behaviour, ControlWorld, application, settings
 
@@ -75,10 +75,10 @@ class TestStarting:
         why = "it has num_replicas=0, so nothing answers its requests"
         assert views.status_of(world.state, "app", world.now) == ("RUNNING", f"main: {why}")
         state = world.state.deployments[KEY]
-        assert routes_of(state, {}).paused
-        assert routes_of(state, {}).message == f"{KEY} has num_replicas=0: deploy it with more"
+        assert replica_set_of(state, {}).paused
+        assert replica_set_of(state, {}).message == f"{KEY} has num_replicas=0: deploy it with more"
         deployed(world, num_replicas=1)
-        assert not routes_of(state, {}).paused
+        assert not replica_set_of(state, {}).paused
 
     def test_who_starts_says_for_how_long(self) -> None:
         world = ControlWorld({"a": 10})

@@ -19,7 +19,7 @@ from kernel_serve.settings import AutoscalingConfig, GRPCOptions, HTTPOptions
 from kernel_serve.testing.controllers import SECONDS, TestedController
 from kernel_serve.testing.stand_ins import StandInProxy, StandInReplica
 from kernel_serve.testing.world import application, settings
-from kernel_serve.values import ENDPOINTS, DeploymentRoutes, RouterReport
+from kernel_serve.values import ENDPOINTS, ReplicaSet, RouterReport
 
 import kernel
 from kernel.metrics.registry import MetricRegistry
@@ -60,7 +60,7 @@ class TestReplicas:
         controller.ask("delete", ["app"])
         controller.wait("app", "NOT_STARTED")
         wait_until(lambda: controller.actors() == ["serve controller"], SECONDS, "the end of the replicas")
-        assert not controller.routes().exists
+        assert not controller.replica_set().exists
 
     def test_who_waits_is_told_of_no_status_whose_routes_are_not_published(
         self, session: None, monkeypatch: pytest.MonkeyPatch
@@ -68,7 +68,7 @@ class TestReplicas:
         # this process is no part of Serve from now on
         monkeypatch.setattr(controller_module, "REGISTRY", MetricRegistry())
 
-        async def wait() -> tuple[dict[str, Any], tuple[str, DeploymentRoutes]]:
+        async def wait() -> tuple[dict[str, Any], tuple[str, ReplicaSet]]:
             tested = Controller(StandInReplica, StandInProxy)
             write, may_write = tested._memory.write, threading.Event()
 
@@ -88,8 +88,8 @@ class TestReplicas:
             await tested.shutdown()
             return found, published["app#main"]
 
-        found, (version, routes) = asyncio.run(wait())
-        assert len(routes.replicas) == 1 and found["status"] == "RUNNING"
+        found, (version, replica_set) = asyncio.run(wait())
+        assert len(replica_set.replicas) == 1 and found["status"] == "RUNNING"
         assert found["versions"]["app#main"] == version
 
     def test_one_that_is_killed_is_replaced_at_once(self, controller: TestedController) -> None:
@@ -114,7 +114,7 @@ class TestReplicas:
         flag = tmp_path / "flag"
         controller.ask("deploy", [app(raises_until=str(flag))])
         assert "ValueError: not yet" in controller.wait("app", "DEPLOY_FAILED")
-        assert "not yet" in controller.routes().message
+        assert "not yet" in controller.replica_set().message
         flag.touch()
         controller.wait("app", "RUNNING")
 
@@ -134,7 +134,7 @@ class TestReplicas:
         controller.deploy(app())
         values = settings(actor_options={"resources": {"unicorn": 1}})
         controller.ask("deploy", [application("wide", "/wide", main=values)])
-        wait_until(lambda: "unicorn" in controller.routes("wide#main").message, SECONDS, "a reason")
+        wait_until(lambda: "unicorn" in controller.replica_set("wide#main").message, SECONDS, "a reason")
         assert "unicorn" in controller.ask("status")["applications"]["wide"]["message"]
         kernel.set_resource("unicorn", 1)
         controller.wait("wide", "RUNNING")
@@ -184,19 +184,19 @@ class TestRouters:
         controller.ask("deploy", [app(start_seconds=0.3)])
         assert kernel.get(asked, timeout=SECONDS)
         controller.wait("app", "RUNNING")
-        (replica,) = controller.routes().replicas
+        (replica,) = controller.replica_set().replicas
         assert (replica.socket, replica.node) == (f"socket of {replica.id}", kernel.nodes()[0]["NodeID"])
 
     def test_a_deployment_without_replicas_wakes_for_a_request(self, controller: TestedController) -> None:
         config = AutoscalingConfig(min_replicas=0, max_replicas=2, upscale_delay_s=10 * SECONDS)
         controller.deploy(application(main=settings(num_replicas=None, autoscaling=config)))
-        assert controller.routes().replicas == ()
+        assert controller.replica_set().replicas == ()
         controller.ask("report", RouterReport("r", "n", {"app#main": 1}))
-        wait_until(lambda: controller.routes().replicas, SECONDS, "a replica, without the delay")
+        wait_until(lambda: controller.replica_set().replicas, SECONDS, "a replica, without the delay")
 
     def test_one_that_is_lost_is_looked_at(self, controller: TestedController) -> None:
         controller.deploy(app())
-        (replica,) = controller.routes().replicas
+        (replica,) = controller.replica_set().replicas
         controller.ask("lost", "app#main", replica.id, "broken pipe")
         controller.ask("lost", "app#main", "app#main#nobody", "broken pipe")
         assert controller.view()["replica_states"] == {"RUNNING": 1}

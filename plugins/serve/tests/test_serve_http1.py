@@ -16,7 +16,7 @@ from kernel_serve.proxy.server_state import ServerState
 from kernel_serve.proxy.service import ProxyService
 from kernel_serve.settings import HTTPOptions
 from kernel_serve.testing.programs import StoppedClock
-from kernel_serve.traffic.routes import Routes
+from kernel_serve.traffic.endpoint_table import EndpointTable
 from kernel_serve.values import Endpoint, Target
 
 SECONDS = 120.0
@@ -279,7 +279,7 @@ class Router:
         Endpoint("a", "/app", (Target("a#b"),)), Endpoint("c", "/empty", ()),
         Endpoint("d", "/post", (Target("a#b"),), methods=frozenset(("POST",))),
     )  # fmt: skip
-    routes = Routes(endpoints, Random(1))
+    endpoint_table = EndpointTable(endpoints, Random(1))
 
     def listen(self, function: Any) -> None:
         pass
@@ -289,17 +289,17 @@ class Router:
 def test_what_goes_nowhere_has_an_id_too(path: str, status: int | None) -> None:
     service = ProxyService(Router(), HTTPOptions())  # type: ignore[arg-type]
     scope = {"type": "http", "path": path, "raw_path": path.encode(), "headers": [], "method": "GET"}
-    first, second = service.way(scope), service.way(scope)
+    first, second = service.decide(scope), service.decide(scope)
     assert (first.refusal and first.refusal[0]) == status
     assert first.id != second.id and len(first.id) > 16
-    assert service.way({**scope, "headers": [(b"x-request-id", b"mine")]}, "another").id == "mine"
-    assert service.way(scope, "another").id == "another"
+    assert service.decide({**scope, "headers": [(b"x-request-id", b"mine")]}, "another").id == "mine"
+    assert service.decide(scope, "another").id == "another"
 
 
 def test_root_path_is_put_back_before_paths() -> None:
     service = ProxyService(Router(), HTTPOptions(root_path="/root"))  # type: ignore[arg-type]
     scope = {"type": "http", "path": "/app/x y", "raw_path": b"/app/x%20y", "headers": [], "method": "GET"}
-    told = service.way(scope).meta["scope"]
+    told = service.decide(scope).meta["scope"]
     assert (told["root_path"], told["path"], told["raw_path"]) == ("/root/app", "/root/app/x y", b"/root/app/x%20y")
 
 

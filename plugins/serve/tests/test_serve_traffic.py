@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_serve.errors import DeploymentError
+from kernel_serve.traffic.endpoint_table import EndpointTable, MethodNotAllowed, ServedEndpoint, check
 from kernel_serve.traffic.paths import Prefixes
-from kernel_serve.traffic.routes import MethodNotAllowed, Routes, Way, check
 from kernel_serve.traffic.sticky import Draw, key_reader
 from kernel_serve.traffic.turns import Shares, Turns
 from kernel_serve.values import Endpoint, Target
@@ -22,12 +22,12 @@ def endpoint(name: str, prefix: str, *targets: tuple[str, float], **more: Any) -
     return Endpoint(name, prefix, tuple(Target(*each) for each in targets or [(f"{name}#d", 1.0)]), **more)
 
 
-def routes(*endpoints: Endpoint, seed: int = 1) -> Routes:
-    return Routes(endpoints, Random(seed))
+def table_of(*endpoints: Endpoint, seed: int = 1) -> EndpointTable:
+    return EndpointTable(endpoints, Random(seed))
 
 
-def name_of(found: Way | MethodNotAllowed | None) -> str:
-    assert isinstance(found, Way), found
+def name_of(found: ServedEndpoint | MethodNotAllowed | None) -> str:
+    assert isinstance(found, ServedEndpoint), found
     return found.endpoint.name
 
 
@@ -76,7 +76,7 @@ def test_it_finds_what_a_look_at_all_prefixes_finds(tails: set[str], tail: str) 
 
 
 def test_methods_share_a_prefix_and_others_are_told_which_there_are() -> None:
-    table = routes(
+    table = table_of(
         endpoint("read", "/x", methods=frozenset({"get"})), endpoint("write", "/x/", methods=frozenset({"POST", "PUT"}))
     )
     assert name_of(table.find("/x/1", "GET")) == "read" and name_of(table.find("/x", "HEAD")) == "read"
@@ -86,7 +86,7 @@ def test_methods_share_a_prefix_and_others_are_told_which_there_are() -> None:
 
 
 def test_an_endpoint_without_methods_takes_those_that_no_other_takes() -> None:
-    table = routes(endpoint("all", "/x"), endpoint("write", "/x", methods=frozenset({"POST"})))
+    table = table_of(endpoint("all", "/x"), endpoint("write", "/x", methods=frozenset({"POST"})))
     assert name_of(table.find("/x", "POST")) == "write" and name_of(table.find("/x", "DELETE")) == "all"
 
 
@@ -171,11 +171,11 @@ def test_where_the_key_comes_from(sticky: str, scope: dict[str, Any], expected: 
 
 
 def test_sticky_requests_stay_and_those_without_a_key_take_turns() -> None:
-    way = routes(endpoint("e", "/", ("a", 1), ("b", 1), sticky="header:u")).find("/")
-    assert isinstance(way, Way)
+    served = table_of(endpoint("e", "/", ("a", 1), ("b", 1), sticky="header:u")).find("/")
+    assert isinstance(served, ServedEndpoint)
     for user in (b"anna", b"ben", b"clara"):
-        assert len({way.target({"headers": [(b"u", user)]}) for _ in range(9)}) == 1
-    assert Counter(way.target({"headers": []}) for _ in range(10)) == {"a": 5, "b": 5}
+        assert len({served.target({"headers": [(b"u", user)]}) for _ in range(9)}) == 1
+    assert Counter(served.target({"headers": []}) for _ in range(10)) == {"a": 5, "b": 5}
 
 
 # The table
@@ -183,25 +183,25 @@ def test_sticky_requests_stay_and_those_without_a_key_take_turns() -> None:
 
 def test_an_endpoint_that_stays_as_it_is_goes_on_where_its_split_is() -> None:
     split = endpoint("s", "/s", ("a", 1), ("b", 1))
-    table, order = routes(split), []
+    table, order = table_of(split), []
     for number in range(20):
-        table = Routes([split, endpoint("other", f"/{number}")], Random(number), before=table)
-        way = table.find("/s")
-        assert isinstance(way, Way)
-        order.append(way.target({"headers": []}))
+        table = EndpointTable([split, endpoint("other", f"/{number}")], Random(number), before=table)
+        served = table.find("/s")
+        assert isinstance(served, ServedEndpoint)
+        order.append(served.target({"headers": []}))
     assert Counter(order) == {"a": 10, "b": 10}
 
 
 def test_shadows_are_told_for_each_request() -> None:
-    way = routes(endpoint("e", "/", shadows=(Target("s", 0.5),))).find("/")
-    assert isinstance(way, Way)
-    assert sum(list(way.shadows()) == ["s"] for _ in range(10)) == 5
-    plain = routes(endpoint("e", "/")).find("/")
-    assert isinstance(plain, Way) and plain.shadows() == ()
+    served = table_of(endpoint("e", "/", shadows=(Target("s", 0.5),))).find("/")
+    assert isinstance(served, ServedEndpoint)
+    assert sum(list(served.shadows()) == ["s"] for _ in range(10)) == 5
+    plain = table_of(endpoint("e", "/")).find("/")
+    assert isinstance(plain, ServedEndpoint) and plain.shadows() == ()
 
 
 def test_the_table_as_text() -> None:
-    table = routes(
+    table = table_of(
         endpoint("b", "/b"),
         endpoint("a", "/"),
         endpoint("w", "/c", methods=frozenset({"PUT"})),

@@ -32,8 +32,8 @@ from kernel_serve.control.proxy_driver import ProxyDriver
 from kernel_serve.control.proxy_states import NodeFacts, ProxyWish
 from kernel_serve.control.recovery import recover
 from kernel_serve.control.replica_driver import ReplicaDriver
+from kernel_serve.control.replica_sets import replica_set_of, unpublished_value
 from kernel_serve.control.replica_state import STARTING
-from kernel_serve.control.routes import missing_routes, routes_of
 from kernel_serve.control.scaling import Scaling
 from kernel_serve.control.state import ServeState
 from kernel_serve.control.topics import ControllerTopics
@@ -70,7 +70,7 @@ class Controller:
         self._threads = ThreadPoolExecutor(8, thread_name_prefix="serve-controller")
         self._memory = ControllerMemory()
         self._state = ServeState(_new_id, _scaling())
-        self._topics = ControllerTopics(secrets.token_hex(4), missing_routes)
+        self._topics = ControllerTopics(secrets.token_hex(4), unpublished_value)
         self._replicas = ReplicaDriver(replica_class or _replica_class(), self._of_replica, self._threads)
         self._proxies = ProxyDriver(proxy_class or _proxy_class(), self._of_proxy, self._threads)
         self._wake = asyncio.Event()
@@ -315,7 +315,7 @@ class Controller:
         if topic == ENDPOINTS:
             self._topics.publish(topic, self._state.published_endpoints)
         elif (found := self._state.deployments.get(topic)) is not None:
-            self._topics.publish(topic, routes_of(found, self._replicas.handles))
+            self._topics.publish(topic, replica_set_of(found, self._replicas.handles))
         else:
             self._topics.withdraw(topic)
             self._metrics.forget(topic)

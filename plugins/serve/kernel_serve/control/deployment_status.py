@@ -71,7 +71,7 @@ def is_paused(state: DeploymentState) -> bool:
     return state.target == 0 and not state.deleting and state.spec.settings.autoscaling is None
 
 
-def routes_message(state: DeploymentState) -> str:
+def unavailable_message(state: DeploymentState) -> str:
     """Return why nobody takes requests, for those who wait for it. It says nothing that changes by itself."""
     if state.deleting:
         return f"{state.key} is being deleted"

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from kernel_serve.control import ranks, rollout, scale_down_choice
 from kernel_serve.control.attempts import SETTLED_SECONDS
 from kernel_serve.control.deployment_state import DeploymentState
-from kernel_serve.control.deployment_status import routes_message
+from kernel_serve.control.deployment_status import unavailable_message
 from kernel_serve.control.instructions import (
     CheckReplica,
     DrainReplica,
@@ -216,7 +216,7 @@ class DeploymentStep:
     def _publish(self) -> None:
         state, settings = self._state, self._state.spec.settings
         replicas = [(replica.id, replica.settings.max_ongoing_requests) for replica in state.running()]
-        message = "" if replicas else routes_message(state)
+        message = "" if replicas else unavailable_message(state)
         told = (replicas, settings.max_queued_requests, settings.request_timeout_s, state.deleting, message)
         if told != state.published:
             state.published = told

@@ -11,7 +11,7 @@ from kernel_serve.metrics.proxy import WEBSOCKET
 from kernel_serve.proxy.other_protocols import CONNECTION
 from kernel_serve.proxy.proxied_request import ProxiedRequest
 from kernel_serve.proxy.service import ProxyService
-from kernel_serve.proxy.system_routes import system_answer
+from kernel_serve.proxy.system_paths import system_answer
 from kernel_serve.proxy.websockets import pass_websocket, refuse
 
 _KEPT = (
@@ -31,7 +31,7 @@ class ProxyApplication:
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Serve one request or WebSocket."""
         if scope["path"].startswith("/-/"):
-            await system_answer(scope, send, self._service.routes, self._service.metrics_text)
+            await system_answer(scope, send, self._service.endpoint_table, self._service.metrics_text)
         elif scope["type"] == "websocket":
             await self._websocket(plain(scope), receive, send, scope.get(CONNECTION))
         else:
@@ -40,7 +40,7 @@ class ProxyApplication:
     async def _websocket(self, scope: dict[str, Any], receive: Any, send: Any, connection: Any) -> None:
         service, begun, status = self._service, time.perf_counter(), 0
         replica = ""
-        found = service.way(scope)
+        found = service.decide(scope)
         if found.refusal is not None:
             await receive()
             status, text, headers = found.refusal

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from kernel_serve.errors import NotServingError
-from kernel_serve.traffic.routes import Way
+from kernel_serve.traffic.endpoint_table import ServedEndpoint
 from kernel_serve.values import Endpoint
 
 APPLICATION = "application"
@@ -27,22 +27,22 @@ class Targets:
     def __init__(self, random: Random | None = None) -> None:
         self._random = random or Random()
         self._endpoints: Sequence[Endpoint] = ()
-        self._ways: dict[str, Way] = {}
-        self._default: Way | None = None
+        self._served: dict[str, ServedEndpoint] = {}
+        self._default: ServedEndpoint | None = None
 
     def learn(self, endpoints: Sequence[Endpoint]) -> None:
         """Take the endpoints that there are now."""
         if endpoints is self._endpoints:
             return
-        before, self._endpoints, self._ways = self._ways, endpoints, {}
+        before, self._endpoints, self._served = self._served, endpoints, {}
         for endpoint in endpoints:
-            way = before.get(endpoint.name)
-            if way is None or way.endpoint != endpoint:
-                way = Way(endpoint, self._random)
-            self._ways[endpoint.name] = way
+            served = before.get(endpoint.name)
+            if served is None or served.endpoint != endpoint:
+                served = ServedEndpoint(endpoint, self._random)
+            self._served[endpoint.name] = served
         # a part of a split, or what only handles were meant to reach, leaves the one with a route the only one
-        routed = [way for way in self._ways.values() if way.endpoint.prefix]
-        candidates = routed or list(self._ways.values())
+        routed = [served for served in self._served.values() if served.endpoint.prefix]
+        candidates = routed or list(self._served.values())
         self._default = candidates[0] if len(candidates) == 1 else None
 
     def find(self, application: str, metadata: Sequence[tuple[str, Any]], peer: str) -> GRPCTarget:
@@ -51,16 +51,16 @@ class Targets:
         Without a name it goes to the only application with a route, or, if none has a route, to the only one.
         Raises NotServingError if there is no such application.
         """
-        way = self._ways.get(application) if application else self._default
-        if way is None:
+        served = self._served.get(application) if application else self._default
+        if served is None:
             raise NotServingError(self._unknown(application))
         headers = [(key.encode(), value if isinstance(value, bytes) else value.encode()) for key, value in metadata]
-        return GRPCTarget(way.target({"headers": headers, "client": (_address(peer), 0)}), way.shadows())
+        return GRPCTarget(served.target({"headers": headers, "client": (_address(peer), 0)}), served.shadows())
 
     def _unknown(self, application: str) -> str:
-        if not self._ways:
+        if not self._served:
             return "no application takes calls from outside yet: deploy one with serve.run"
-        names = ", ".join(sorted(self._ways))
+        names = ", ".join(sorted(self._served))
         asked = f"there is no application {application!r}" if application else "the call names no application"
         return f"{asked}: give one of these in the metadata as {APPLICATION!r}: {names}"
 

@@ -18,7 +18,7 @@ from kernel_serve.routing.dispatcher import Dispatcher, RoutedRequest
 from kernel_serve.wire.link import PIECE, Exchange
 
 if TYPE_CHECKING:
-    from kernel_serve.proxy.service import ProxyService, RequestRoute
+    from kernel_serve.proxy.service import ProxyService, RoutingDecision
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -76,7 +76,7 @@ class ProxiedRequest:
         """Send the request on, with the body or (not `end`) its beginning."""
         service = self._service
         service.metrics.ongoing.value += 1
-        found = service.way(self._scope)
+        found = service.decide(self._scope)
         self.id = found.id
         if found.refusal is not None:
             self._whole(*found.refusal)
@@ -95,7 +95,7 @@ class ProxiedRequest:
                 service.shadows.send(shadow, meta, body, service.options.request_timeout_s)
         self._submit(found, body, end)
 
-    def _submit(self, found: RequestRoute, body: bytes, end: bool) -> None:
+    def _submit(self, found: RoutingDecision, body: bytes, end: bool) -> None:
         service, meta = self._service, found.meta
         self._target, self._prefix = found.target, meta["route"]
         repeatable = end and self._scope["method"] in _SAFE
@@ -199,7 +199,7 @@ class ProxiedRequest:
         request = self._request
         if isinstance(error, NotServingError) and request is not None and not self._over and self._detours < _DETOURS:
             self._detours += 1
-            found = self._service.way(self._scope, self.id)
+            found = self._service.decide(self._scope, self.id)
             if found.refusal is None and found.target != self._target:
                 if self._span is not None and tracing.active is not None:
                     tracing.active.over(self._span, error)

@@ -16,7 +16,7 @@ from kernel_serve.proxy.request_ids import HEADER, RequestIds
 from kernel_serve.proxy.shadows import Shadows
 from kernel_serve.routing.router import Router, find_controller
 from kernel_serve.settings import HTTPOptions
-from kernel_serve.traffic.routes import MethodNotAllowed
+from kernel_serve.traffic.endpoint_table import MethodNotAllowed
 from kernel_spec.metric_text import exposition
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _MODEL_ID = b"serve_multiplexed_model_id"
 Refusal = tuple[int, str, list[tuple[bytes, bytes]]]
 
 
-class RequestRoute(NamedTuple):
+class RoutingDecision(NamedTuple):
     """Where a request goes, or why it goes nowhere."""
 
     refusal: Refusal | None
@@ -55,7 +55,7 @@ class ProxyService:
         self._by_name = by_name
         self._access_log = access_log
         self.metrics = ProxyMetrics(REGISTRY, proxy)
-        self.routes = router.routes
+        self.endpoint_table = router.endpoint_table
         self.shadows = Shadows(router)
         self._gatherer = Gatherer(find_controller, REGISTRY.snapshot)
         self._heard = asyncio.Event()
@@ -64,7 +64,7 @@ class ProxyService:
 
     def _learn(self) -> None:
         endpoints = self.router.endpoints
-        self.routes = self.router.routes
+        self.endpoint_table = self.router.endpoint_table
         for endpoint in endpoints:
             if endpoint.prefix or self._by_name:  # handles, which alone reach others, have links of their own
                 for target in (*endpoint.targets, *endpoint.shadows):
@@ -79,7 +79,7 @@ class ProxyService:
         except (asyncio.TimeoutError, TimeoutError):
             raise ServeError(f"the controller did not tell the proxy where requests go within {timeout:g} s") from None
 
-    def way(self, scope: dict[str, Any], id: str = "") -> RequestRoute:
+    def decide(self, scope: dict[str, Any], id: str = "") -> RoutingDecision:
         """Return where the request with this ASGI scope goes, and what the replica is told of it.
 
         Its id is the client's own, else the one given, else a new one.
@@ -93,32 +93,34 @@ class ProxyService:
         id = id or self._ids.new()
         path = scope["path"]
         method = scope.get("method", "GET")
-        way = self.routes.find(path, method)
-        if way is None:
-            return RequestRoute((404, f"nothing is served at {path!r}: {self.routes.known}", []), id)
-        if isinstance(way, MethodNotAllowed):
-            text = f"{method} is not among the methods here: {way.allow}"
-            return RequestRoute((405, text, [(b"allow", way.allow.encode())]), id)
-        if not way.answers:
-            text = f"endpoint {way.endpoint.name!r} has nothing to answer yet: give it traffic with serve.set_traffic"
-            return RequestRoute((503, text, [(b"retry-after", b"1")]), id)
+        served = self.endpoint_table.find(path, method)
+        if served is None:
+            return RoutingDecision((404, f"nothing is served at {path!r}: {self.endpoint_table.known}", []), id)
+        if isinstance(served, MethodNotAllowed):
+            text = f"{method} is not among the methods here: {served.allow}"
+            return RoutingDecision((405, text, [(b"allow", served.allow.encode())]), id)
+        if not served.answers:
+            text = (
+                f"endpoint {served.endpoint.name!r} has nothing to answer yet: give it traffic with serve.set_traffic"
+            )
+            return RoutingDecision((503, text, [(b"retry-after", b"1")]), id)
         kept = dict(scope)
         kind = kept.pop("type")
         if root := self.options.root_path:
             kept["path"] = root + path
             kept["raw_path"] = root.encode() + scope["raw_path"]
-        kept["root_path"] = root + way.prefix
+        kept["root_path"] = root + served.prefix
         meta = {
             "type": kind,
             "id": id,
-            "route": way.endpoint.prefix,
+            "route": served.endpoint.prefix,
             "scope": kept,
         }
         if model:
             meta["model"] = model
-        target = way.target(scope)
-        span = None if tracing.active is None else tracing.active.arrived(scope, way.endpoint.prefix, target, meta)
-        return RequestRoute(None, id, target, meta, way.shadows(), span)
+        target = served.target(scope)
+        span = None if tracing.active is None else tracing.active.arrived(scope, served.endpoint.prefix, target, meta)
+        return RoutingDecision(None, id, target, meta, served.shadows(), span)
 
     def ended(
         self,

@@ -27,7 +27,7 @@ from kernel_serve.logs import logger
 from kernel_serve.routing.chooser import Candidate, Chooser
 from kernel_serve.routing.request_queue import RequestQueue
 from kernel_serve.routing.tally import RequestTally
-from kernel_serve.values import DeploymentRoutes, Replica
+from kernel_serve.values import Replica, ReplicaSet
 from kernel_serve.wire.link import Exchange, ExchangeAbortedError, RequestLink
 
 _log = logger()
@@ -97,7 +97,7 @@ class Dispatcher:
         self.key = key
         self.chooser = Chooser(random, node)
         self.queue: RequestQueue[RoutedRequest] = RequestQueue(key)
-        self.routes: DeploymentRoutes | None = None
+        self.replica_set: ReplicaSet | None = None
         self.links: dict[str, RequestLink] = {}
         self.tally = RequestTally()
         self._starving = starving
@@ -111,15 +111,15 @@ class Dispatcher:
             request.span = tracing.active.queued(request.meta, self.key)
         if timeout is not None:
             request.timer = asyncio.get_running_loop().call_later(timeout, self._too_late, request, timeout)
-        if self.routes is not None and not self.routes.exists:
-            self._fail(request, _missing(self.routes))
+        if self.replica_set is not None and not self.replica_set.exists:
+            self._fail(request, _missing(self.replica_set))
             return
         candidate = self.chooser.choose(request.model)
         if candidate is not None:
             self._send(request, candidate)
             return
-        if self.routes is not None and self.routes.paused:
-            self._fail(request, _paused(self.routes))
+        if self.replica_set is not None and self.replica_set.paused:
+            self._fail(request, _paused(self.replica_set))
             return
         try:
             self.queue.join(request)
@@ -163,7 +163,7 @@ class Dispatcher:
     @property
     def request_timeout(self) -> float | None:
         """The deployment's `request_timeout_s`; None if it has none, or nothing is known of it yet."""
-        return self.routes.request_timeout_s if self.routes is not None else None
+        return self.replica_set.request_timeout_s if self.replica_set is not None else None
 
     def cancel(self, request: RoutedRequest, error: RequestError | None = None) -> None:
         """Give up a request that was submitted here; it fails with `error`."""
@@ -184,7 +184,7 @@ class Dispatcher:
 
     def _too_late(self, request: RoutedRequest, timeout: float) -> None:
         waited = "was not begun" if request.exchange is None else "was not answered"
-        message = self.routes.message if self.routes is not None else ""
+        message = self.replica_set.message if self.replica_set is not None else ""
         why = "" if self.chooser.candidates else f": there is no replica{_because(message)}"
         self.cancel(request, RequestTimeoutError(f"a request for {self.key} {waited} within {timeout:g} s{why}"))
 
@@ -249,14 +249,14 @@ class Dispatcher:
         )
 
     def _again(self, request: RoutedRequest) -> None:
-        if self.routes is not None and not self.routes.exists:
-            self._fail(request, _missing(self.routes))
+        if self.replica_set is not None and not self.replica_set.exists:
+            self._fail(request, _missing(self.replica_set))
             return
         candidate = self.chooser.choose(request.model, request.tried)
         if candidate is not None:
             self._send(request, candidate)
-        elif self.routes is not None and self.routes.paused:
-            self._fail(request, _paused(self.routes))
+        elif self.replica_set is not None and self.replica_set.paused:
+            self._fail(request, _paused(self.replica_set))
         else:
             self.queue.rejoin(request)
             request.waits_since = time.monotonic()
@@ -284,19 +284,19 @@ class Dispatcher:
 
     # -- news ------------------------------------------------------------------------------------------------------
 
-    def update(self, routes: DeploymentRoutes) -> tuple[list[Replica], list[Replica]]:
+    def update(self, replica_set: ReplicaSet) -> tuple[list[Replica], list[Replica]]:
         """Take news of the controller; return the replicas to link to, and those to forget."""
-        were_unknown, self.routes = self.routes is None, routes
-        self.queue.limit = routes.max_queued_requests
-        new, gone = self.chooser.update(routes.replicas)
+        were_unknown, self.replica_set = self.replica_set is None, replica_set
+        self.queue.limit = replica_set.max_queued_requests
+        new, gone = self.chooser.update(replica_set.replicas)
         for replica in new:
             self.chooser.candidates[replica.id].reachable = replica.id in self.links
-        if not routes.exists or routes.paused:
+        if not replica_set.exists or replica_set.paused:
             while (request := self.queue.next()) is not None:
-                self._fail(request, _paused(routes) if routes.exists else _missing(routes))
-        elif not routes.replicas and len(self.queue):
+                self._fail(request, _paused(replica_set) if replica_set.exists else _missing(replica_set))
+        elif not replica_set.replicas and len(self.queue):
             self._starving()
-        room = sum(each.max_ongoing_requests for each in routes.replicas)
+        room = sum(each.max_ongoing_requests for each in replica_set.replicas)
         while were_unknown and (request := self.queue.last_of_too_many(room)) is not None:
             self._fail(request, self.queue.refusal())  # it came before it was known how many may wait
         self.serve_line()
@@ -340,12 +340,12 @@ class Dispatcher:
         return len(self.queue), {id: each.sent for id, each in self.chooser.candidates.copy().items()}
 
 
-def _missing(routes: DeploymentRoutes) -> NotServingError:
-    return NotServingError(f"there is no deployment {routes.key}{_because(routes.message)}")
+def _missing(replica_set: ReplicaSet) -> NotServingError:
+    return NotServingError(f"there is no deployment {replica_set.key}{_because(replica_set.message)}")
 
 
-def _paused(routes: DeploymentRoutes) -> DeploymentUnavailableError:
-    return DeploymentUnavailableError(f"nothing can answer the request{_because(routes.message)}")
+def _paused(replica_set: ReplicaSet) -> DeploymentUnavailableError:
+    return DeploymentUnavailableError(f"nothing can answer the request{_because(replica_set.message)}")
 
 
 def _what(meta: Mapping[str, Any]) -> str:

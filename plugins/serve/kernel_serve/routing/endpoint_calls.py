@@ -25,10 +25,10 @@ class EndpointCall(HandleCall):
             self._resolving = asyncio.get_running_loop().create_task(self._begin_later())
             return
         try:
-            way = router.routes.named(self.key)
-            if way is None:
+            served = router.endpoint_table.named(self.key)
+            if served is None:
                 raise NotServingError(f"there is no endpoint {self.key!r}")
-            self.key = way.target(_NO_KEYS)
+            self.key = served.target(_NO_KEYS)
         except ServeError as error:
             self._end(FAILED, error)
             return

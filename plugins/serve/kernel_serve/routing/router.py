@@ -21,14 +21,14 @@ from kernel_serve.logs import logger
 from kernel_serve.metrics.callers import TELL_SECONDS, CallerMetrics
 from kernel_serve.routing.dispatcher import Dispatcher
 from kernel_serve.routing.loops import data_loop, in_data_loop
-from kernel_serve.traffic.routes import Routes
+from kernel_serve.traffic.endpoint_table import EndpointTable
 from kernel_serve.values import (
     CONTROLLER_NAME,
     ENDPOINTS,
     NAMESPACE,
-    DeploymentRoutes,
     Endpoint,
     Replica,
+    ReplicaSet,
     RouterReport,
 )
 from kernel_serve.wire.link import RequestLink
@@ -53,7 +53,7 @@ class Router:
         self._metrics = metrics
         self.endpoints: tuple[Endpoint, ...] = ()
         self._random = random or Random()
-        self.routes = Routes((), self._random)
+        self.endpoint_table = EndpointTable((), self._random)
         """The endpoints, as requests are looked up in them."""
         self._listeners: list[Callable[[], None]] = []
         self._waiting: list[asyncio.Future[None]] = []
@@ -197,7 +197,7 @@ class Router:
             return
         for key, dispatcher in list(self._dispatchers.items()):
             if not dispatcher.links:
-                dispatcher.update(DeploymentRoutes(key, (), -1, None, exists=False, message=why))
+                dispatcher.update(ReplicaSet(key, (), -1, None, exists=False, message=why))
                 del self._dispatchers[key]
                 self._known.pop(key, None)
 
@@ -206,13 +206,13 @@ class Router:
             if topic == ENDPOINTS:
                 self._known[topic] = version
                 self.endpoints = value
-                self.routes = Routes(value, self._random, self.routes)
+                self.endpoint_table = EndpointTable(value, self._random, self.endpoint_table)
                 for listener in list(self._listeners):
                     listener()
             elif topic in self._dispatchers:
                 self._known[topic] = version
                 dispatcher = self._dispatchers[topic]
-                existed = dispatcher.routes is not None and dispatcher.routes.exists
+                existed = dispatcher.replica_set is not None and dispatcher.replica_set.exists
                 new, gone = dispatcher.update(value)
                 for replica in new:
                     self._run(self._link(dispatcher, replica))

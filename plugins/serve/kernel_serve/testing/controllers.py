@@ -11,7 +11,7 @@ from typing import Any
 
 import kernel
 from kernel_serve.control.controller import Controller
-from kernel_serve.values import CONTROLLER_NAME, NAMESPACE, ApplicationSpec, DeploymentRoutes
+from kernel_serve.values import CONTROLLER_NAME, NAMESPACE, ApplicationSpec, ReplicaSet
 
 SECONDS = 120.0
 
@@ -49,14 +49,14 @@ class TestedController:
         found: dict[str, Any] = self.ask("status")["applications"][name]["deployments"][deployment]
         return found
 
-    def routes(self, key: str = "app#main") -> DeploymentRoutes:
+    def replica_set(self, key: str = "app#main") -> ReplicaSet:
         """Return what routers are told of a deployment."""
-        found: DeploymentRoutes = self.ask("watch", {key: None})[key][1]
+        found: ReplicaSet = self.ask("watch", {key: None})[key][1]
         return found
 
     def numbers(self, key: str = "app#main") -> list[dict[str, Any]]:
         """Return what each replica that takes requests says of itself."""
-        return [kernel.get(each.actor.numbers.remote(), timeout=SECONDS) for each in self.routes(key).replicas]
+        return [kernel.get(each.actor.numbers.remote(), timeout=SECONDS) for each in self.replica_set(key).replicas]
 
     def await_pids(self, count: int, without: int = 0, key: str = "app#main") -> set[int]:
         """Wait until so many replicas answer, and the process `without` is none of them; return their processes."""

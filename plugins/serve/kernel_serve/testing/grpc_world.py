@@ -18,7 +18,7 @@ from kernel_serve.replica.request_intake import RequestIntake
 from kernel_serve.replica.user_code import UserCode
 from kernel_serve.routing.dispatcher import Dispatcher, RoutedRequest
 from kernel_serve.settings import GRPCOptions
-from kernel_serve.values import DeploymentRoutes, Endpoint, Replica, Target
+from kernel_serve.values import Endpoint, Replica, ReplicaSet, Target
 from kernel_serve.wire.link import RequestLink
 
 SECONDS = 120.0
@@ -77,7 +77,7 @@ class _OneWay(Dispatcher):
     def __init__(self, key: str, replica: OneReplica) -> None:
         super().__init__(key, "", Random(), lambda: None)
         self._replica = replica
-        self.update(DeploymentRoutes(key, (Replica("a", "", "", None, "1", 1000),), -1, replica.request_timeout_s))
+        self.update(ReplicaSet(key, (Replica("a", "", "", None, "1", 1000),), -1, replica.request_timeout_s))
         self.linked("a", replica.near)
 
     def submit(self, request: RoutedRequest, timeout: float | None = None) -> None:

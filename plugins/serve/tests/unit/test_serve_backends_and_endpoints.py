@@ -18,7 +18,7 @@ from kernel_serve.names import nearest
 from kernel_serve.routing.router import is_older
 from kernel_serve.settings import HTTPOptions
 from kernel_serve.testing.world import ControlWorld, application, settings
-from kernel_serve.traffic.routes import Routes, Way
+from kernel_serve.traffic.endpoint_table import EndpointTable, ServedEndpoint
 from kernel_serve.values import ApplicationSpec, DeploymentSpec, Endpoint, Target
 
 
@@ -82,19 +82,19 @@ class TestRules:
 class TestWays:
     def test_an_endpoint_that_nothing_answers_says_so(self) -> None:
         for targets in ((), (Target("a#d", 0.0),)):
-            way = Way(endpoint("e", "/e", *targets), Random(1))
-            assert not way.answers
+            served = ServedEndpoint(endpoint("e", "/e", *targets), Random(1))
+            assert not served.answers
             with pytest.raises(DeploymentUnavailableError, match="endpoint 'e' has nothing to answer yet"):
-                way.target({})
+                served.target({})
 
     def test_the_only_one_with_a_weight_gets_all(self) -> None:
-        way = Way(endpoint("e", "/e", Target("a#d", 0.0), Target("b#d", 1.0)), Random(1))
-        assert {way.target({"headers": []}) for _ in range(10)} == {"b#d"}
+        served = ServedEndpoint(endpoint("e", "/e", Target("a#d", 0.0), Target("b#d", 1.0)), Random(1))
+        assert {served.target({"headers": []}) for _ in range(10)} == {"b#d"}
 
     def test_those_without_a_prefix_are_found_by_name_alone(self) -> None:
-        routes = Routes([endpoint("e", "", Target("a#d"))], Random(1))
-        assert routes.find("/") is None and routes.text() == "{}"
-        assert routes.named("e") is not None and routes.named("f") is None
+        table = EndpointTable([endpoint("e", "", Target("a#d"))], Random(1))
+        assert table.find("/") is None and table.text() == "{}"
+        assert table.named("e") is not None and table.named("f") is None
 
 
 def test_versions_of_news_tell_which_is_older() -> None:
@@ -181,7 +181,7 @@ def test_a_router_waits_for_news_of_what_it_follows() -> None:
     async def follow() -> None:
         router = Router.__new__(Router)
         router._known, router._dispatchers, router._waiting, router._listeners = {}, {}, [], []
-        router._random, router.routes = Random(1), Routes((), Random(1))
+        router._random, router.endpoint_table = Random(1), EndpointTable((), Random(1))
         waiting = asyncio.ensure_future(router.await_news({ENDPOINTS: "life:2", "other#one": "life:3"}))
         await asyncio.sleep(0)
         router._learn({ENDPOINTS: ("life:1", ())})
@@ -189,7 +189,7 @@ def test_a_router_waits_for_news_of_what_it_follows() -> None:
         assert not waiting.done()
         router._learn({ENDPOINTS: ("life:4", (endpoint("e", "/e"),))})
         await asyncio.wait_for(waiting, 120)
-        assert router.knows_endpoints and router.routes.named("e") is not None
+        assert router.knows_endpoints and router.endpoint_table.named("e") is not None
 
     asyncio.run(follow())
 

@@ -19,7 +19,7 @@ from kernel_serve.errors import (
 from kernel_serve.replica.gate import AdmissionGate
 from kernel_serve.routing.chooser import Chooser
 from kernel_serve.routing.dispatcher import Dispatcher, RoutedRequest
-from kernel_serve.values import DeploymentRoutes, Replica
+from kernel_serve.values import Replica, ReplicaSet
 from kernel_serve.wire.link import Exchange, RequestLink
 
 
@@ -90,7 +90,7 @@ class Bench:
 
     def set(self, limits: dict[str, int], exists: bool = True) -> None:
         replicas = tuple(replica(id, limit) for id, limit in limits.items())
-        new, _ = self.dispatcher.update(DeploymentRoutes("app#d", replicas, self.max_queued, None, exists))
+        new, _ = self.dispatcher.update(ReplicaSet("app#d", replicas, self.max_queued, None, exists))
         for each in new:
             fake = self.replicas[each.id] = FakeReplica(self.dispatcher, each.id, each.max_ongoing_requests)
             self.dispatcher.linked(each.id, fake.router_link)
@@ -132,7 +132,7 @@ def test_nothing_waits_for_a_deployment_that_is_to_have_no_replicas() -> None:
     bench = Bench({})
     bench.send()
     why = "shop#Till has num_replicas=0: deploy it with more"
-    bench.dispatcher.update(DeploymentRoutes("app#d", (), -1, None, message=why, paused=True))
+    bench.dispatcher.update(ReplicaSet("app#d", (), -1, None, message=why, paused=True))
     bench.send()
     assert [type(each) for each in bench.failures] == [DeploymentUnavailableError] * 2
     assert str(bench.failures[1]) == f"nothing can answer the request: {why}"

@@ -13,7 +13,7 @@ from kernel_serve.autoscaling import Autoscaler, RouterReports
 from kernel_serve.control import memory
 from kernel_serve.control.instructions import PublishTopic, StartReplica
 from kernel_serve.control.proxy_states import ProxyWish
-from kernel_serve.control.routes import missing_routes, routes_of
+from kernel_serve.control.replica_sets import replica_set_of, unpublished_value
 from kernel_serve.control.scaling import Scaling
 from kernel_serve.control.state import ServeState
 from kernel_serve.control.topics import ControllerTopics
@@ -93,7 +93,7 @@ class Controlled:
         state = ServeState(lambda key: f"{key}#{next(numbers)}", Scaling(Autoscaler, RouterReports(1000.0)))
         self.world = ControlWorld({"a": 50}, state)
         self.memory = memory.ControllerMemory()
-        self.topics = ControllerTopics("1", missing_routes)
+        self.topics = ControllerTopics("1", unpublished_value)
         self.registry = MetricRegistry()
         self.metrics = ControllerMetrics(self.registry, lambda: {"applications": {}, "proxies": {}})
         self.world.watchers.append(lambda world, instruction: self.hear(instruction))
@@ -106,7 +106,9 @@ class Controlled:
         elif isinstance(instruction, PublishTopic) and instruction.topic == ENDPOINTS:
             self.topics.publish(ENDPOINTS, state.published_endpoints)
         elif isinstance(instruction, PublishTopic) and instruction.topic in state.deployments:
-            self.topics.publish(instruction.topic, routes_of(state.deployments[instruction.topic], self.world.alive))
+            self.topics.publish(
+                instruction.topic, replica_set_of(state.deployments[instruction.topic], self.world.alive)
+            )
         elif isinstance(instruction, PublishTopic):
             self.topics.withdraw(instruction.topic)
             self.metrics.forget(instruction.topic)

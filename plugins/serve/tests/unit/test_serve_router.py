@@ -14,7 +14,7 @@ from kernel_serve.errors import NotServingError
 from kernel_serve.routing import router as module
 from kernel_serve.routing.dispatcher import RoutedRequest
 from kernel_serve.routing.router import Router, is_older
-from kernel_serve.values import ENDPOINTS, DeploymentRoutes, Endpoint, Replica, Target
+from kernel_serve.values import ENDPOINTS, Endpoint, Replica, ReplicaSet, Target
 
 from kernel_spec.errors import KernelError, SessionEndedError
 
@@ -96,8 +96,8 @@ def replica(id: str) -> Replica:
     return Replica(id, "here", f"socket of {id}", None, "1", 5)
 
 
-def routes(*ids: str, **more: Any) -> DeploymentRoutes:
-    return DeploymentRoutes(KEY, tuple(replica(id) for id in ids), -1, None, **more)
+def replica_set(*ids: str, **more: Any) -> ReplicaSet:
+    return ReplicaSet(KEY, tuple(replica(id) for id in ids), -1, None, **more)
 
 
 def request() -> tuple[RoutedRequest, list[Any]]:
@@ -132,7 +132,7 @@ def test_it_follows_the_endpoints_and_tells_which_it_knows(play: Any) -> None:
         endpoints = (Endpoint("e", "/e", (Target(KEY),)),)
         await world.tell(news={ENDPOINTS: ("life:1", endpoints)})
         await asyncio.wait_for(waiting, SECONDS)
-        assert router.knows_endpoints and heard == [endpoints] and router.routes.named("e") is not None
+        assert router.knows_endpoints and heard == [endpoints] and router.endpoint_table.named("e") is not None
         assert world.watched[-1][0] == {ENDPOINTS: "life:1"}
 
     play(test)
@@ -144,11 +144,11 @@ def test_a_deployment_is_followed_from_its_first_request_on(play: Any) -> None:
         assert router.dispatcher(KEY) is dispatcher and router.dispatchers == {KEY: dispatcher}
         await until(lambda: len(world.watched) == 2)
         assert world.watched[1][0] == {ENDPOINTS: None, KEY: None}
-        await world.tell(news={KEY: ("life:1", routes("a", "b")), "other#one": ("life:9", routes("x"))})
+        await world.tell(news={KEY: ("life:1", replica_set("a", "b")), "other#one": ("life:9", replica_set("x"))})
         assert world.watched[-1][0] == {ENDPOINTS: None, KEY: "life:1"}
         await until(lambda: dispatcher.links.keys() == {"a", "b"})
         assert sorted(id for id, _ in world.links) == ["a", "b"]
-        await world.tell(news={KEY: ("life:2", routes("b"))})
+        await world.tell(news={KEY: ("life:2", replica_set("b"))})
         assert dispatcher.links.keys() == dispatcher.chooser.candidates.keys() == {"b"}
         assert len(world.links) == 2, "there is a link to that already"
 
@@ -160,7 +160,7 @@ def test_what_waited_is_sent_when_there_is_a_link(play: Any) -> None:
         dispatcher, (asked, failures) = router.dispatcher(KEY), request()
         dispatcher.submit(asked)
         await until(lambda: len(world.watched) == 2)
-        await world.tell(news={KEY: ("life:1", routes("a"))})
+        await world.tell(news={KEY: ("life:1", replica_set("a"))})
         await until(lambda: world.links and world.links[0][1].opened)
         assert failures == []
 
@@ -180,10 +180,10 @@ def test_a_deployment_that_is_deleted_is_forgotten_and_one_that_is_to_come_is_no
     async def test(world: World, router: Router) -> None:
         dispatcher = router.dispatcher(KEY)
         await until(lambda: len(world.watched) == 2)
-        await world.tell(news={KEY: ("life:0", routes(exists=False))})
+        await world.tell(news={KEY: ("life:0", replica_set(exists=False))})
         assert router.dispatchers == {KEY: dispatcher}
-        await world.tell(news={KEY: ("life:1", routes("a"))})
-        await world.tell(news={KEY: ("life:2", routes(exists=False, message="it was deleted"))})
+        await world.tell(news={KEY: ("life:1", replica_set("a"))})
+        await world.tell(news={KEY: ("life:2", replica_set(exists=False, message="it was deleted"))})
         assert router.dispatchers == {} and world.watched[-1][0] == {ENDPOINTS: None}
         asked, failures = request()
         dispatcher.submit(asked)
@@ -198,9 +198,9 @@ def test_who_waits_for_news_waits_for_all_that_is_followed_here(play: Any) -> No
         await until(lambda: len(world.watched) == 2)
         waiting = asyncio.ensure_future(router.await_news({KEY: "life:2", ENDPOINTS: "life:1", "other#one": "life:9"}))
         await world.tell(news={ENDPOINTS: ("life:1", ())})
-        await world.tell(news={KEY: ("life:1", routes("a"))})
+        await world.tell(news={KEY: ("life:1", replica_set("a"))})
         assert not waiting.done()
-        await world.tell(news={KEY: ("life:3", routes("b"))})
+        await world.tell(news={KEY: ("life:3", replica_set("b"))})
         await asyncio.wait_for(waiting, SECONDS)
 
     play(test)
@@ -226,7 +226,7 @@ def test_a_replica_that_can_t_be_reached_is_told_and_tried_again(play: Any, erro
         world.unreachable = [error, error]
         dispatcher = router.dispatcher(KEY)
         await until(lambda: len(world.watched) == 2)
-        await world.tell(news={KEY: ("life:1", routes("a"))})
+        await world.tell(news={KEY: ("life:1", replica_set("a"))})
         await until(lambda: "a" in dispatcher.links)
         assert world.lost == [(KEY, "a", str(error))] * 2
 
@@ -237,14 +237,14 @@ def test_a_lost_link_is_told_and_made_again_while_the_replica_is_named(play: Any
     async def test(world: World, router: Router) -> None:
         dispatcher = router.dispatcher(KEY)
         await until(lambda: len(world.watched) == 2)
-        await world.tell(news={KEY: ("life:1", routes("a", "b"))})
+        await world.tell(news={KEY: ("life:1", replica_set("a", "b"))})
         await until(lambda: len(dispatcher.links) == 2)
         links = dict(world.links)
         links["a"].on_lost("cut")
         assert dispatcher.links.keys() == {"b"}
         await until(lambda: "a" in dispatcher.links)
         assert world.lost == [(KEY, "a", "cut")] and len(world.links) == 3
-        await world.tell(news={KEY: ("life:2", routes("a"))})
+        await world.tell(news={KEY: ("life:2", replica_set("a"))})
         links["b"].on_lost("it was to end")
         world.away = KernelError("the controller is away")
         world.links[2][1].on_lost("cut again")
@@ -262,14 +262,14 @@ def test_while_the_controller_is_away_it_goes_on_with_what_it_knows(play: Any) -
     async def test(world: World, router: Router) -> None:
         dispatcher = router.dispatcher(KEY)
         await until(lambda: len(world.watched) == 2)
-        await world.tell(news={KEY: ("life:1", routes("a"))})
+        await world.tell(news={KEY: ("life:1", replica_set("a"))})
         await until(lambda: dispatcher.links)
         asked = len(world.watched)
         world.watched[-1][1].set_exception(KernelError("it died"))
         await until(lambda: len(world.watched) > asked)
         assert world.watched[-1][0] == {ENDPOINTS: None, KEY: "life:1"} and router.dispatchers == {KEY: dispatcher}
         await world.tell(news={KEY: ("nonsense", None)})  # what can't be understood stops nothing
-        await world.tell(news={KEY: ("life:2", routes("a", "b"))})
+        await world.tell(news={KEY: ("life:2", replica_set("a", "b"))})
         await until(lambda: dispatcher.links.keys() == {"a", "b"})
 
     play(test)
@@ -281,7 +281,7 @@ def test_when_serve_has_ended_what_waits_fails_and_what_is_linked_goes_on(
     async def test(world: World, router: Router) -> None:
         linked, waits = router.dispatcher(KEY), router.dispatcher("app#other")
         await until(lambda: len(world.watched) == 2)
-        await world.tell(news={KEY: ("life:1", routes("a"))})
+        await world.tell(news={KEY: ("life:1", replica_set("a"))})
         await until(lambda: linked.links)
         asked, failures = request()
         waits.submit(asked)
@@ -319,7 +319,7 @@ def test_it_reports_what_waits_and_what_is_under_way_while_there_is_any(play: An
         report = world.reports[0]
         assert (report.queued, report.ongoing, report.node, report.snapshot) == ({KEY: 2}, {}, "here", None)
         await until(lambda: len(world.watched) == 2)
-        await world.tell(news={KEY: ("life:1", routes("a"))})
+        await world.tell(news={KEY: ("life:1", replica_set("a"))})
         await until(lambda: world.reports[-1].ongoing == {KEY: {"a": 2}})
         assert world.reports[-1].queued == {}
         count = len(world.reports)

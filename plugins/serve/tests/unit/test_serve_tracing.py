@@ -19,7 +19,7 @@ from kernel_serve.routing.dispatcher import Dispatcher, RoutedRequest
 from kernel_serve.tracing import setting
 from kernel_serve.tracing.providers import provider_for
 from kernel_serve.tracing.spans import Tracing
-from kernel_serve.values import DeploymentRoutes, Replica
+from kernel_serve.values import Replica, ReplicaSet
 from kernel_serve.wire.link import Exchange, RequestLink
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
@@ -122,10 +122,10 @@ def carry_out(meta: dict[str, Any], method: str, called: list[dict[str, Any]]) -
         router = RequestLink(lambda data: replica.feed(data))
         replica = RequestLink(lambda data: router.feed(data), intake.take)
         dispatcher = Dispatcher("shop#Till", "n", Random(1), lambda: None)
-        routes = DeploymentRoutes("shop#Till", (Replica("r7", "n", "", None, "1", 5),), -1, None)
+        replica_set = ReplicaSet("shop#Till", (Replica("r7", "n", "", None, "1", 5),), -1, None)
         answered: asyncio.Future[Exchange] = asyncio.get_running_loop().create_future()
         dispatcher.submit(RoutedRequest(meta, b"", True, answered.set_result, answered.set_exception))
-        dispatcher.update(routes)
+        dispatcher.update(replica_set)
         dispatcher.linked("r7", router)
         await asyncio.wait_for(answered, 120)
         while intake._tasks:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kernel_serve.traffic.routes import Routes
+from kernel_serve.traffic.endpoint_table import EndpointTable
 from kernel_spec.metric_text import CONTENT_TYPE
 
 
 async def system_answer(
-    scope: dict[str, Any], send: Any, routes: Routes, metrics: Callable[[], Awaitable[str]]
+    scope: dict[str, Any], send: Any, table: EndpointTable, metrics: Callable[[], Awaitable[str]]
 ) -> None:
     """Answer a request for one of them; `metrics()` is the text of all metrics."""
     if scope["type"] != "http":
         await send({"type": "websocket.close", "code": 1000})
     elif scope["path"] == "/-/routes":
-        await _answer(send, 200, routes.text(), b"application/json")
+        await _answer(send, 200, table.text(), b"application/json")
     elif scope["path"] == "/-/healthz":
         await _answer(send, 200, "success")
     elif scope["path"] == "/-/metrics":

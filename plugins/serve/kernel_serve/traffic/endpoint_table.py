@@ -18,7 +18,7 @@ _TOLD = 5
 """How many prefixes are told to whom asks for a path that nobody has."""
 
 
-class Way:
+class ServedEndpoint:
     """An endpoint, and the state of its splits."""
 
     def __init__(self, endpoint: Endpoint, random: Random) -> None:
@@ -70,38 +70,38 @@ class MethodNotAllowed:
     allow: str
 
 
-class Routes:
+class EndpointTable:
     """What a proxy serves. Endpoints that are as they were in `before` go on where their splits are."""
 
-    def __init__(self, endpoints: Iterable[Endpoint], random: Random, before: Routes | None = None) -> None:
+    def __init__(self, endpoints: Iterable[Endpoint], random: Random, before: EndpointTable | None = None) -> None:
         self.endpoints = tuple(endpoints)
         kept = before._by_name if before is not None else {}
-        self._ways: list[Way] = []
-        by_prefix: dict[str, dict[str, Way]] = {}
+        self._served: list[ServedEndpoint] = []
+        by_prefix: dict[str, dict[str, ServedEndpoint]] = {}
         for endpoint in self.endpoints:
-            way = kept.get(endpoint.name)
-            if way is None or way.endpoint != endpoint:
-                way = Way(endpoint, random)
-            self._ways.append(way)
+            served = kept.get(endpoint.name)
+            if served is None or served.endpoint != endpoint:
+                served = ServedEndpoint(endpoint, random)
+            self._served.append(served)
             if not endpoint.prefix:  # handles and gRPC reach it, by its name
                 continue
-            by_method = by_prefix.setdefault(way.prefix, {})
+            by_method = by_prefix.setdefault(served.prefix, {})
             for method in methods_of(endpoint) or ("",):
-                by_method[method] = way
-        self._by_name: dict[str, Way] = {way.endpoint.name: way for way in self._ways}
-        self._prefixes = Prefixes({prefix: (ways, _allowed(ways)) for prefix, ways in by_prefix.items()})
+                by_method[method] = served
+        self._by_name: dict[str, ServedEndpoint] = {served.endpoint.name: served for served in self._served}
+        self._prefixes = Prefixes({prefix: (by_method, _allowed(by_method)) for prefix, by_method in by_prefix.items()})
         self.known = _told(sorted(prefix or "/" for prefix in by_prefix))
         """Which prefixes there are, for whom asks for another path."""
 
-    def find(self, path: str, method: str = "GET") -> Way | MethodNotAllowed | None:
+    def find(self, path: str, method: str = "GET") -> ServedEndpoint | MethodNotAllowed | None:
         """Return the endpoint for a request; None if there is none for its path."""
         found = self._prefixes.find(path)
         if found is None:
             return None
-        ways, not_allowed = found
-        return ways.get(method) or ways.get("") or not_allowed
+        by_method, not_allowed = found
+        return by_method.get(method) or by_method.get("") or not_allowed
 
-    def named(self, name: str) -> Way | None:
+    def named(self, name: str) -> ServedEndpoint | None:
         """Return the endpoint of that name; None if there is none."""
         return self._by_name.get(name)
 
@@ -126,8 +126,8 @@ def _told(prefixes: Sequence[str]) -> str:
     return f"there {'is' if len(prefixes) == 1 else 'are'} {', '.join(prefixes[:_TOLD])}{more} (see /-/routes)"
 
 
-def _allowed(ways: Mapping[str, Way]) -> MethodNotAllowed:
-    return MethodNotAllowed(", ".join(sorted(ways)))
+def _allowed(by_method: Mapping[str, ServedEndpoint]) -> MethodNotAllowed:
+    return MethodNotAllowed(", ".join(sorted(by_method)))
 
 
 def methods_of(endpoint: Endpoint) -> frozenset[str]:

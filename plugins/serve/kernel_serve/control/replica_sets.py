@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernel_serve.control.deployment_state import DeploymentState
-from kernel_serve.control.deployment_status import is_paused, routes_message
+from kernel_serve.control.deployment_status import is_paused, unavailable_message
 from kernel_serve.settings import UNLIMITED
-from kernel_serve.values import ENDPOINTS, DeploymentRoutes, Replica
+from kernel_serve.values import ENDPOINTS, Replica, ReplicaSet
 
 
-def routes_of(state: DeploymentState, handles: Mapping[str, Any]) -> DeploymentRoutes:
+def replica_set_of(state: DeploymentState, handles: Mapping[str, Any]) -> ReplicaSet:
     """Return the replicas that take requests, with their actors."""
     settings = state.spec.settings
     running = [replica for replica in state.running() if replica.id in handles and not replica.unwell]
-    return DeploymentRoutes(
+    return ReplicaSet(
         key=state.key,
         replicas=tuple(
             Replica(
@@ -31,15 +31,15 @@ def routes_of(state: DeploymentState, handles: Mapping[str, Any]) -> DeploymentR
         max_queued_requests=settings.max_queued_requests,
         request_timeout_s=settings.request_timeout_s,
         exists=not state.deleting,
-        message="" if running else routes_message(state),
+        message="" if running else unavailable_message(state),
         paused=not running and is_paused(state),
     )
 
 
-def missing_routes(topic: str) -> Any:
+def unpublished_value(topic: str) -> Any:
     """Return the value of a topic of which nothing was published."""
     if topic == ENDPOINTS:
         return ()
     application, _, deployment = topic.partition("#")
     message = f"there is no deployment {deployment!r} in an application {application!r}"
-    return DeploymentRoutes(topic, (), UNLIMITED, None, exists=False, message=message)
+    return ReplicaSet(topic, (), UNLIMITED, None, exists=False, message=message)
