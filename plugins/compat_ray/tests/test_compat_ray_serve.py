@@ -36,9 +36,9 @@ def test_its_modules_are_attributes_without_their_import(serve: ModuleType, modu
 
 
 def test_a_module_of_the_name_of_a_function_does_not_take_its_place(serve: ModuleType) -> None:
-    before = library.deployment
+    before = serve.deployment
     module = importlib.import_module("ray.serve.deployment")
-    assert module.Deployment is library.Deployment
+    assert module.Deployment is serve.Deployment and issubclass(module.Deployment, library.Deployment)
     assert serve.deployment is before and not isinstance(before, ModuleType)
 
 

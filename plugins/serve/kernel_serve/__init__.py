@@ -6,8 +6,8 @@ Each name is in a file of its own, and is loaded when it is first used.
 from typing import Any
 
 _MODULES: dict[str, tuple[str, ...]] = {
-    "api.declared": ("Application",),
-    "api.deployment": ("Deployment", "deployment", "get_deployment", "list_deployments"),
+    "api.declared": ("Application", "Deployment"),
+    "api.deployment": ("deployment",),
     "api.handle": ("DeploymentHandle",),
     "api.ingress": ("ingress",),
     "api.endpoint_handle": ("EndpointHandle",),
@@ -43,7 +43,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "UserCodeError",
     ),
     "metrics": (),
-    "settings": ("AutoscalingConfig", "GRPCOptions", "HTTPOptions", "LoggingConfig", "gRPCOptions"),
+    "settings": ("AutoscalingConfig", "GRPCOptions", "HTTPOptions", "LoggingConfig"),
 }
 _HOMES = {name: f"kernel_serve.{module}" for module, names in _MODULES.items() for name in names}
 

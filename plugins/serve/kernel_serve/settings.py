@@ -248,9 +248,6 @@ class GRPCOptions:
         tls_options(self)
 
 
-gRPCOptions = GRPCOptions
-"""The same, by the name that programs of Ray Serve have for it."""
-
 ProxyLocation = Literal["EveryNode", "HeadOnly", "Disabled"]
 
 
@@ -272,6 +269,14 @@ def checked(kind: type[T], given: Mapping[str, Any], what: str = "") -> T:
             hint = f"; did you mean {close!r}?" if close else f"; there are {', '.join(known)}"
             raise DeploymentError(f"{what or kind.__name__} has no setting {name!r}{hint}")
     return kind(**given)
+
+
+def with_values(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of autoscaling that have a value: None stands for a default, unless it means something."""
+    return {name: value for name, value in given.items() if value is not None or name in _MAY_BE_NONE}
+
+
+_MAY_BE_NONE = ("initial_replicas", "downscale_to_zero_delay_s", "policy")
 
 
 def _are_middlewares(value: Any) -> bool:

@@ -20,7 +20,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from kernel_serve.api.declared import Application, DeclaredDeployment
+from kernel_serve.api.declared import Application, Deployment
 from kernel_serve.errors import DeploymentError
 from kernel_serve.settings import GRPCOptions, checked
 from kernel_serve.values import ApplicationSpec
@@ -39,7 +39,7 @@ def import_application(path: str, args: Mapping[str, Any] | None = None) -> Appl
         if args:
             raise DeploymentError(f"{path} is an application, not a function that builds one: it takes no arguments")
         return found
-    if isinstance(found, DeclaredDeployment):
+    if isinstance(found, Deployment):
         raise DeploymentError(f"{path} is a deployment that is not bound; write there: {found.name}.bind(...)")
     if not callable(found) or inspect.isclass(found):
         raise DeploymentError(
@@ -71,9 +71,7 @@ def import_name(path: str) -> Any:
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
-            there = [
-                known for known, value in vars(module).items() if isinstance(value, (Application, DeclaredDeployment))
-            ]
+            there = [known for known, value in vars(module).items() if isinstance(value, (Application, Deployment))]
             close = nearest(part, there or dir(found))
             hint = f"; did you mean {close!r}?" if close else f"; there are: {', '.join(there)}" if there else ""
             raise DeploymentError(f"module {module_name} has no {part!r} (for {path}){hint}")

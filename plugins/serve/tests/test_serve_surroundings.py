@@ -162,13 +162,6 @@ def test_a_changed_directory_is_a_new_version_and_an_unchanged_one_is_none(sessi
     assert after["data"] == "changed" and after["pid"] != before["pid"]
 
 
-def test_one_that_is_looked_up_and_deployed_again_stays_what_it_is(session: str, folder: Path) -> None:
-    program(session, "Kept", {"working_dir": str(folder), "env_vars": {"KS_ONE": "1"}}, name="Kept")
-    before = shown("Kept")
-    serve.get_deployment("Kept").options(num_replicas=2).deploy()
-    assert {**shown("Kept"), "pid": 0} == {**before, "pid": 0}
-
-
 BESIDE = """
 import sys
 import kernel

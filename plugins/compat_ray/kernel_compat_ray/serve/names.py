@@ -17,7 +17,11 @@ _DETAILS = (
     "ApplicationDetails", "DeploymentDetails", "ProxyDetails", "ReplicaDetails", "ServeActorDetails",
     "ServeInstanceDetails",
 )  # fmt: skip
-_DECLARING = _same("Application", "Deployment")
+_DEPLOYMENTS = {
+    name: f".serve.deployments:{name}" for name in ("Deployment", "deployment", "get_deployment", "list_deployments")
+}
+_DECLARING = {**_same("Application"), "Deployment": _DEPLOYMENTS["Deployment"]}
+_GRPC_OPTIONS = {"gRPCOptions": "kernel.serve:GRPCOptions"}
 _BACKENDS = ("create_backend", "delete_backend", "get_backend_config", "list_backends", "update_backend_config")
 _CONFIG = {"BackendConfig": ".serve.first_generation.config:BackendConfig"}
 _FIRST_GENERATION = {
@@ -28,23 +32,21 @@ _FIRST_GENERATION = {
 _OLD_HANDLES = ("RayServeDeploymentHandle", "RayServeHandle", "RayServeSyncHandle")
 
 SERVE_NAMES: dict[str, dict[str, str]] = {
-    "ray.serve": {"*": "kernel.serve", **_FIRST_GENERATION, **_CONFIG},
+    "ray.serve": {"*": "kernel.serve", **_FIRST_GENERATION, **_CONFIG, **_DEPLOYMENTS, **_GRPC_OPTIONS},
     "ray.serve.api": {
         **_DECLARING,
+        **_DEPLOYMENTS,
         **_FIRST_GENERATION,
         **_same(
             "RunTarget",
             "delete",
             "delete_endpoint",
-            "deployment",
             "get_app_handle",
-            "get_deployment",
             "get_deployment_handle",
             "get_handle",
             "get_multiplexed_model_id",
             "get_replica_context",
             "ingress",
-            "list_deployments",
             "list_endpoints",
             "multiplexed",
             "run",
@@ -62,7 +64,7 @@ SERVE_NAMES: dict[str, dict[str, str]] = {
     },
     "ray.serve.batching": _same("batch"),
     "ray.serve.config": {
-        **_same("gRPCOptions"),
+        **_GRPC_OPTIONS,
         **_CONFIG,
         "AggregationFunction": ".serve.words:AggregationFunction",
         "AutoscalingConfig": ".serve.settings:AutoscalingConfig",

@@ -11,13 +11,13 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, ClassVar, TypeVar
 
-from kernel.serve import spellings
 from kernel.serve.api.declared import with_options
 from kernel.serve.api.status_types import Facts, facts_of
 from kernel.serve.config.reading import APPLICATION, DEPLOYMENT, TOP, read_values
 from kernel.serve.config.values import ServeConfig, unlike_default
 from kernel.serve.names import nearest
 from kernel.serve.settings import DeploymentSettings, GRPCOptions, HTTPOptions
+from kernel_compat_ray.serve.setting_names import ALL_NAMES
 
 S = TypeVar("S", bound="_Schema")
 Values = dict[str, Any]
@@ -31,14 +31,14 @@ class _Schema:
     """
 
     _names: ClassVar[tuple[str, ...]]
-    _spellings: ClassVar[Mapping[str, str]] = {}
+    _aliases: ClassVar[Mapping[str, str]] = {}
     _parts: ClassVar[Mapping[str, Callable[..., Any]]] = {}
     """How those settings are made that are schemas themselves."""
 
     def __init__(self, **given: Any) -> None:
-        made = {name: self._part(self._spellings.get(name, name), value) for name, value in given.items()}
+        made = {name: self._part(self._aliases.get(name, name), value) for name, value in given.items()}
         self.__dict__["_given"] = made
-        self.__dict__["_read"] = self._found(read_values(self._whole(_plain(made)), type(self).__name__))
+        self.__dict__["_read"] = self._found(read_values(self._whole(_plain(made)), type(self).__name__, ALL_NAMES))
 
     def _part(self, name: str, value: Any) -> Any:
         make = self._parts.get(name)
@@ -55,17 +55,17 @@ class _Schema:
         raise NotImplementedError
 
     def __getattr__(self, name: str) -> Any:
-        own = self._spellings.get(name, name)
+        own = self._aliases.get(name, name)
         if own in self._parts:
-            said = [value for given, value in self._given.items() if self._spellings.get(given, given) == own]
+            said = [value for given, value in self._given.items() if self._aliases.get(given, given) == own]
             return said[0] if said else [] if own in ("applications", "deployments") else self._parts[own]()
         if own in self._names:
             return getattr(self._read, own)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{nearest(name, self._names)}")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        own = self._spellings.get(name, name)
-        others = {given: each for given, each in self._given.items() if self._spellings.get(given, given) != own}
+        own = self._aliases.get(name, name)
+        others = {given: each for given, each in self._given.items() if self._aliases.get(given, given) != own}
         self.__init__(**others, **{name: value})  # type: ignore[misc]
 
     def __eq__(self, other: object) -> bool:
@@ -98,8 +98,8 @@ class _Schema:
 class HTTPOptionsSchema(_Schema):
     """Where proxies listen, and how."""
 
-    _names = tuple(each.name for each in fields(HTTPOptions) if each.name not in spellings.NOT_IN_HTTP)
-    _spellings = spellings.HTTP
+    _names = tuple(each.name for each in fields(HTTPOptions) if each.name not in ALL_NAMES.refused_in("http_options"))
+    _aliases = ALL_NAMES.aliases_of("http_options")
 
     def _whole(self, given: Values) -> Values:
         return {"http_options": given}
@@ -124,7 +124,7 @@ class DeploymentSchema(_Schema):
     """Settings of one deployment that are to be others than in the code."""
 
     _names = DEPLOYMENT
-    _spellings = spellings.DEPLOYMENT
+    _aliases = ALL_NAMES.aliases_of("deployment")
 
     def _whole(self, given: Values) -> Values:
         return {"applications": [{"import_path": "code:application", "deployments": [given]}]}
@@ -141,7 +141,7 @@ class ServeApplicationSchema(_Schema):
     """An application: where its code is, and what is to be different from what the code says."""
 
     _names = APPLICATION
-    _spellings = spellings.APPLICATION
+    _aliases = ALL_NAMES.aliases_of("application")
     _parts: ClassVar[Mapping[str, Callable[..., Any]]] = {"deployments": DeploymentSchema}
 
     def _whole(self, given: Values) -> Values:

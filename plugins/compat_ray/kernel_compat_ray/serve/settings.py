@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kernel.serve import settings, spellings
+from kernel.serve import settings
 from kernel.serve.errors import DeploymentError
+from kernel_compat_ray.serve.setting_names import autoscaling
 
 
 class AutoscalingConfig(settings.AutoscalingConfig):
@@ -15,7 +16,7 @@ class AutoscalingConfig(settings.AutoscalingConfig):
     def __new__(cls, **given: Any) -> settings.AutoscalingConfig:  # type: ignore[misc]
         """Raises DeploymentError for what there is not, or is not the same here."""
         try:
-            named = spellings.autoscaling(given)
+            named = autoscaling(given)
         except ValueError as error:
             raise DeploymentError(f"AutoscalingConfig: {error}") from None
         return settings.checked(settings.AutoscalingConfig, named)

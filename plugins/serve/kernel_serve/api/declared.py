@@ -9,14 +9,13 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 import kernel
-from kernel_serve import spellings
 from kernel_serve.control.placement import wanted_of
 from kernel_serve.errors import DeploymentError
-from kernel_serve.settings import AUTOMATIC, AutoscalingConfig, DeploymentSettings, LoggingConfig, checked
+from kernel_serve.settings import AUTOMATIC, AutoscalingConfig, DeploymentSettings, LoggingConfig, checked, with_values
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 
-D = TypeVar("D", bound="DeclaredDeployment")
+D = TypeVar("D", bound="Deployment")
 
 _NAMES = "a deployment's name is its option `name`"
 _RESTARTS = "a replica that dies is replaced by another one"
@@ -46,7 +45,7 @@ UNSET: Any = _Unset()
 """Stands for a route that nobody has said: None says that there is to be none."""
 
 
-class DeclaredDeployment:
+class Deployment:
     """A function or a class, and how it is to run. `bind` gives it its constructor's arguments."""
 
     def __init__(
@@ -57,7 +56,6 @@ class DeclaredDeployment:
         version: str = "",
         *,
         route_prefix: str | None = UNSET,
-        application: str = "",
     ) -> None:
         self.func_or_class = target
         self.name = name
@@ -66,7 +64,6 @@ class DeclaredDeployment:
         """Given by the user; replicas are replaced when it changes, and else only when the code does."""
         self.route_prefix = route_prefix
         """Where it is reached if it is deployed alone, or as an application's ingress; UNSET if nobody has said."""
-        self._application = application or name
         self.__doc__ = target.__doc__
 
     def options(self: D, func_or_class: Callable[..., Any] | None = None, **options: Any) -> D:
@@ -121,11 +118,6 @@ class DeclaredDeployment:
         return self.settings.actor_options
 
     @property
-    def ray_actor_options(self) -> Mapping[str, Any]:
-        """The same, by the name that programs of Ray Serve have for it."""
-        return self.settings.actor_options
-
-    @property
     def logging_config(self) -> Mapping[str, Any]:
         """How its replicas log."""
         return self.settings.logging_config
@@ -150,7 +142,7 @@ class DeclaredDeployment:
 class Application:
     """A bound deployment, with those that are bound to it: what `serve.run` takes."""
 
-    deployment: DeclaredDeployment
+    deployment: Deployment
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
 
@@ -162,10 +154,9 @@ class Application:
 
 def with_options(settings: DeploymentSettings, options: Mapping[str, Any], what: str) -> DeploymentSettings:
     """Return the settings with others, given as users may. Raises DeploymentError, which begins with `what`."""
-    given = {spellings.DEPLOYMENT.get(name, name): value for name, value in options.items()}
-    for name in spellings.NOT_IN_DEPLOYMENT.keys() & given.keys():
-        if given.pop(name) is not None:
-            raise DeploymentError(f"{what}: there is no setting {name!r}: {spellings.NOT_IN_DEPLOYMENT[name]}")
+    given = dict(options)
+    if "autoscaling" in given:
+        raise DeploymentError(f"{what} has no setting 'autoscaling'; did you mean 'autoscaling_config'?")
     no_longer_scaled = "autoscaling_config" in given and settings.autoscaling is not None
     scaling = given.pop("autoscaling_config", None)
     if given.get("num_replicas") == "auto":
@@ -243,11 +234,8 @@ def _autoscaling(given: Any, default: AutoscalingConfig) -> AutoscalingConfig:
         return given
     if not isinstance(given, Mapping):
         raise DeploymentError(f"autoscaling_config is a mapping or an AutoscalingConfig, not {given!r}")
-    try:
-        named = spellings.autoscaling(given)
-    except ValueError as error:
-        raise DeploymentError(f"autoscaling_config: {error}") from None
-    return checked(AutoscalingConfig, {"max_replicas": default.max_replicas, **named}, "autoscaling_config")
+    whole = {"max_replicas": default.max_replicas, **with_values(given)}
+    return checked(AutoscalingConfig, whole, "autoscaling_config")
 
 
 def _check_arguments(target: Callable[..., Any], name: str, args: Any, kwargs: Any) -> None:

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from kernel_serve.api.declared import Application, DeclaredDeployment
+from kernel_serve.api.declared import Application, Deployment
 from kernel_serve.api.handle import DeploymentHandle
 from kernel_serve.errors import DeploymentError
 from kernel_serve.settings import DeploymentSettings
@@ -51,7 +51,7 @@ class Bound(NamedTuple):
     """A deployment of an application: under its name there, and with its constructor's arguments."""
 
     name: str
-    deployment: DeclaredDeployment
+    deployment: Deployment
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     settings: DeploymentSettings

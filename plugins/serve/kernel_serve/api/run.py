@@ -12,7 +12,7 @@ import kernel
 from kernel_serve.api import log_default
 from kernel_serve.api.addresses import grpc_addresses, proxy_addresses
 from kernel_serve.api.controller_calls import answer_to, ask
-from kernel_serve.api.declared import UNSET, Application, DeclaredDeployment
+from kernel_serve.api.declared import UNSET, Application, Deployment
 from kernel_serve.api.graph import flatten, unchanged
 from kernel_serve.api.handle import DeploymentHandle
 from kernel_serve.api.run_forever import run_forever
@@ -100,7 +100,7 @@ def run(
     session and HTTP, and only the handle reaches it.
     """
     if not isinstance(target, Application):
-        hint = f"; did you mean serve.run({target.name}.bind())?" if isinstance(target, DeclaredDeployment) else ""
+        hint = f"; did you mean serve.run({target.name}.bind())?" if isinstance(target, Deployment) else ""
         raise DeploymentError(f"serve.run takes what bind() returns, not a {type(target).__name__}{hint}")
     if seconds("timeout_s", timeout_s) is not None and timeout_s < 0:  # type: ignore[operator]
         raise DeploymentError(f"timeout_s of serve.run is a number of seconds from 0 on, not {timeout_s!r}")

@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from kernel_serve.config.setting_names import SettingNames, known_names
 from kernel_serve.errors import DeploymentError
 from kernel_spec.nearest import nearest
 
@@ -17,11 +18,15 @@ Path = tuple["str | int", ...]
 
 
 class Document:
-    """A parsed text: plain values, and the line of each. `source` is what errors call it, such as a file's name."""
+    """A parsed text: plain values, and the line of each. `source` is what errors call it, such as a file's name.
 
-    def __init__(self, value: Any, source: str, lines: Mapping[Path, int]) -> None:
+    `names` are other names of settings that may be in it.
+    """
+
+    def __init__(self, value: Any, source: str, lines: Mapping[Path, int], names: SettingNames | None = None) -> None:
         self.value = value
         self.source = source
+        self.names = names if names is not None else known_names()
         self._lines = lines
 
     def place(self, path: Path) -> str:
@@ -32,7 +37,7 @@ class Document:
         return self.source if line is None else f"{self.source}:{line}"
 
 
-def parse(text: str, source: str) -> Document:
+def parse(text: str, source: str, names: SettingNames | None = None) -> Document:
     """Return the document that a text is. Raises DeploymentError, with the line, for what is no YAML, or nothing."""
     loader = yaml.SafeLoader(text)
     try:
@@ -40,7 +45,7 @@ def parse(text: str, source: str) -> Document:
         walk = _Walk(loader, source)
         if node is None:
             raise DeploymentError(f"{source}: there is nothing in it; say `applications: []` if nothing is to run")
-        return Document(walk.value(node, ()), source, walk.lines)
+        return Document(walk.value(node, ()), source, walk.lines, names)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{source}:{mark.line + 1}" if mark else source
@@ -119,24 +124,23 @@ class Cursor:
         """Return an error at this place."""
         return DeploymentError(f"{self.where}: {message}")
 
-    def fields(
-        self, known: Collection[str], spellings: Mapping[str, str], elsewhere: Mapping[str, str]
-    ) -> dict[str, Cursor]:
-        """Return the values of a mapping by their names.
+    def fields(self, part: str, known: Collection[str]) -> dict[str, Cursor]:
+        """Return the values of a mapping by their names, which are among `known`.
 
-        `spellings` are other names of some, `elsewhere` says of names why they can't be here. Of two names for the same
-        one may be there without a value.
+        `part` says which other names of the document are known here, and which are refused. Of two names for the same
+        setting one may be there without a value. Raises DeploymentError for an unknown or refused name.
         """
+        aliases, refused = self.document.names.aliases_of(part), self.document.names.refused_in(part)
         if not isinstance(self.value, Mapping):
             raise self.error(f"expected is a mapping of names to values, not {_shown(self.value)}")
         found: dict[str, Cursor] = {}
         for given, value in self.value.items():
             cursor = Cursor(self.document, (*self.path, given), value)
-            name = spellings.get(given, given)
-            if name in elsewhere:
-                raise cursor.error(elsewhere[name])
+            name = aliases.get(given, given)
+            if name in refused:
+                raise cursor.error(refused[name])
             if name not in known:
-                raise cursor.error(_unknown(given, [*known, *spellings]))
+                raise cursor.error(_unknown(given, [*known, *aliases]))
             if name in found and value is None:
                 continue
             if name in found and found[name].value is not None:

@@ -7,10 +7,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kernel_serve import spellings
 from kernel_serve.api.declared import with_options
 from kernel_serve.api.graph import check_prefix
 from kernel_serve.config.document import Cursor, Document, parse
+from kernel_serve.config.setting_names import SettingNames
 from kernel_serve.config.values import (
     ApplicationConfig,
     DeploymentConfig,
@@ -20,7 +20,7 @@ from kernel_serve.config.values import (
     normal,
 )
 from kernel_serve.errors import DeploymentError
-from kernel_serve.settings import AutoscalingConfig, DeploymentSettings, GRPCOptions, HTTPOptions, checked
+from kernel_serve.settings import AutoscalingConfig, DeploymentSettings, GRPCOptions, HTTPOptions, checked, with_values
 
 T = TypeVar("T")
 
@@ -39,18 +39,24 @@ def read_file(path: str | Path) -> ServeConfig:
     return read(Path(path).read_text(encoding="utf-8"), str(path))
 
 
-def read(text: str, source: str = "the configuration") -> ServeConfig:
-    """Return what a text in YAML or JSON says. Raises DeploymentError, with the line, for what can't be."""
-    return _read(parse(text, source))
+def read(text: str, source: str = "the configuration", names: SettingNames | None = None) -> ServeConfig:
+    """Return what a text in YAML or JSON says. Raises DeploymentError, with the line, for what can't be.
+
+    `names` are the other names of settings that may be in it; None for those of the installed distributions.
+    """
+    return _read(parse(text, source, names))
 
 
-def read_values(values: Mapping[str, Any], source: str) -> ServeConfig:
-    """Return what plain values say, as those of a file. Raises DeploymentError, with the path, for what can't be."""
-    return _read(Document(values, source, {}))
+def read_values(values: Mapping[str, Any], source: str, names: SettingNames | None = None) -> ServeConfig:
+    """Return what plain values say, as those of a file. Raises DeploymentError, with the path, for what can't be.
+
+    `names` are the other names of settings that they may have; None for those of the installed distributions.
+    """
+    return _read(Document(values, source, {}, names))
 
 
 def _read(document: Document) -> ServeConfig:
-    given = Cursor(document).fields(TOP, {}, spellings.NOT_IN_FILE)
+    given = Cursor(document).fields("file", TOP)
     applications = tuple(_application(cursor) for cursor in _list(given, "applications"))
     endpoints = tuple(read_endpoint(cursor) for cursor in _list(given, "endpoints"))
     _check_unique(given, applications, endpoints)
@@ -60,8 +66,8 @@ def _read(document: Document) -> ServeConfig:
         applications=applications,
         endpoints=endpoints,
         proxy_location=_location(given["proxy_location"]) if "proxy_location" in given else None,
-        http_options=_options(http, HTTPOptions, spellings.HTTP, spellings.NOT_IN_HTTP) if http else None,
-        grpc_options=_options(grpc, GRPCOptions, {}, {}) if grpc else None,
+        http_options=_options(http, "http_options", HTTPOptions) if http else None,
+        grpc_options=_options(grpc, "grpc_options", GRPCOptions) if grpc else None,
         logging_config=given["logging_config"].mapping() if "logging_config" in given else {},
     )
     return normal(config)
@@ -72,7 +78,7 @@ def _list(given: Mapping[str, Cursor], name: str) -> list[Cursor]:
 
 
 def _application(cursor: Cursor) -> ApplicationConfig:
-    given = cursor.fields(APPLICATION, spellings.APPLICATION, spellings.NOT_IN_APPLICATION)
+    given = cursor.fields("application", APPLICATION)
     if "import_path" not in given:
         raise cursor.error('import_path is missing: where the application is, as "module:name"')
     path = given["import_path"].text()
@@ -93,7 +99,7 @@ def _application(cursor: Cursor) -> ApplicationConfig:
 
 
 def _deployment(cursor: Cursor) -> DeploymentConfig:
-    given = cursor.fields(DEPLOYMENT, spellings.DEPLOYMENT, spellings.NOT_IN_DEPLOYMENT)
+    given = cursor.fields("deployment", DEPLOYMENT)
     if "name" not in given:
         raise cursor.error("name is missing: which deployment of the code is meant")
     name = given.pop("name").text()
@@ -106,9 +112,10 @@ def _deployment(cursor: Cursor) -> DeploymentConfig:
 
 def _autoscaling(cursor: Cursor, automatic: bool) -> dict[str, Any]:
     known = [each.name for each in fields(AutoscalingConfig)]
-    given = cursor.fields([*known, "smoothing_factor", "aggregation_function"], spellings.AUTOSCALING, {})
+    names = cursor.document.names
+    given = cursor.fields("autoscaling_config", [*known, *names.autoscaling_names])
     try:
-        named = spellings.autoscaling({name: value.value for name, value in given.items()})
+        named = with_values(names.autoscaling({name: value.value for name, value in given.items()}))
     except ValueError as error:
         raise cursor.error(str(error)) from None
     default = {"max_replicas": 100} if automatic else {}
@@ -116,8 +123,8 @@ def _autoscaling(cursor: Cursor, automatic: bool) -> dict[str, Any]:
     return named
 
 
-def _options(cursor: Cursor, kind: type[T], names: Mapping[str, str], elsewhere: Mapping[str, str]) -> T:
-    given = cursor.fields([each.name for each in fields(kind)], names, elsewhere)  # type: ignore[arg-type]
+def _options(cursor: Cursor, part: str, kind: type[T]) -> T:
+    given = cursor.fields(part, [each.name for each in fields(kind)])  # type: ignore[arg-type]
     values = {
         name: tuple(value.value) if isinstance(value.value, list) else value.value for name, value in given.items()
     }
@@ -185,7 +192,7 @@ _STICKY = ("header:", "cookie:", "query:")
 
 def read_endpoint(cursor: Cursor) -> EndpointConfig:
     """Return an endpoint. Raises DeploymentError at the place of what can't be."""
-    given = cursor.fields(_ENDPOINT, spellings.ENDPOINT, {})
+    given = cursor.fields("endpoint", _ENDPOINT)
     for name in ("name", "prefix", "targets"):
         if name not in given:
             raise cursor.error(f"{name} is missing")
@@ -209,7 +216,7 @@ def read_endpoint(cursor: Cursor) -> EndpointConfig:
 
 
 def _target(cursor: Cursor) -> TargetConfig:
-    given = cursor.fields(_TARGET, {"app": "application", "share": "weight"}, {})
+    given = cursor.fields("target", _TARGET)
     weight = given["weight"].value if "weight" in given else 1.0
     if isinstance(weight, bool) or not isinstance(weight, (int, float)) or weight < 0:
         raise given["weight"].error(f"expected is a number from 0 on, not {weight!r}")

@@ -108,23 +108,13 @@ class TestDeployments:
         def handler(request: Any) -> str:
             return ""
 
-        assert handler.url == "/there" and handler.options(name="other").route_prefix == "/there"
+        assert handler.options(name="other").route_prefix == "/there"
         assert route_of(handler.bind(), UNSET) == "/there" and route_of(handler.bind(), None) is None
         plain = deployment(lambda request: "", name="plain")
-        assert plain.url == "/plain" and route_of(plain.bind(), UNSET) == "/" and route_of(plain.bind(), "/x") == "/x"
+        assert route_of(plain.bind(), UNSET) == "/" and route_of(plain.bind(), "/x") == "/x"
 
     def test_no_route_is_still_none_after_a_journey(self) -> None:
         assert pickle.loads(pickle.dumps(UNSET)) is UNSET and cloudpickle.loads(cloudpickle.dumps(UNSET)) is UNSET
-
-    def test_older_words_mean_what_they_meant(self) -> None:
-        scaling = {"target_num_ongoing_requests_per_replica": 3, "max_replicas": 4, "downscale_smoothing_factor": 0.5}
-        made = deployment(lambda: None, name="d", max_concurrent_queries=7, autoscaling_config=scaling)
-        assert made.max_ongoing_requests == 7 and made.num_replicas is None
-        assert made.settings.autoscaling is not None
-        assert (made.settings.autoscaling.target_ongoing_requests, made.settings.autoscaling.downscaling_factor) == (
-            3,
-            0.5,
-        )
 
     def test_start_refuses_what_it_does_not_know(self) -> None:
         with pytest.raises(DeploymentError, match="takes no argument 'dedicated_cpu': see http_options"):

@@ -15,7 +15,7 @@ proxy_location: headonly
 http_options:
   host: 0.0.0.0
   port: 8080
-  keep_alive_timeout: 30
+  keep_alive_timeout_s: 30
 grpc_options:
   port: 9001
   grpc_servicer_functions: [shop_pb2_grpc.add_ShopServicer_to_server]
@@ -29,18 +29,18 @@ applications:
       env_vars: {MODE: fast}
     deployments:
       - name: Model
-        max_concurrent_queries: 7
-        ray_actor_options: {num_cpus: 0.5}
+        max_ongoing_requests: 7
+        actor_options: {num_cpus: 0.5}
         user_config: {threshold: 0.3}
         autoscaling_config:
           min_replicas: 2
           max_replicas: 9
-          target_num_ongoing_requests_per_replica: 3
-          smoothing_factor: 0.5
-          aggregation_function: mean
-          policy:
-            policy_function: shop.policies:mine
-            policy_kwargs: {busy: 3}
+          target_ongoing_requests: 3
+          upscaling_factor: 0.5
+          downscaling_factor: 0.5
+          look_back_period_s: null
+          policy: shop.policies:mine
+          policy_arguments: {busy: 3}
       - name: Front
         num_replicas: 3
   - name: inner
@@ -48,11 +48,11 @@ applications:
     import_path: shop.inner.app
 endpoints:
   - name: split
-    route: /v2
-    traffic:
+    prefix: /v2
+    targets:
       - {app: shop, share: 0.9}
       - {deployment: inner#Model, weight: 0.1}
-    shadow: [{application: inner, weight: 0.5}]
+    shadows: [{application: inner, weight: 0.5}]
     sticky: header:x-user
     methods: [get, POST]
 """
@@ -108,16 +108,6 @@ def test_an_application_has_defaults() -> None:
     assert read("applications: []").applications == read("{}").applications == ()
 
 
-def test_of_two_names_for_a_setting_one_may_have_no_value() -> None:
-    scaling = "autoscaling_config: {%s}"
-    for given in (
-        "upscaling_factor: null, upscale_smoothing_factor: 0.5, smoothing_factor: null",
-        "upscale_smoothing_factor: 0.5, upscaling_factor: null",
-    ):
-        (application,) = read(deployment(scaling % given)).applications
-        assert application.deployments[0].options["autoscaling_config"] == {"upscaling_factor": 0.5}
-
-
 @pytest.mark.parametrize("text", ["", "# to be written\n", "\n\n"])
 def test_a_file_with_nothing_in_it_is_a_mistake(text: str) -> None:
     with pytest.raises(
@@ -148,7 +138,7 @@ AT = "serve.yaml:5: applications[0].deployments[0]."
     ("text", "message"),
     [
         (deployment("num_replica: 3"), AT + "num_replica: there is no such setting; did you mean 'num_replicas'?"),
-        (deployment("zzz: 3"), AT + "zzz: there is no such setting; there are: actor_options, autoscaling,"),
+        (deployment("zzz: 3"), AT + "zzz: there is no such setting; there are: actor_options, autoscaling_config,"),
         (deployment("num_replicas: -3"), AT + 'num_replicas: num_replicas is a number from 0 on, or "auto", not -3'),
         (deployment("max_ongoing_requests: many"), AT + "max_ongoing_requests: max_ongoing_requests is a whole number"),
         (deployment("init_args: []"), AT + "init_args: arguments are given in the code, by bind(), or by `args`"),
@@ -165,13 +155,8 @@ AT = "serve.yaml:5: applications[0].deployments[0]."
             AT + "autoscaling_config.maximum: there is no such setting; ",
         ),
         (
-            deployment("autoscaling_config: {aggregation_function: max}"),
-            AT + "autoscaling_config: aggregation_function: numbers are always looked at as means",
-        ),
-        (
-            deployment("actor_options: {}\n        ray_actor_options: {}"),
-            "serve.yaml:6: applications[0].deployments[0].ray_actor_options: this is another name of "
-            "applications[0].deployments[0].actor_options, which is there as well",
+            "endpoints: [{name: e, prefix: /e, targets: [{app: a, application: b}]}]",
+            "endpoints[0].targets[0].application: this is another name of endpoints[0].targets[0].app, which is there",
         ),
         (
             deployment("num_replicas: 2\n        autoscaling_config: {max_replicas: 2}"),

@@ -9,7 +9,8 @@ from typing import Any
 import cloudpickle
 import pytest
 from kernel_serve.api import run as api
-from kernel_serve.api.deployment import Deployment, deployment
+from kernel_serve.api.declared import Deployment
+from kernel_serve.api.deployment import deployment
 from kernel_serve.api.graph import flatten
 from kernel_serve.api.handle import DeploymentHandle
 from kernel_serve.api.responses import DeploymentResponse
@@ -29,7 +30,7 @@ class Model:
     def reconfigure(self, user_config: object) -> None: ...
 
 
-@deployment(name="shop", num_replicas=2, ray_actor_options={"num_cpus": 0.5})
+@deployment(name="shop", num_replicas=2, actor_options={"num_cpus": 0.5})
 def front(request: object) -> str:
     return "front"
 
@@ -59,12 +60,10 @@ def test_automatic_numbers_of_replicas() -> None:
         ({"num_replicas": "many"}, "num_replicas is a number from 0 on, or \"auto\", not 'many'"),
         ({"autoscaling_config": {"max_replica": 2}}, "autoscaling_config has no setting 'max_replica'"),
         ({"autoscaling_config": True}, "autoscaling_config is a mapping or an AutoscalingConfig, not True"),
-        ({"autoscaling_config": {"aggregation_function": "max"}}, "autoscaling_config: aggregation_function: numbers"),
+        ({"autoscaling": {"max_replicas": 2}}, "Model has no setting 'autoscaling'; did you mean 'autoscaling_config'"),
         ({"actor_options": 3}, "deployment Model: actor_options is a mapping of names to values, not 3"),
-        ({"ray_actor_options": {"num_cpu": 1}}, "actor_options: an actor has no option 'num_cpu'; did you mean"),
+        ({"actor_options": {"num_cpu": 1}}, "actor_options: an actor has no option 'num_cpu'; did you mean"),
         ({"actor_options": {"num_cpus": "x"}}, "actor_options: num_cpus must be a number of CPUs, zero or more, not"),
-        ({"max_surge_percent": 10}, "deployment Model: there is no setting 'max_surge_percent': new replicas start"),
-        ({"request_router_config": {}}, "no setting 'request_router_config': requests always go to the shorter"),
         (
             {"placement_group_bundles": "CPU"},
             "Model: placement_group_bundles is a list such as .{'CPU': 1}., not 'C",
@@ -90,20 +89,9 @@ def test_bad_options_are_refused_by_name(options: dict[str, object], expected: s
         Model.options(**options)
 
 
-def test_a_setting_that_there_is_not_may_be_none() -> None:
-    given = {"request_router_config": None, "gang_scheduling_config": None, "num_replicas": 2}
-    assert Model.options(**given).settings == Model.options(num_replicas=2).settings
-
-
-def test_settings_of_autoscaling_have_other_names_in_python_too() -> None:
-    def policy(context: object) -> int:
-        return 1
-
-    given = {"smoothing_factor": 0.5, "policy": {"policy_function": policy, "policy_kwargs": {"a": 1}}}
-    found = Model.options(autoscaling_config={"max_replicas": 3, **given}).settings.autoscaling
-    assert found == AutoscalingConfig(
-        max_replicas=3, upscaling_factor=0.5, downscaling_factor=0.5, policy=policy, policy_arguments={"a": 1}
-    )
+def test_none_stands_for_the_default_of_a_setting_of_autoscaling() -> None:
+    given = {"max_replicas": 3, "upscale_delay_s": None, "downscale_to_zero_delay_s": None}
+    assert Model.options(autoscaling_config=given).settings.autoscaling == AutoscalingConfig(max_replicas=3)
 
 
 def test_autoscaling_can_be_taken_away_again() -> None:
@@ -114,7 +102,7 @@ def test_autoscaling_can_be_taken_away_again() -> None:
 
 def test_a_deployment_tells_its_settings() -> None:
     assert (front.num_replicas, front.max_ongoing_requests, front.max_queued_requests) == (2, 5, -1)
-    assert front.actor_options == front.ray_actor_options == {"num_cpus": 0.5}
+    assert front.actor_options == {"num_cpus": 0.5}
     assert front.options(logging_config={"encoding": "JSON"}).logging_config == {"encoding": "JSON"}
 
 
@@ -195,7 +183,7 @@ def test_the_version_changes_with_what_needs_new_replicas_alone() -> None:
     assert version(Model.bind(1.0)) == plain
     assert version(Model.options(num_replicas=9, user_config={"a": 1}).bind(1.0)) == plain
     assert version(Model.bind(2.0)) != plain
-    assert version(Model.options(ray_actor_options={"num_cpus": 2}).bind(1.0)) != plain
+    assert version(Model.options(actor_options={"num_cpus": 2}).bind(1.0)) != plain
     assert version(Model.options(version="7").bind(1.0)) == version(Model.options(version="7").bind(2.0))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from kernel.serve.api import run as api
 from kernel.serve.api.controller_calls import ask
-from kernel.serve.api.declared import DeclaredDeployment
+from kernel.serve.api.declared import Deployment
 from kernel.serve.api.graph import flatten
 from kernel.serve.api.runtime_environments import RuntimeEnvironments
 from kernel.serve.errors import DeployFailedError, DeploymentError, NotServingError
@@ -58,7 +58,7 @@ def create_backend(
             f"frees the tag, and serve.update_backend_config({backend_tag!r}, ...) changes how it runs"
         )
     settings = settings_of(wanted, accepts_batches(func_or_class), actor_options)
-    deployment = DeclaredDeployment(BackendReplica, backend_tag, settings)
+    deployment = Deployment(BackendReplica, backend_tag, settings)
     spec = flatten(deployment.bind(func_or_class, actor_init_args), backend_tag, None, RuntimeEnvironments())
     _deploy(replace(spec, is_backend=True), is_new=True)
 

@@ -1,9 +1,15 @@
-"""Names that settings have elsewhere, and settings that are elsewhere or not at all."""
+"""Names that settings of Serve have in Ray Serve, of all its releases, and settings that are elsewhere or not at all.
+
+kernel-serve reads configuration files with them: `SETTING_NAMES` is an entry point of its group.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+from kernel.serve.config.setting_names import OWN, SettingNames, combined
+from kernel.serve.errors import DeploymentError
 
 APPLICATION = {"logging": "logging_config"}
 
@@ -29,38 +35,20 @@ HTTP = {
 }
 
 NOT_IN_FILE = {
-    "host": "it belongs below http_options",
-    "port": "it belongs below http_options",
-    "import_path": "it belongs to an application: begin with `applications:`, a list",
-    "route_prefix": "it belongs to an application, in the list below `applications:`",
-    "runtime_env": "it belongs to an application, in the list below `applications:`",
-    "deployments": "they belong to an application, in the list below `applications:`",
     "deployment_name": "it belongs to a deployment of an application, and is called `name` there",
     "target_capacity": "there is no share of all capacity: set num_replicas, or the bounds in autoscaling_config",
     "tracing_config": "tracing is set by the variables of OpenTelemetry (OTEL_...), where the proxies start",
     "controller_options": "the controller has no options",
 }
 
-NOT_IN_HTTP = {
-    "location": "it is called proxy_location, and belongs to the top of the file",
-    "middlewares": "middlewares are Python objects: give them to serve.start(http_options=...)",
-    "num_cpus": "proxies hold no CPUs",
-}
+NOT_IN_HTTP = {"num_cpus": "proxies hold no CPUs"}
 
 NOT_IN_APPLICATION = {
-    "host": "it belongs below http_options, at the top of the file",
-    "port": "it belongs below http_options, at the top of the file",
-    "num_replicas": "it belongs to a deployment, in the list below `deployments:`",
-    "autoscaling_config": "it belongs to a deployment, in the list below `deployments:`",
     "autoscaling_policy": "policies belong to deployments: autoscaling_config.policy",
     "external_scaler_enabled": "there is no other scaler",
 }
 
 NOT_IN_DEPLOYMENT = {
-    "route_prefix": "it belongs to the application",
-    "init_args": "arguments are given in the code, by bind(), or by `args` of the application",
-    "init_kwargs": "arguments are given in the code, by bind(), or by `args` of the application",
-    "version": "versions follow from the code and the settings",
     "request_router_config": "requests always go to the shorter of two queues, those of a model to where it is",
     "backpressure_config": "what is too much is answered with 503 and Retry-After: see max_queued_requests",
     "deployment_actors": "have replicas make it: kernel.remote(name=..., get_if_exists=True)(Class).remote()",
@@ -68,10 +56,36 @@ NOT_IN_DEPLOYMENT = {
     "gang_scheduling_config": "give placement_group_bundles instead",
     "placement_group_bundle_label_selector": "bundles have no labels; actor_options can name a scheduling_strategy",
 }
+_IN_PYTHON = {**OWN.refused_in("deployment"), **NOT_IN_DEPLOYMENT}
+
+
+def deployment_options(given: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Return options of a deployment by kernel's names.
+
+    An option that kernel does not have is left out if it is None. Raises DeploymentError, which begins with `what`, if
+    it has another value, and for autoscaling that kernel can't do in the same way.
+    """
+    found = {DEPLOYMENT.get(name, name): value for name, value in given.items()}
+    for name, reason in _IN_PYTHON.items():
+        if name in _OPTIONS:
+            continue
+        if found.pop(name, None) is not None:
+            raise DeploymentError(f"{what}: there is no setting {name!r}: {reason}")
+    scaling = found.get("autoscaling_config")
+    if isinstance(scaling, Mapping):
+        try:
+            found["autoscaling_config"] = autoscaling(scaling)
+        except ValueError as error:
+            raise DeploymentError(f"autoscaling_config: {error}") from None
+    return found
+
+
+_OPTIONS = ("route_prefix", "version")
+"""Options of a deployment in Python that a file has elsewhere."""
 
 
 def autoscaling(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return autoscaling settings by the names used here. Raises ValueError for what is not the same here."""
+    """Return settings of autoscaling by kernel's names. Raises ValueError for what kernel can't do in the same way."""
     said = {name: value for name, value in given.items() if value is not None or name in _MAY_BE_NONE}
     found = {AUTOSCALING.get(name, name): value for name, value in said.items()}
     if len(found) < len(said):
@@ -100,3 +114,24 @@ def autoscaling(given: Mapping[str, Any]) -> dict[str, Any]:
 
 _DEFAULT_POLICIES = (":default_autoscaling_policy", ":replica_queue_length_autoscaling_policy")
 _MAY_BE_NONE = ("initial_replicas", "downscale_to_zero_delay_s", "policy")
+
+SETTING_NAMES = SettingNames(
+    aliases={
+        "application": APPLICATION,
+        "deployment": DEPLOYMENT,
+        "autoscaling_config": AUTOSCALING,
+        "endpoint": ENDPOINT,
+        "http_options": HTTP,
+    },
+    refused={
+        "file": NOT_IN_FILE,
+        "http_options": NOT_IN_HTTP,
+        "application": NOT_IN_APPLICATION,
+        "deployment": NOT_IN_DEPLOYMENT,
+    },
+    autoscaling_names=("smoothing_factor", "aggregation_function"),
+    autoscaling=autoscaling,
+)
+"""What Ray Serve's configuration files have besides kernel's."""
+ALL_NAMES = combined([OWN, SETTING_NAMES])
+"""Kernel's names, and these."""
