@@ -5,37 +5,51 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
 from kernel_spec.errors import MetricError
 from kernel_spec.metric_families import MetricFamily, S
 from kernel_spec.metric_series import CounterSeries, GaugeSeries, HistogramSeries
-from kernel_spec.metrics import COUNTER, GAUGE, HISTOGRAM, MOST_SERIES, OTHER, MetricsSnapshot
+from kernel_spec.metrics import COUNTER, GAUGE, HISTOGRAM, MOST_SERIES, OTHER, FamilySnapshot, MetricsSnapshot
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 class MetricRegistry:
-    """The metrics of one process. Those of one name are one; snapshots may be taken from any thread."""
+    """The metrics of one process. Those of one name are one; snapshots may be taken from any thread.
+
+    `process_labels` of a metric are those of its labels that name this process, or a part of it: see `FamilySnapshot`.
+    """
 
     def __init__(self) -> None:
         self.origin = secrets.token_hex(8)
         self._families: dict[str, MetricFamily[Any]] = {}
         self._collectors: list[Callable[[], None]] = []
+        self._included: list[Callable[[], Iterable[FamilySnapshot]]] = []
 
-    def counter(self, name: str, description: str, labels: Sequence[str] = ()) -> MetricFamily[CounterSeries]:
+    def counter(
+        self, name: str, description: str, labels: Sequence[str] = (), process_labels: Sequence[str] = ()
+    ) -> MetricFamily[CounterSeries]:
         """Return the counters of that name. Raises MetricError when it is another kind of thing already."""
-        return self._family(MetricFamily(name, COUNTER, description, tuple(labels), CounterSeries, _warn))
+        named = tuple(process_labels)
+        return self._family(
+            MetricFamily(name, COUNTER, description, tuple(labels), CounterSeries, _warn, process_labels=named)
+        )
 
     def gauge(self, name: str, description: str, labels: Sequence[str] = ()) -> MetricFamily[GaugeSeries]:
         """Return the gauges of that name. Raises MetricError as `counter` does."""
         return self._family(MetricFamily(name, GAUGE, description, tuple(labels), GaugeSeries, _warn))
 
     def histogram(
-        self, name: str, description: str, labels: Sequence[str], bounds: Sequence[float]
+        self,
+        name: str,
+        description: str,
+        labels: Sequence[str],
+        bounds: Sequence[float],
+        process_labels: Sequence[str] = (),
     ) -> MetricFamily[HistogramSeries]:
         """Return the histograms of that name. Raises MetricError, too, for `bounds` that do not rise."""
         bounds = tuple(float(bound) for bound in bounds)
@@ -44,8 +58,11 @@ class MetricRegistry:
         if "le" in labels:
             raise MetricError(f"histogram {name} can't have a label le: its buckets have that")
         return self._family(
-            MetricFamily(name, HISTOGRAM, description, tuple(labels), lambda: HistogramSeries(bounds), _warn, bounds)
-        )
+            MetricFamily(
+                name, HISTOGRAM, description, tuple(labels), lambda: HistogramSeries(bounds), _warn, bounds,
+                tuple(process_labels),
+            )
+        )  # fmt: skip
 
     def _family(self, wanted: MetricFamily[S]) -> MetricFamily[S]:
         if not _NAME.fullmatch(wanted.name):
@@ -66,11 +83,23 @@ class MetricRegistry:
         """Have `collector` called before each snapshot: it sets what is not counted as it happens."""
         self._collectors.append(collector)
 
-    def snapshot(self) -> MetricsSnapshot:
-        """Return how all of it is now."""
+    def include(self, families: Callable[[], Iterable[FamilySnapshot]]) -> None:
+        """Have snapshots include what `families` returns: what a library counts in a registry of its own.
+
+        It is called for each snapshot, in any thread.
+        """
+        self._included.append(families)
+
+    def families(self) -> list[FamilySnapshot]:
+        """Return how each metric is now, the included ones last."""
         for collector in list(self._collectors):
             collector()
-        return MetricsSnapshot(self.origin, [family.snapshot() for family in self._families.copy().values()])
+        own = [family.snapshot() for family in self._families.copy().values()]
+        return [*own, *(family for included in list(self._included) for family in included())]
+
+    def snapshot(self) -> MetricsSnapshot:
+        """Return how all of it is now."""
+        return MetricsSnapshot(self.origin, self.families())
 
     def begin_anew(self) -> None:
         """Count from 0, as another process: a forked child must not say again what its parent has counted."""

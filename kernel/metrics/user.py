@@ -27,6 +27,8 @@ class Metric(Generic[S]):
 
     registry: MetricRegistry = REGISTRY
     automatic: tuple[str, ...] = ()
+    process_labels: tuple[str, ...] = ()
+    """Those of the automatic tags that name the process."""
 
     def __init__(
         self,
@@ -122,7 +124,7 @@ class Counter(Metric[CounterSeries]):
     """A number that only grows: `inc`."""
 
     def _make(self, labels: tuple[str, ...]) -> MetricFamily[CounterSeries]:
-        return self.registry.counter(self.name, self.description, labels)
+        return self.registry.counter(self.name, self.description, labels, self.process_labels)
 
     def inc(self, value: float = 1.0, tags: Mapping[str, str] | None = None) -> None:
         """Count `value` more. Raises MetricError for one below 0, and for wrong tags."""
@@ -159,7 +161,7 @@ class Histogram(Metric[HistogramSeries]):
         super().__init__(name, description, tag_keys, default_tags)
 
     def _make(self, labels: tuple[str, ...]) -> MetricFamily[HistogramSeries]:
-        return self.registry.histogram(self.name, self.description, labels, self.boundaries)
+        return self.registry.histogram(self.name, self.description, labels, self.boundaries, self.process_labels)
 
     def observe(self, value: float, tags: Mapping[str, str] | None = None) -> None:
         """Count a value. Raises MetricError for wrong tags."""

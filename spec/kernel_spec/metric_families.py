@@ -17,6 +17,7 @@ class MetricFamily(Generic[S]):
     """The series of one metric, by the values of their labels.
 
     `on_full(name, labels)` is called when there are as many as there may be, and another is asked for.
+    `process_labels` are labels that name the process (see `FamilySnapshot`).
     """
 
     def __init__(
@@ -28,12 +29,14 @@ class MetricFamily(Generic[S]):
         make: Callable[[], S],
         on_full: Callable[[str, tuple[str, ...]], None],
         bounds: tuple[float, ...] = (),
+        process_labels: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.kind = kind
         self.description = description
         self.labels = labels
         self.bounds = bounds
+        self.process_labels = process_labels
         self._make = make
         self._on_full = on_full
         self._series: dict[tuple[str, ...], S] = {}
@@ -73,7 +76,9 @@ class MetricFamily(Generic[S]):
     def snapshot(self) -> FamilySnapshot:
         """Return how it is now."""
         samples = [(values, series.sample()) for values, series in self._series.copy().items()]
-        return FamilySnapshot(self.name, self.kind, self.description, self.labels, self.bounds, samples)
+        return FamilySnapshot(
+            self.name, self.kind, self.description, self.labels, self.bounds, samples, self.process_labels
+        )
 
     def reset(self) -> None:
         """Begin anew, with the same series."""

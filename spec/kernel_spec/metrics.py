@@ -34,6 +34,8 @@ class FamilySnapshot(NamedTuple):
     """One metric at a moment. A sample is (values of the labels, value); that of a histogram is (counts, sum).
 
     `bounds` are the upper bounds of a histogram's buckets; `counts` has one number more, for what is above the last.
+    `process_labels` are those of the labels that name the process which counts, or a part of it. Once it has ended,
+    what it counted is added up with an empty text as their value: else each process would leave series behind.
     """
 
     name: str
@@ -42,6 +44,7 @@ class FamilySnapshot(NamedTuple):
     labels: tuple[str, ...]
     bounds: tuple[float, ...]
     samples: list[tuple[tuple[str, ...], Any]]
+    process_labels: tuple[str, ...] = ()
 
 
 class MetricsSnapshot(NamedTuple):
@@ -110,8 +113,21 @@ def _add(sums: dict[tuple[str, ...], Any], family: FamilySnapshot) -> None:
 
 
 def lasting(families: Iterable[FamilySnapshot]) -> list[FamilySnapshot]:
-    """Return what stays when the process that counted it has ended: all but gauges."""
-    return [family for family in families if family.kind != GAUGE]
+    """Return what stays when the process that counted it has ended: all but gauges, without names of the process."""
+    return [_without_process(family) for family in families if family.kind != GAUGE]
+
+
+def _without_process(family: FamilySnapshot) -> FamilySnapshot:
+    if not family.process_labels:
+        return family
+    names = [label in family.process_labels for label in family.labels]
+    nameless = [
+        (tuple("" if is_name else text for is_name, text in zip(names, values, strict=True)), value)
+        for values, value in family.samples
+    ]
+    sums: dict[tuple[str, ...], Any] = {}
+    _add(sums, family._replace(samples=nameless))
+    return family._replace(samples=list(sums.items()))
 
 
 def rows(families: Iterable[FamilySnapshot]) -> list[dict[str, Any]]:

@@ -161,6 +161,39 @@ def test_each_proxy_tells_the_numbers_of_all_processes(get: Callable[[str], str]
     )
 
 
+def of_session(name: str, *tags: str, **wanted: str) -> dict[tuple[str, ...], float]:
+    """Return the series of that name that `kernel.metrics.collect` has, by the values of `tags`."""
+    rows = [row for row in kernel.metrics.collect(name) if wanted.items() <= row["tags"].items()]
+    return {tuple(row["tags"][tag] for tag in tags): row["value"] for row in rows}
+
+
+def test_the_session_has_the_numbers_of_serve_with_those_of_ended_replicas(get: Callable[[str], str]) -> None:
+    def is_told() -> bool:
+        requests = of_session("serve_http_requests_total", "route", "status", deployment="Waiter")
+        return requests.get(("/table", "200")) == 1 and of_session(
+            "serve_deployment_replicas", "state", deployment="Kitchen"
+        ) == {("RUNNING",): 1}
+
+    wait_until(is_told, SECONDS, "what proxies and the controller count")
+    assert of_session("orders_total", "dish", deployment="Waiter") == {("soup",): 1}
+    serve.run(Kitchen.bind(), name="other", route_prefix=None)
+    other = serve.get_app_handle("other")
+    pids = {other.pid.remote().result(SECONDS) for _ in range(3)}
+    assert len(pids) == 1
+
+    def counted() -> dict[tuple[str, ...], float]:
+        return of_session("serve_deployment_requests_total", "replica", "type", application="other")
+
+    wait_until(lambda: list(counted().values()) == [3], SECONDS, "the replica has counted")
+    ((replica, _),) = counted()
+    assert replica.startswith("other#Kitchen#")
+    (router,) = of_session("serve_router_requests_total", "router", application="other")
+    assert router[0].startswith("caller ")
+    serve.delete("other")
+    wait_until(lambda: counted() == {("", "call"): 3}, SECONDS, "the sum without the name of the replica")
+    assert "other#Kitchen" not in whole(get)
+
+
 def test_every_line_of_the_metrics_is_of_the_format(get: Callable[[str], str]) -> None:
     label = r'\w+="(?:[^"\\\n]|\\["\\n])*"'
     sample = re.compile(rf"[a-z_:][a-z0-9_:]*(\{{{label}(,{label})*\}})? (-?[0-9.e+-]+|[+-]Inf|NaN)")

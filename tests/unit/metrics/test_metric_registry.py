@@ -106,6 +106,33 @@ def test_gauges_do_not_last() -> None:
     assert [family.name for family in lasting(registry.snapshot().families)] == ["c_total", "h"]
 
 
+def test_what_lasts_is_added_up_without_the_name_of_the_process() -> None:
+    registry = MetricRegistry()
+    served = registry.counter("served_total", "", ("model", "worker"), process_labels=("worker",))
+    took = registry.histogram("took", "", ("worker", "model"), (1,), process_labels=("worker",))
+    registry.gauge("busy", "", ("worker",)).labelled("w1").set(1)
+    for worker, model, count in (("w1", "a", 1), ("w2", "a", 2), ("w2", "b", 5)):
+        served.labelled(model, worker).add(count)
+        took.labelled(worker, model).observe(count)
+    before = registry.snapshot().families
+    counted, spread = lasting(before)
+    assert dict(counted.samples) == {("a", ""): 3, ("b", ""): 5}
+    assert dict(spread.samples) == {("", "a"): ([1, 1], 3.0), ("", "b"): ([0, 1], 5.0)}
+    assert dict(before[0].samples) == {("a", "w1"): 1, ("a", "w2"): 2, ("b", "w2"): 5}
+
+
+def test_a_snapshot_includes_what_a_library_counts_by_itself() -> None:
+    registry, other = MetricRegistry(), MetricRegistry()
+    depth = other.gauge("depth", "").labelled()
+    other.collect_by(lambda: depth.set(7))
+    registry.counter("c_total", "").labelled().add(2)
+    registry.include(other.families)
+    assert {family.name: family.samples for family in registry.snapshot().families} == {
+        "c_total": [((), 2)],
+        "depth": [((), 7)],
+    }
+
+
 def test_rows_have_tags_by_name() -> None:
     registry = MetricRegistry()
     registry.counter("c_total", "C.", ("kind",)).labelled("book").add(2)

@@ -78,7 +78,7 @@ class Controller:
         """Set, and replaced, when a turn is over: all that was known when it began is decided on and written down."""
         self._begun = self._ended = 0
         self._ready = asyncio.Event()
-        self._metrics = ControllerMetrics(REGISTRY, lambda: views.status(self._state, time.monotonic()))
+        self._metrics = ControllerMetrics(REGISTRY)
         self._callers = CallerSnapshots()
         watch_process(REGISTRY, "controller", "controller")
         loop = asyncio.get_running_loop()
@@ -282,6 +282,7 @@ class Controller:
         finally:
             for instruction in instructions:
                 self._carry_out(instruction)
+        self._metrics.show(views.counts(state))
         self._ended = number
         over, self._turn_over = self._turn_over, asyncio.Event()
         over.set()

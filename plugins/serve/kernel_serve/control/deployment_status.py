@@ -85,19 +85,26 @@ def unavailable_message(state: DeploymentState) -> str:
     return f"{state.key} has no replica yet: one is starting" if state.target else ""
 
 
-def view(state: DeploymentState, now: float) -> dict[str, Any]:
-    """Return everything about it as plain values."""
+def counts(state: DeploymentState) -> dict[str, Any]:
+    """Return its status and its number of replicas: the one that is wanted, and by state those that there are."""
     phases = {phase: 0 for phase in PHASES}
     for replica in state.replicas.values():
         phases[replica.phase] += 1
     return {
-        "name": state.spec.name,
         "status": status_of(state),
+        "target_num_replicas": state.target,
+        "replica_states": {phase: number for phase, number in phases.items() if number},
+    }
+
+
+def view(state: DeploymentState, now: float) -> dict[str, Any]:
+    """Return everything about it as plain values."""
+    return {
+        **counts(state),
+        "name": state.spec.name,
         "message": message_of(state, now),
         "version": state.spec.version,
-        "target_num_replicas": state.target,
         "autoscaling": state.spec.settings.autoscaling is not None,
-        "replica_states": {phase: number for phase, number in phases.items() if number},
         "replicas": [
             {
                 "replica_id": replica.id,

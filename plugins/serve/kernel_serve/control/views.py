@@ -21,6 +21,20 @@ def status(state: ServeState, now: float) -> dict[str, Any]:
     }
 
 
+def counts(state: ServeState) -> dict[str, Any]:
+    """Return what metrics show: the status of applications, deployments in numbers, and proxies by their status."""
+    deployments: dict[str, dict[str, Any]] = {}
+    for each in state.deployments.values():
+        deployments.setdefault(each.spec.application, {})[each.spec.name] = deployment_status.counts(each)
+    return {
+        "applications": {
+            name: {"status": each.status(state.deployments), "deployments": deployments.get(name, {})}
+            for name, each in state.applications.items()
+        },
+        "proxies": Counter(proxy["status"] for proxy in state.proxies.view().values()),
+    }
+
+
 def status_of(state: ServeState, name: str, now: float) -> tuple[str, str]:
     """Return the status of an application, and what there is to say of it."""
     found = state.applications.get(name)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from kernel.metrics.registry import REGISTRY as KERNEL_REGISTRY
 from kernel.metrics.registry import MetricRegistry
 from kernel_serve.metrics.registry import REGISTRY
 from kernel_serve.metrics.routers import watch_router
-from kernel_spec.metrics import MetricsSnapshot
+from kernel_spec.metrics import FamilySnapshot, MetricsSnapshot
 
 if TYPE_CHECKING:
     from kernel_serve.routing.dispatcher import Dispatcher
@@ -20,15 +21,34 @@ KEPT_SECONDS = 3 * TELL_SECONDS
 
 
 class CallerMetrics:
-    """The numbers of this process's router, named `name`, for as long as nobody asks the process itself."""
+    """The metrics of the router of this process, named `name`, unless the process is a part of Serve.
+
+    The kernel's registry includes them while they are `shown`, and the router reports them to the controller.
+    """
 
     def __init__(self, name: str, dispatchers: Callable[[], Mapping[str, Dispatcher]]) -> None:
         self._registry = MetricRegistry()
         watch_router(self._registry, name, dispatchers)
 
     def snapshot(self) -> MetricsSnapshot | None:
-        """Return how they are now; None in a part of Serve, which is asked."""
+        """Return the metrics as they are now; None in a part of Serve, which shows its router itself."""
         return None if REGISTRY.is_asked else self._registry.snapshot()
+
+    def show(self) -> None:
+        """Have the kernel's registry include these metrics, instead of those that it included before."""
+        global _shown
+        _shown = self
+
+
+_shown: CallerMetrics | None = None
+
+
+def _shown_families() -> list[FamilySnapshot]:
+    snapshot = _shown.snapshot() if _shown is not None else None
+    return snapshot.families if snapshot is not None else []
+
+
+KERNEL_REGISTRY.include(_shown_families)
 
 
 class CallerSnapshots:

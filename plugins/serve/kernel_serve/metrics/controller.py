@@ -1,21 +1,22 @@
-"""What the controller shows: applications, deployments, replicas and proxies by their states, starts and failures."""
+"""What the controller counts: applications, deployments, replicas and proxies by their states, starts and failures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from kernel.metrics.registry import MetricRegistry
 from kernel_serve.values import ends_of_key
+from kernel_spec.metric_families import MetricFamily
+from kernel_spec.metric_series import GaugeSeries
 
 _DEPLOYMENT = ("application", "deployment")
 
 
 class ControllerMetrics:
-    """The series of the controller; `status()` is what people are shown of Serve, asked for when somebody looks."""
+    """The series of the controller. All but snapshots of the registry belong to the controller's loop."""
 
-    def __init__(self, registry: MetricRegistry, status: Callable[[], Mapping[str, Any]]) -> None:
-        self._status = status
+    def __init__(self, registry: MetricRegistry) -> None:
         self._replicas = registry.gauge(
             "serve_deployment_replicas", "Replicas that the deployment has, by state.", (*_DEPLOYMENT, "state")
         )
@@ -35,7 +36,6 @@ class ControllerMetrics:
         self._failures = registry.counter(
             "serve_replica_failures_total", "Replicas that could not start, or died, since then.", _DEPLOYMENT
         )
-        registry.collect_by(self._collect)
 
     def started(self, key: str) -> None:
         """Count a replica of the deployment `key` that is begun."""
@@ -51,17 +51,32 @@ class ControllerMetrics:
         for counter in (self._starts, self._failures):
             counter.keep(lambda values: values != place)
 
-    def _collect(self) -> None:
-        for gauge in (self._replicas, self._target, self._deployments, self._applications, self._proxies):
-            gauge.keep(lambda values: False)
-        status = self._status()
-        for name, application in status["applications"].items():
-            self._applications.labelled(name, application["status"]).value = 1
-            for deployment, view in application["deployments"].items():
-                place = (name, deployment)
-                self._target.labelled(*place).value = view["target_num_replicas"]
-                self._deployments.labelled(*place, view["status"]).value = 1
-                for state, number in view["replica_states"].items():
-                    self._replicas.labelled(*place, state).value = number
-        for proxy in status["proxies"].values():
-            self._proxies.labelled(proxy["status"]).value += 1
+    def show(self, counts: Mapping[str, Any]) -> None:
+        """Set the gauges to what there is now, which is what `views.counts` returns."""
+        targets: dict[tuple[str, ...], float] = {}
+        deployments: dict[tuple[str, ...], float] = {}
+        applications: dict[tuple[str, ...], float] = {}
+        replicas: dict[tuple[str, ...], float] = {}
+        for name, application in counts["applications"].items():
+            applications[name, application["status"]] = 1
+            for deployment, found in application["deployments"].items():
+                targets[name, deployment] = found["target_num_replicas"]
+                deployments[name, deployment, found["status"]] = 1
+                for state, number in found["replica_states"].items():
+                    replicas[name, deployment, state] = number
+        proxies: dict[tuple[str, ...], float] = {(status,): number for status, number in counts["proxies"].items()}
+        for gauge, values in (
+            (self._replicas, replicas),
+            (self._target, targets),
+            (self._deployments, deployments),
+            (self._applications, applications),
+            (self._proxies, proxies),
+        ):
+            _set(gauge, values)
+
+
+def _set(gauge: MetricFamily[GaugeSeries], values: Mapping[tuple[str, ...], float]) -> None:
+    """Let the gauge have these series alone. A snapshot that another thread takes meanwhile lacks none of them."""
+    for labels, value in values.items():
+        gauge.labelled(*labels).value = value
+    gauge.keep(values.__contains__)

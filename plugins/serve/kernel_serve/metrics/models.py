@@ -7,6 +7,8 @@ from kernel_serve.metrics.buckets import LATENCY_MS, SIZES
 from kernel_serve.metrics.registry import REGISTRY
 
 _LABELS = ("application", "deployment", "replica", "function")
+_PROCESS = ("replica",)
+"""The label that names the process."""
 
 
 class BatchMetrics:
@@ -17,13 +19,21 @@ class BatchMetrics:
     def __init__(self, function: str) -> None:
         place = (*_place(), function)
         self.sizes = REGISTRY.histogram(
-            "serve_batch_size", "How many requests went together.", _LABELS, SIZES
+            "serve_batch_size", "How many requests went together.", _LABELS, SIZES, _PROCESS
         ).labelled(*place)
         self.waits = REGISTRY.histogram(
-            "serve_batch_wait_ms", "Milliseconds that the first of a batch waited for the others.", _LABELS, LATENCY_MS
+            "serve_batch_wait_ms",
+            "Milliseconds that the first of a batch waited for the others.",
+            _LABELS,
+            LATENCY_MS,
+            _PROCESS,
         ).labelled(*place)
         self.times = REGISTRY.histogram(
-            "serve_batch_execution_ms", "Milliseconds that the function took for a batch.", _LABELS, LATENCY_MS
+            "serve_batch_execution_ms",
+            "Milliseconds that the function took for a batch.",
+            _LABELS,
+            LATENCY_MS,
+            _PROCESS,
         ).labelled(*place)
 
 
@@ -35,19 +45,19 @@ class ModelMetrics:
     def __init__(self, function: str) -> None:
         place = (*_place(), function)
         self.gets = REGISTRY.counter(
-            "serve_multiplexed_gets_total", "How often a model was asked for.", _LABELS
+            "serve_multiplexed_gets_total", "How often a model was asked for.", _LABELS, _PROCESS
         ).labelled(*place)
         self.loads = REGISTRY.counter(
-            "serve_multiplexed_model_loads_total", "Models that were loaded.", _LABELS
+            "serve_multiplexed_model_loads_total", "Models that were loaded.", _LABELS, _PROCESS
         ).labelled(*place)
         self.failures = REGISTRY.counter(
-            "serve_multiplexed_model_load_failures_total", "Models whose loader raised.", _LABELS
+            "serve_multiplexed_model_load_failures_total", "Models whose loader raised.", _LABELS, _PROCESS
         ).labelled(*place)
         self.unloads = REGISTRY.counter(
-            "serve_multiplexed_model_unloads_total", "Models that were let go.", _LABELS
+            "serve_multiplexed_model_unloads_total", "Models that were let go.", _LABELS, _PROCESS
         ).labelled(*place)
         self.times = REGISTRY.histogram(
-            "serve_multiplexed_model_load_ms", "Milliseconds that loading a model took.", _LABELS, LATENCY_MS
+            "serve_multiplexed_model_load_ms", "Milliseconds that loading a model took.", _LABELS, LATENCY_MS, _PROCESS
         ).labelled(*place)
 
 

@@ -10,6 +10,8 @@ from kernel.metrics.registry import MetricRegistry
 from kernel_serve.metrics.registry import ServeRegistry
 
 _LABELS = ("component", "id")
+_PROCESS = ("id",)
+"""The label that names the process."""
 _TICK_SECONDS = 1.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _LAG_MS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0, 10000.0)
@@ -20,7 +22,9 @@ def watch_process(registry: ServeRegistry, component: str, id: str) -> None:
     registry.is_asked = True
     place = (component, id)
     memory = registry.gauge("serve_process_memory_bytes", "Memory that the process has in RAM.", _LABELS)
-    processor = registry.counter("serve_process_cpu_seconds_total", "Processor time that the process took.", _LABELS)
+    processor = registry.counter(
+        "serve_process_cpu_seconds_total", "Processor time that the process took.", _LABELS, _PROCESS
+    )
     started = registry.gauge("serve_process_start_time_seconds", "When it began, since 1970.", _LABELS)
     started.labelled(*place).value = time.time()
     in_ram, took = memory.labelled(*place), processor.labelled(*place)
@@ -38,6 +42,7 @@ def watch_loop(registry: MetricRegistry, component: str, id: str, loop: asyncio.
         "Milliseconds that the loop which all requests of this process need was late, looked at once a second.",
         _LABELS,
         _LAG_MS,
+        _PROCESS,
     ).labelled(component, id)
 
     def tick(due: float) -> None:

@@ -17,6 +17,9 @@ _METHODS = frozenset(
     ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", WEBSOCKET, "GRPC")
 )
 
+_PROCESS = ("proxy",)
+"""The label that names the process."""
+
 
 class ProxyMetrics:
     """The series of one proxy. Routes are those of endpoints, never what a client sent."""
@@ -27,24 +30,28 @@ class ProxyMetrics:
             "serve_http_requests_total",
             "Requests that came to this proxy and are over, by the status they were answered with.",
             (*labels, "status", "proxy"),
+            _PROCESS,
         )
         self._latency = registry.histogram(
             "serve_http_request_latency_ms",
             "Milliseconds from a request's headers to the end of its answer. WebSockets are not among them.",
             (*labels, "proxy"),
             LATENCY_MS,
+            _PROCESS,
         )
         places = ("application", "deployment", "method")
         self._calls = registry.counter(
             "serve_grpc_requests_total",
             "gRPC calls that came to this proxy and are over, by the status they ended with.",
             (*places, "code", "proxy"),
+            _PROCESS,
         )
         self._call_latency = registry.histogram(
             "serve_grpc_request_latency_ms",
             "Milliseconds from a gRPC call's arrival to its end.",
             (*places, "proxy"),
             LATENCY_MS,
+            _PROCESS,
         )
         ongoing = registry.gauge("serve_http_ongoing_requests", "Requests that this proxy works on now.", ("proxy",))
         self.ongoing = ongoing.labelled(proxy)

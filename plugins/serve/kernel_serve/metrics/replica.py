@@ -13,6 +13,8 @@ CANCELLED = 499
 """The outcome of a request whose asker is gone."""
 
 _LABELS = ("application", "deployment", "replica")
+_PROCESS = ("replica",)
+"""The label that names the process."""
 
 
 class KindMetrics:
@@ -46,28 +48,35 @@ class ReplicaMetrics:
         self.place = (application, deployment, replica)
         self._registry = registry
         self.requests = registry.counter(
-            "serve_deployment_requests_total", "Requests that this replica has carried out.", (*_LABELS, "type")
+            "serve_deployment_requests_total",
+            "Requests that this replica has carried out.",
+            (*_LABELS, "type"),
+            _PROCESS,
         )
         self.errors = registry.counter(
             "serve_deployment_errors_total",
             "Requests among them that raised, or were answered with a status from 500 on.",
             (*_LABELS, "type"),
+            _PROCESS,
         )
         self.cancelled = registry.counter(
             "serve_deployment_cancelled_total",
             "Requests among them that nobody waited for to the end.",
             (*_LABELS, "type"),
+            _PROCESS,
         )
         self.latency = registry.histogram(
             "serve_deployment_request_latency_ms",
             "Milliseconds that this replica took for a request, from its arrival here to the end of its answer.",
             (*_LABELS, "type"),
             LATENCY_MS,
+            _PROCESS,
         )
         self._refused = registry.counter(
             "serve_replica_refused_total",
             "Requests that this replica did not begin: it was busy, or draining. Routers send them elsewhere.",
             (*_LABELS, "reason"),
+            _PROCESS,
         )
 
     def kind(self, kind: str) -> KindMetrics:

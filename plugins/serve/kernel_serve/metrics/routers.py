@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from kernel_serve.routing.dispatcher import Dispatcher
 
 _LABELS = ("application", "deployment", "router")
+_PROCESS = ("router",)
+"""The label that names the process."""
 
 
 def watch_router(registry: MetricRegistry, router: str, dispatchers: Callable[[], Mapping[str, Dispatcher]]) -> None:
@@ -26,22 +28,27 @@ def watch_router(registry: MetricRegistry, router: str, dispatchers: Callable[[]
         "Requests that this router has sent to replicas, and that are not over.",
         _LABELS,
     )
-    routed = registry.counter("serve_router_requests_total", "Requests that were given to this router.", _LABELS)
+    routed = registry.counter(
+        "serve_router_requests_total", "Requests that were given to this router.", _LABELS, _PROCESS
+    )
     retried = registry.counter(
         "serve_router_retries_total",
         "Requests that this router sent once more: the replica was busy or draining, or was lost.",
         (*_LABELS, "reason"),
+        _PROCESS,
     )
     failed = registry.counter(
         "serve_router_failed_requests_total",
         "Requests that this router gave up: backpressure, unavailable, timeout, cancelled, not_serving.",
         (*_LABELS, "reason"),
+        _PROCESS,
     )
     waited = registry.histogram(
         "serve_router_queue_wait_ms",
         "Milliseconds that requests waited here for a replica with room; those that did not wait are not among them.",
         _LABELS,
         LATENCY_MS,
+        _PROCESS,
     )
 
     families: tuple[MetricFamily[Any], ...] = (queued, sent, routed, retried, failed, waited)

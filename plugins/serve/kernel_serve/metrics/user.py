@@ -16,6 +16,7 @@ class InReplica:
 
     registry: MetricRegistry = REGISTRY
     automatic: tuple[str, ...] = ("application", "deployment", "replica")
+    process_labels: tuple[str, ...] = ("replica",)
 
     def _where(self) -> tuple[str, ...] | None:
         replica = replica_of_process()

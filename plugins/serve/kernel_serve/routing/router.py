@@ -313,6 +313,7 @@ def process_router() -> Router:
             _router[1].close()
         node = kernel.get_runtime_context().get_node_id()
         metrics = CallerMetrics(f"caller {node[:12]}-{os.getpid()}", dispatchers_of_process)
+        metrics.show()
         _router = (session, Router(node, metrics=metrics))
     return _router[1]
 

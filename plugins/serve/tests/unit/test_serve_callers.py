@@ -11,6 +11,7 @@ from kernel_serve.metrics.process import watch_process
 from kernel_serve.metrics.registry import ServeRegistry
 from kernel_serve.routing.dispatcher import Dispatcher
 
+from kernel.metrics.registry import REGISTRY as KERNEL_REGISTRY
 from kernel_spec.metrics import MetricsSnapshot
 
 
@@ -32,6 +33,26 @@ def test_a_part_of_serve_does_not_tell_what_it_is_asked(monkeypatch: pytest.Monk
     assert metrics.snapshot() is not None
     watch_process(registry, "replica", "r1")
     assert metrics.snapshot() is None
+
+
+def in_the_kernels_registry() -> list[object]:
+    families = KERNEL_REGISTRY.snapshot().families
+    return [each.samples for each in families if each.name == "serve_router_requests_total"]
+
+
+def test_the_kernels_registry_has_the_router_of_a_program_and_of_its_latest_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    registry = ServeRegistry()
+    monkeypatch.setattr(callers, "REGISTRY", registry)
+    monkeypatch.setattr(callers, "_shown", None)
+    before = in_the_kernels_registry()
+    dispatcher = Dispatcher("shop#Till", "n", Random(1), lambda: None)
+    for session in ("caller n-1", "caller m-1"):
+        CallerMetrics(session, lambda: {"shop#Till": dispatcher}).show()
+    assert in_the_kernels_registry() == [*before, [(("shop", "Till", "caller m-1"), 0)]]
+    watch_process(registry, "replica", "r1")
+    assert in_the_kernels_registry() == before, "a part of Serve shows its router itself"
 
 
 def test_a_program_that_says_nothing_more_is_forgotten() -> None:

@@ -95,7 +95,7 @@ class Controlled:
         self.memory = memory.ControllerMemory()
         self.topics = ControllerTopics("1", unpublished_value)
         self.registry = MetricRegistry()
-        self.metrics = ControllerMetrics(self.registry, lambda: {"applications": {}, "proxies": {}})
+        self.metrics = ControllerMetrics(self.registry)
         self.world.watchers.append(lambda world, instruction: self.hear(instruction))
 
     def hear(self, instruction: Any) -> None:

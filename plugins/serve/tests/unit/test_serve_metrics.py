@@ -56,11 +56,12 @@ def test_a_replica_counts_errors_and_those_who_left() -> None:
 def test_the_controller_shows_what_there_is_and_forgets_what_there_was() -> None:
     registry = MetricRegistry()
     view = {"status": "HEALTHY", "target_num_replicas": 2, "replica_states": {"RUNNING": 1, "STARTING": 1}}
-    status: dict[str, Any] = {
+    counts: dict[str, Any] = {
         "applications": {"a": {"status": "RUNNING", "deployments": {"M": view}}},
-        "proxies": {"1": {"status": "HEALTHY"}, "2": {"status": "HEALTHY"}},
+        "proxies": {"HEALTHY": 2},
     }
-    metrics = ControllerMetrics(registry, lambda: status)
+    metrics = ControllerMetrics(registry)
+    metrics.show(counts)
     metrics.started("a#M")
     metrics.started("gone#M")
     metrics.failed("gone#M")
@@ -69,6 +70,6 @@ def test_the_controller_shows_what_there_is_and_forgets_what_there_was() -> None
     assert samples(registry, "serve_deployment_replicas") == {("a", "M", "RUNNING"): 1, ("a", "M", "STARTING"): 1}
     assert samples(registry, "serve_replica_starts_total") == {("a", "M"): 1}
     assert samples(registry, "serve_proxies") == {("HEALTHY",): 2}
-    status = {"applications": {}, "proxies": {}}
+    metrics.show({"applications": {}, "proxies": {}})
     metrics.forget("a#M")
     assert samples(registry, "serve_deployment_replicas") == {} == samples(registry, "serve_replica_failures_total")

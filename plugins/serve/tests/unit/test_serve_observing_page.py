@@ -33,7 +33,7 @@ def test_the_table_of_metrics_has_them_all(monkeypatch: pytest.MonkeyPatch) -> N
     ReplicaMetrics(registry, "a", "d", "r").watch(lambda: 0, lambda: 0, lambda: ())
     watch_router(registry, "proxy p", dict)
     watch_process(registry, "proxy", "p")
-    ControllerMetrics(registry, lambda: {"applications": {}, "proxies": {}})
+    ControllerMetrics(registry)
     models.BatchMetrics("f")
     models.ModelMetrics("f")
 
