@@ -1,9 +1,9 @@
-"""What user code can ask about where it runs: the request that is being answered, and the replica that it is in.
+"""Tell user code where it runs: the request that is being answered, and the replica.
 
 The replica calls `enter_replica` when it begins and when its rank changes, and `enter_request` for each request;
-everything that the request starts (tasks, threads begun with its context) sees it. A replica whose requests carry a
-list `at_end` promises to call `end_request` when the request has been answered: what was lent to the request (a model,
-say) is given back then.
+everything that the request starts (tasks, threads begun with its context) sees it. A replica that gives its requests a
+list `at_end` calls `end_request` when a request has been answered: what was lent to the request, such as a model, is
+given back then.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from kernel_spec.dataclass import dataclass
 
 @dataclass(slots=True, eq=False)
 class RequestContext:
-    """The request that is being answered. `route` is the prefix of the endpoint by which it came, if it did."""
+    """The request that is being answered.
+
+    `route` is the prefix of the endpoint by which it came, "" if it came otherwise.
+    """
 
     request_id: str = ""
     route: str = ""
@@ -27,11 +30,11 @@ class RequestContext:
     deployment: str = ""
     multiplexed_model_id: str = ""
     at_end: list[Callable[[], None]] | None = None
-    """Called when the request has been answered; None where nobody would call them."""
+    """Functions to call when the request has been answered; None where they would not be called."""
 
 
 class ReplicaRank(int):
-    """The rank of a replica: a number, which is its own attribute `rank`, too."""
+    """The rank of a replica: a number, which also is its own attribute `rank`."""
 
     @property
     def rank(self) -> int:
@@ -39,7 +42,7 @@ class ReplicaRank(int):
         return int(self)
 
     def __getattr__(self, name: str) -> Any:
-        """Say why there is no rank of nodes, and none on a node."""
+        """Raise an AttributeError that says that nodes have no ranks, and that replicas have none within their node."""
         why = _NO_NODES if name in ("node_rank", "local_rank") else ""
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{why}")
 
@@ -52,20 +55,20 @@ _NO_NODES = (
 
 @dataclass(frozen=True, slots=True)
 class ReplicaContext:
-    """The replica in which this runs, and the user's object in it, at the moment at which it was asked for."""
+    """The replica in which this runs, and the user's object in it, as they were when they were asked for."""
 
     app_name: str
     deployment: str
     replica_id: str
     servable_object: Any = None
     rank: ReplicaRank = field(default_factory=lambda: ReplicaRank(0))
-    """Which of the deployment's replicas this one is, from 0 up."""
+    """Its rank among the deployment's replicas, from 0 up."""
     world_size: int = 1
-    """How many replicas the deployment is to have."""
+    """The number of replicas that the deployment should have."""
 
     @property
     def replica_tag(self) -> str:
-        """The id of the replica, by its older name."""
+        """The id of the replica, by an older name."""
         return self.replica_id
 
 
@@ -79,18 +82,18 @@ _replica_of_process: ReplicaContext | None = None
 
 
 def enter_replica(replica: ReplicaContext) -> None:
-    """Make `replica` the one that is seen in this process, from now on also by what runs already."""
+    """Make `replica` the one that this process sees, running tasks and threads included."""
     global _replica_of_process
     _replica_of_process = replica
 
 
 def enter_here(replica: ReplicaContext) -> None:
-    """Make `replica` the one that is seen in this context alone: others may be in the same process."""
+    """Make `replica` the one that this context alone sees: other contexts of the process may be in other replicas."""
     _replica.set(replica)
 
 
 def enter_request(request: RequestContext) -> Token[RequestContext]:
-    """Make `request` the one that is seen in this context; return what `leave_request` takes."""
+    """Make `request` the one that this context sees; return the argument for `leave_request`."""
     return _request.set(request)
 
 
@@ -100,7 +103,7 @@ def leave_request(token: Token[RequestContext]) -> None:
 
 
 def end_request(request: RequestContext) -> None:
-    """Give back what was lent to `request`. To be called once it has been answered, however it ended."""
+    """Give back what was lent to `request`. Call it once the request has been answered, however that ended."""
     callbacks, request.at_end = request.at_end, None
     for callback in callbacks or ():
         callback()
@@ -112,17 +115,17 @@ def enter_batch(requests: tuple[RequestContext, ...]) -> None:
 
 
 def enter_web(web: bool) -> None:
-    """Say whether what is answered in this context came by HTTP."""
+    """Set whether the request of this context came by HTTP."""
     _web.set(web)
 
 
 def current_request() -> RequestContext:
-    """Return the request that is being answered here; outside of any, one whose fields are empty."""
+    """Return the request that is being answered here; outside of a request, one with empty fields."""
     return _request.get()
 
 
 def batch_requests() -> tuple[RequestContext, ...]:
-    """Return the requests that the running batch answers, in the order of its arguments; outside of a batch, none."""
+    """Return the requests that the running batch answers, in the order of its arguments; outside of a batch, ()."""
     return _batch.get()
 
 
@@ -132,7 +135,7 @@ def get_multiplexed_model_id() -> str:
 
 
 def get_replica_context() -> ReplicaContext:
-    """Return the replica in which this runs. Raises NotServingError elsewhere."""
+    """Return the replica in which this runs. Raises NotServingError outside of a replica."""
     replica = _replica.get() or _replica_of_process
     if replica is None:
         raise NotServingError(
@@ -143,14 +146,14 @@ def get_replica_context() -> ReplicaContext:
 
 
 def replica_of_process() -> ReplicaContext | None:
-    """Return the replica that this process is, None elsewhere."""
+    """Return the replica that this process is; None if it is not a replica."""
     return _replica_of_process
 
 
 def __getattr__(name: str) -> Any:
     """Compute `batch_size` (how many requests the running batch answers; 1 outside of a batch) and `web`.
 
-    `web` says, in backends, whether the request came by HTTP, and not by a handle.
+    `web` says, in backends, whether the request came by HTTP rather than by a handle.
     """
     if name == "batch_size":
         return len(_batch.get()) or 1

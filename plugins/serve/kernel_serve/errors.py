@@ -20,15 +20,15 @@ from kernel_spec.errors import MetricError as MetricError
 
 
 class ServeError(KernelError):
-    """Everything below."""
+    """Base of all errors of Serve."""
 
 
 class DeploymentError(ServeError, UsageError, ValueError):
-    """A deployment, an application or a setting is not what was expected."""
+    """A deployment, an application or a setting is not as it must be."""
 
 
 class NotServingError(ServeError, UsageError):
-    """Serve does not run, or there is nothing of that name in it."""
+    """Serve does not run in this session, or has nothing of that name."""
 
 
 class DeployFailedError(ServeError):
@@ -40,39 +40,39 @@ class RequestError(ServeError):
 
 
 class BackPressureError(RequestError):
-    """As many requests wait for the deployment as may (`max_queued_requests`)."""
+    """The deployment has as many waiting requests as it may have (`max_queued_requests`)."""
 
 
 class DeploymentUnavailableError(RequestError):
-    """Nothing can serve the request now, or what served it died and it can't be repeated."""
+    """No replica can take the request now, or its replica died and the request can't be repeated."""
 
 
 class ReplicasDiedError(RequestError):
-    """Two replicas died while they had the request, which is not sent to a third: it may be what ends them."""
+    """Two replicas died while they had the request. It is not sent to a third: it may be what ends them."""
 
 
 class RequestTimeoutError(RequestError, TimeoutError):
-    """The request was not answered in the time it has."""
+    """The request was not answered within its time limit."""
 
 
 class RequestCancelledError(RequestError):
-    """Whoever asked is gone, or has cancelled the request."""
+    """The caller of the request has gone, or has cancelled it."""
 
 
 class UserCodeError(RequestError):
-    """The deployment raised something that can't travel; the message has its traceback."""
+    """The deployment raised an exception that can't be pickled; the message has its traceback."""
 
 
 def original(error: BaseException) -> BaseException:
-    """Return the exception that was raised in another process, if `error` came from there and it did too, or `error`.
+    """Return the exception that another process raised, if `error` carries one that could be unpickled; else `error`.
 
-    For what Serve's own tasks and actors raise: which of their methods it was tells nobody anything.
+    It is for what Serve's own tasks and actors raise: the name of their method would not help users.
     """
     cause = error.cause if isinstance(error, TaskError) else None
     return cause if isinstance(cause, BaseException) else error
 
 
 def said_by(error: BaseException) -> str:
-    """Return what an error says, without the name of the task or method that raised it in another process."""
+    """Return the message of an error, without the name of the task or method that raised it in another process."""
     raised = original(error)
     return raised.message if isinstance(raised, TaskError) else str(raised)

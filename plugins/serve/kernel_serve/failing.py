@@ -1,4 +1,4 @@
-"""What a client is told when its request was not served."""
+"""The status and headers of an answer to a request that was not served."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kernel_serve.errors import (
 )
 
 CLIENT_GONE = 499
-"""The status that logs show for a request whose client went away. No client sees it."""
+"""The status in logs and metrics of a request whose client went away. Clients never get it."""
 _BUSY_SECONDS, _AWAY_SECONDS = 1, 2
-"""After how long a client may well try again."""
+"""Seconds after which a client may try again: when a deployment is busy, and when nothing can serve."""
 CALLS_FAIL = (BackPressureError, DeploymentUnavailableError, ReplicasDiedError, RequestTimeoutError)
-"""What calls of handles raise. Who does not catch it, has not served a request of its own for that reason."""
+"""Errors of downstream calls by handles. Uncaught in user code, they become the status of its own request."""
 _CODES: tuple[tuple[type[ServeError], int], ...] = (
     (NotServingError, 5),
     (BackPressureError, 8),
@@ -30,11 +30,11 @@ _INTERNAL = 13
 
 
 class TooLargeError(RequestError):
-    """The body of a request is larger than it may be: 413."""
+    """The body of a request is larger than it may be: status 413."""
 
 
 def status_of(error: ServeError) -> tuple[int, list[tuple[bytes, bytes]]]:
-    """Return the HTTP status for a failure, and headers that belong to it."""
+    """Return the HTTP status for an error, and the headers that belong to it."""
     if isinstance(error, RequestCancelledError):
         return CLIENT_GONE, []
     if isinstance(error, TooLargeError):
@@ -50,8 +50,8 @@ def status_of(error: ServeError) -> tuple[int, list[tuple[bytes, bytes]]]:
 
 
 def code_of(error: ServeError) -> tuple[int, tuple[tuple[str, str], ...]]:
-    """Return the number of gRPC's status for a failure, and metadata that belong to it."""
+    """Return the number of the gRPC status for an error, and the metadata that belong to it."""
     code = next((code for base, code in _CODES if isinstance(error, base)), _INTERNAL)
-    if isinstance(error, BackPressureError):  # as HTTP's Retry-After, for clients that repeat calls by themselves
+    if isinstance(error, BackPressureError):  # gRPC's Retry-After, for clients that repeat calls by themselves
         return code, (("grpc-retry-pushback-ms", str(_BUSY_SECONDS * 1000)),)
     return code, ()

@@ -1,4 +1,4 @@
-"""Methods that keep something for each instance: a queue of requests, models that were loaded."""
+"""Decorated methods that keep something for each instance: a queue of requests, or loaded models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _KEPT_AS = "__kernel_serve_methods__"
 
 
 class OfInstance:
-    """The functions made for an instance, in its `__dict__`. Copies of the instance begin with none."""
+    """The functions that were made for an instance, in its `__dict__`.
+
+    A copy of the instance begins without functions.
+    """
 
     def __init__(self, owner: Any = None) -> None:
         self.owner = owner
@@ -24,14 +27,14 @@ class OfInstance:
 
 
 class InstanceMethod:
-    """A method for which each instance gets a function of its own, by `made_for`, when it is first looked up."""
+    """A method that makes a function for each instance, by `made_for`, when it is first looked up there."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         functools.update_wrapper(self, function)
 
     def made_for(self, handler: Callable[..., Any]) -> Any:
-        """Return the function of the instance to which `handler`, the undecorated method, is bound."""
+        """Return the function for the instance that `handler`, the undecorated method, is bound to."""
         raise NotImplementedError
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -54,7 +57,7 @@ class InstanceMethod:
 
     @functools.cached_property
     def of_class(self) -> Any:
-        """The function that takes the instance first."""
+        """The function that takes the instance as its first argument."""
         if inspect.isasyncgenfunction(self.function) or inspect.isgeneratorfunction(self.function):
 
             @functools.wraps(self.function)
@@ -71,10 +74,13 @@ class InstanceMethod:
         return call
 
     async def __call__(self, instance: Any, /, *args: Any, **named: Any) -> Any:
-        """Call it as it stands in a class that is being made: decorators above it may keep it so."""
+        """Call the method of `instance`.
+
+        Decorators above it may call it so, as they see it in the body of the class.
+        """
         return await self.__get__(instance)(*args, **named)
 
 
 def is_method(function: Callable[..., Any]) -> bool:
-    """Return whether `function` is one of a class: its first parameter is named `self`."""
+    """Return whether `function` is a method: its first parameter is named `self`."""
     return next(iter(inspect.signature(function).parameters), "") == "self"

@@ -1,4 +1,4 @@
-"""Saying which name somebody may have meant."""
+"""Suggest the right name in errors about unknown names."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _MOST = 10
 
 
 def missing(what: str, name: str, known: Iterable[str]) -> str:
-    """Return that there is no `what` of that name, and which may be meant."""
+    """Return an error's message: there is no `what` of that name, and which name may be meant."""
     return f"there is no {what} {name!r}{nearest(name, known)}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return what an error about an unknown name ends with: the one that is most like it, or those that there are."""
+    """Return the end of an error about an unknown name: the most similar known name, or else all of them."""
     names = sorted(known)
     close = most_like(name, names)
     if close:

@@ -1,4 +1,7 @@
-"""What this distribution offers to the kernel. The commands are imported when a command line asks for them."""
+"""The hooks by which this distribution offers its commands to the kernel.
+
+They are imported when a command line needs them.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,13 @@ if TYPE_CHECKING:
 
 @hookimpl
 def kernel_contracts() -> Mapping[str, int]:
-    """Say which contract this was written for."""
+    """Return the versions of the contracts that this is written for."""
     return {"cli_command": 1}
 
 
 @hookimpl
 def kernel_cli_commands() -> Sequence[click.Command]:
-    """Offer `kernel serve`."""
+    """Return the command `kernel serve`."""
     from kernel_serve.cli.main import serve
 
     return [serve]

@@ -1,7 +1,7 @@
-"""What can be set of deployments, of their autoscaling, and of the proxies: plain values, checked when they are made.
+"""Settings of deployments, of their autoscaling, and of the proxies: plain values, checked when they are made.
 
-Everything is a frozen dataclass with the defaults that users know; `checked(Class, given)` makes one of a mapping and
-says what is wrong with it, the nearest right name included.
+All are frozen dataclasses with the defaults that users know. `checked(Class, given)` makes one of a mapping; its error
+names an unknown setting, and the most similar known one.
 """
 
 from __future__ import annotations
@@ -36,14 +36,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class AutoscalingConfig:
-    """How many replicas a deployment has, by how many requests it has.
+    """How the number of replicas of a deployment follows the number of its requests.
 
-    `target_ongoing_requests` is the mean number of requests, waiting ones included, that one replica is to have.
-    Numbers are looked at as means over `look_back_period_s` seconds; `upscale_delay_s` and `downscale_delay_s` are how
-    long a decision must hold before it is carried out, `downscale_to_zero_delay_s` the same for the last replica.
-    The factors, above 0, multiply the step towards the number that would be right: 1 goes there at once.
-    With `min_replicas=0` the first request wakes the deployment, without delay. `policy` is a function or its import
-    path (`"module:function"`); None is `kernel_serve.autoscaling.policy.default_policy`.
+    `target_ongoing_requests` is the mean number of requests, waiting ones included, that one replica should have.
+    Numbers of requests are means over `look_back_period_s` seconds. A decision is carried out when it has held for
+    `upscale_delay_s` or `downscale_delay_s` seconds, for the last replica `downscale_to_zero_delay_s`. The factors,
+    above 0, multiply the step towards the right number: 1 goes there at once. With `min_replicas=0` the first request
+    wakes the deployment without delay. `policy` is a function or its import path (`"module:function"`); None is
+    `kernel_serve.autoscaling.policy.default_policy`.
+
+    Raises DeploymentError for a bad value.
     """
 
     min_replicas: int = 1
@@ -79,12 +81,14 @@ class AutoscalingConfig:
 
 @dataclass(frozen=True, slots=True)
 class LoggingConfig:
-    """How a deployment's replicas log: what is written to the loggers `kernel.serve` and `ray.serve`, and below them.
+    """How a deployment's replicas write what is logged to `kernel.serve`, `ray.serve`, and loggers below them.
 
-    `encoding` is "TEXT" or "JSON" (an object a line), with `additional_log_standard_attrs` of `logging.LogRecord`
-    among its fields. `log_level` is a level of `logging`, or its number. Lines go to standard error, and with
-    `logs_dir` to a file for each replica in that directory, too. `enable_access_log` writes a line for each request
-    that a replica carries out, calls of handles included; those from outside are in the proxies' access log anyway.
+    `encoding` is "TEXT" or "JSON" (an object a line), with `additional_log_standard_attrs` of `logging.LogRecord` among
+    its fields. `log_level` is a level of `logging`, or its number. Lines go to standard error, and with `logs_dir` also
+    to a file for each replica in that directory. `enable_access_log` writes a line for each request that a replica
+    carries out, calls by handles included; requests from outside are in the proxies' access log anyway.
+
+    Raises DeploymentError for a bad value.
     """
 
     encoding: str = "TEXT"
@@ -113,11 +117,13 @@ class LoggingConfig:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentSettings:
-    """What can be set of a deployment besides its code and its constructor's arguments.
+    """The settings of a deployment besides its code and its constructor's arguments.
 
     `num_replicas` is None where `autoscaling` decides. `max_ongoing_requests` is how many requests a replica works on
     at a time, `max_queued_requests` how many may wait in each caller (-1: any number). `actor_options` are those of
     `@kernel.remote` (`num_cpus`, `resources`, `runtime_env`, ...). Times are in seconds.
+
+    Raises DeploymentError for a bad value.
     """
 
     num_replicas: int | None = 1
@@ -166,15 +172,18 @@ class DeploymentSettings:
 
 @dataclass(frozen=True, slots=True)
 class HTTPOptions:
-    """Where and how the proxies take HTTP. They listen on loopback unless told otherwise.
+    """Where and how the proxies take HTTP.
 
-    `port` is KERNEL_SERVE_HTTP_PORT unless given, and `host` KERNEL_SERVE_HTTP_HOST.
+    They listen on loopback by default. The default of `port` is KERNEL_SERVE_HTTP_PORT, else 8000; that of `host` is
+    KERNEL_SERVE_HTTP_HOST.
 
-    `proxies_per_node` processes share the port. `access_log` is whether there is a line for each request in the
-    session's logs, or else the directory for files of such lines. `request_timeout_s` is for all requests, and can be
-    smaller for a deployment. A client may be silent for `stall_timeout_s` in the middle of a body, and as long take
-    nothing of an answer. `root_path` is what a server in front takes away from the beginning of paths. Sizes are in
-    bytes: of all headers together, and of a body.
+    `proxies_per_node` processes share the port. `access_log` says whether each request has a line in the session's
+    logs, or is the directory for files of such lines. `request_timeout_s` limits all requests; a deployment may have a
+    smaller limit. A client may pause for `stall_timeout_s` in the middle of a body, and as long in reading an answer.
+    `root_path` is what a server in front removes from the beginning of paths. Sizes are in bytes: of all headers
+    together, and of a body.
+
+    Raises DeploymentError for a bad value.
     """
 
     host: str = field(default_factory=lambda: os.environ.get("KERNEL_SERVE_HTTP_HOST", "127.0.0.1"))
@@ -219,9 +228,11 @@ class HTTPOptions:
 class GRPCOptions:
     """Where the proxies take gRPC, and for which services: import paths of `add_..._to_server` functions.
 
-    Without any function gRPC is off. They are imported from the directory `app_dir`, too, by new proxies, which there
-    are whenever an option changes: `services_version` is for services that have changed. With `ssl_certfile` gRPC is
-    taken over TLS alone, and with `ssl_ca_certs` only from clients that show a certificate of these authorities.
+    Without such a function gRPC is off. They are imported by new proxies, also from the directory `app_dir`. Proxies
+    are replaced whenever an option changes: set `services_version` when services have changed. With `ssl_certfile` gRPC
+    is taken by TLS alone, and with `ssl_ca_certs` only from clients with a certificate of these authorities.
+
+    Raises DeploymentError for a bad value.
     """
 
     port: int = 9000
@@ -252,7 +263,10 @@ ProxyLocation = Literal["EveryNode", "HeadOnly", "Disabled"]
 
 
 def default_port(given: str) -> int:
-    """Return the port that the variable KERNEL_SERVE_HTTP_PORT says, 8000 if it is empty. Raises DeploymentError."""
+    """Return the port that `given`, the value of KERNEL_SERVE_HTTP_PORT, says; 8000 if it is empty.
+
+    Raises DeploymentError.
+    """
     if not given:
         return 8000
     if not given.isdecimal() or int(given) > 65535:
@@ -261,7 +275,7 @@ def default_port(given: str) -> int:
 
 
 def checked(kind: type[T], given: Mapping[str, Any], what: str = "") -> T:
-    """Return a `kind` with the given fields. Raises DeploymentError, which names a field that there is not."""
+    """Return a `kind` with the given fields. Raises DeploymentError, which names an unknown field."""
     known = [each.name for each in fields(kind)]  # type: ignore[arg-type]
     for name in given:
         if name not in known:
@@ -272,7 +286,7 @@ def checked(kind: type[T], given: Mapping[str, Any], what: str = "") -> T:
 
 
 def with_values(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of autoscaling that have a value: None stands for a default, unless it means something."""
+    """Return the settings of autoscaling that have a value: None stands for the default, unless it has a meaning."""
     return {name: value for name, value in given.items() if value is not None or name in _MAY_BE_NONE}
 
 
@@ -284,4 +298,4 @@ def _are_middlewares(value: Any) -> bool:
 
 
 AUTOMATIC = AutoscalingConfig(min_replicas=1, max_replicas=100)
-"""What `num_replicas="auto"` means."""
+"""The settings that `num_replicas="auto"` means."""

@@ -1,4 +1,4 @@
-"""What went wrong in users' code, told from their first line on: neither Serve's frames nor those that led there."""
+"""Tracebacks of errors of user code, from its first line on: without the frames of Serve, and those that lead to it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def user_traceback(error: BaseException) -> str:
 
 
 def told_from_the_user(error: E) -> E:
-    """Take the same frames out of an error and its causes, and return it: for a log's `exc_info`."""
+    """Remove such frames from an error and its causes, and return it: for the `exc_info` of a log record."""
     seen: set[int] = set()
     each: BaseException | None = error
     while each is not None and id(each) not in seen:
@@ -60,7 +60,10 @@ def _leave_out(told: traceback.TracebackException, is_ours: bool = False) -> Non
 
 
 def _stand_in(error: TaskError) -> BaseException:
-    """Return what says the same as an error whose class can't be had here, and not which of Serve's methods raised."""
+    """Return an error that stands for one whose class can't be loaded here.
+
+    It has the same message, without the name of Serve's method that raised it.
+    """
     found: BaseException = type(type(error).__name__, (Exception,), {"__module__": "builtins"})(error.message)
     found.__cause__, found.__context__ = error.__cause__, error.__context__
     found.__suppress_context__ = error.__suppress_context__
@@ -84,10 +87,10 @@ def _shortened(error: BaseException) -> TracebackType | None:
 
 
 def _kept(files: list[str], is_ours: bool) -> list[int]:
-    """Return which of the frames in `files` tell something, outermost first.
+    """Return the indices of the frames in `files` that help users, outermost first.
 
-    Where none is the user's, that is all of them, so that faults of Serve can be found; or none, if the error itself
-    says all (`is_ours`).
+    Where no frame is the user's, these are all of them, so that faults of Serve can be found; or none, if the error
+    itself says everything (`is_ours`).
     """
     first = next((index for index, file in enumerate(files) if not _leads_there(file)), None)
     if first is None:

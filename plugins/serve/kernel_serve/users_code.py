@@ -1,4 +1,4 @@
-"""Users' code: found by its import path, found by replicas in a directory of the developer's, told by its version.
+"""Import users' code by its path, let replicas find it in the developer's directory, and tell versions of it apart.
 
 A deployment's class travels as it is, but what it uses of other modules travels by name: a replica must be able to
 import these, and a changed module must not count as the same code.
@@ -30,9 +30,9 @@ from kernel_spec.nearest import nearest
 def import_application(path: str, args: Mapping[str, Any] | None = None) -> Application:
     """Return the application at `path` ("module:name").
 
-    There is either an application, or a function that returns one. The function gets `args` as its one argument: a
-    dict, or a pydantic model or dataclass if its annotation is one. Raises DeploymentError when there is none, and what
-    the module or the function raises.
+    `path` leads to an application, or to a function that returns one. The function gets `args` as its one argument: as
+    a dict, or as a pydantic model or dataclass if its annotation is one. Raises DeploymentError when `path` leads to
+    something else, and what the module or the function raises.
     """
     found = import_name(path)
     if isinstance(found, Application):
@@ -52,7 +52,7 @@ def import_application(path: str, args: Mapping[str, Any] | None = None) -> Appl
 
 
 def import_name(path: str) -> Any:
-    """Return what "module:name" (or "module.name") is. Raises DeploymentError, and what the module raises."""
+    """Return the value of "module:name" (or "module.name"). Raises DeploymentError, and what the module raises."""
     module_name, _, name = path.rpartition(":" if ":" in path else ".")
     if not module_name or not name:
         raise DeploymentError(f'{path!r} is no import path; expected is "module:name"')
@@ -63,7 +63,7 @@ def import_name(path: str) -> Any:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not (module_name + ".").startswith(error.name + "."):
-            raise  # what it imports is missing, not the module
+            raise  # the module exists: something that it imports is missing
         raise DeploymentError(
             f"there is no module {error.name!r} (for {path}) on the path: {', '.join(sys.path[:3])}, ...; "
             "start where it is, or say where with --app-dir, working_dir or py_modules"
@@ -80,7 +80,7 @@ def import_name(path: str) -> Any:
 
 
 def _arguments(builder: Any, path: str, args: dict[str, Any]) -> list[Any]:
-    """Return the arguments with which a builder is called."""
+    """Return the arguments for a call of a builder."""
     parameters = list(inspect.signature(builder).parameters.values())
     if not parameters:
         if args:
@@ -98,7 +98,7 @@ def _arguments(builder: Any, path: str, args: dict[str, Any]) -> list[Any]:
 def _annotation(builder: Any, parameter: inspect.Parameter) -> Any:
     try:
         return typing.get_type_hints(builder).get(parameter.name)
-    except Exception:  # names that only a type checker knows
+    except Exception:  # annotations may have names that only type checkers know
         return parameter.annotation
 
 
@@ -118,11 +118,11 @@ def _typed(kind: Any, path: str, args: dict[str, Any]) -> Any:
 
 
 _loaded: dict[str, str] = {}
-"""Directory to the digest of the sources in it, as this process has imported them."""
+"""The digest of the sources of each directory, as this process has imported them."""
 
 
 def with_path(spec: ApplicationSpec, directory: str) -> ApplicationSpec:
-    """Return the application such that its replicas import from `directory`, too."""
+    """Return the application, changed so that its replicas also import from `directory`."""
     digest = source_digest(directory)
     deployments = (
         dataclasses.replace(each, code=pickle.dumps(_Code(directory, digest, each.code))) for each in spec.deployments
@@ -131,7 +131,10 @@ def with_path(spec: ApplicationSpec, directory: str) -> ApplicationSpec:
 
 
 class _Code:
-    """Is unpickled as what `code` is a pickle of, after its directory was put on the path."""
+    """Pickles as a reference to a directory with a digest of its sources, and `code`.
+
+    It unpickles as the value of `code`, after the directory was put on the path.
+    """
 
     def __init__(self, directory: str, digest: str, code: bytes) -> None:
         self._parts = (directory, digest, code)
@@ -164,7 +167,7 @@ def modules_below(directory: str) -> dict[str, ModuleType]:
 
 
 def forget_modules(directory: str) -> None:
-    """Have the modules of a directory imported anew the next time."""
+    """Remove the modules of a directory, so that they are imported anew the next time."""
     for name in modules_below(directory):
         del sys.modules[name]
     importlib.invalidate_caches()
@@ -183,9 +186,9 @@ def source_digest(directory: str) -> str:
 
 
 def services_version(options: GRPCOptions, directory: str) -> str:
-    """Return a digest of the files that gRPC's compiler has generated for services, as far as they are in a directory.
+    """Return a digest of the generated files of gRPC services, of those that are in a directory.
 
-    Beside each module `x_pb2_grpc` there is one of messages, `x_pb2`.
+    Beside each module `x_pb2_grpc` there is one with messages, `x_pb2`.
     """
     found = hashlib.sha256()
     for path in options.grpc_servicer_functions:
@@ -216,7 +219,7 @@ _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def told(error: BaseException) -> str:
-    """Return an error with its traceback, from the first frame of the user's own on."""
+    """Return an error with its traceback, from the user's first frame on."""
     described = traceback.TracebackException.from_exception(error)
     frames = [frame for frame in described.stack if not _is_machinery(frame.filename)]
     described.stack = traceback.StackSummary.from_list(frames)

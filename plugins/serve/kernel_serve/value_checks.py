@@ -1,4 +1,4 @@
-"""Checks of single values of settings. Each raises DeploymentError, which names the setting and says what it can be."""
+"""Checks of single settings. Each raises DeploymentError, which names the setting and says what it can be."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kernel_serve.errors import DeploymentError
 
 
 def port_number(value: Any) -> None:
-    """Check the number of a port."""
+    """Raise DeploymentError unless a value is the number of a port."""
     if not is_whole(value) or not 0 <= value <= 65535:
         raise DeploymentError(f"port is a number from 0 (any free one) to 65535, not {value!r}")
 
 
 def tls_options(settings: Any) -> None:
-    """Check options of TLS. Without a certificate there are none: what was meant to be encrypted would not be."""
+    """Raise DeploymentError for options of TLS without a certificate: what should be encrypted would not be."""
     each_is(
         settings,
         ("ssl_keyfile", "ssl_certfile", "ssl_ca_certs"),
@@ -55,27 +55,27 @@ def is_texts(value: Any) -> bool:
 
 
 def whole(settings: Any, least: int, *names: str) -> None:
-    """Check whole numbers from `least` on."""
+    """Raise DeploymentError unless these settings are whole numbers from `least` on."""
     each_is(settings, names, lambda value: is_whole(value) and value >= least, f"a whole number from {least} on")
 
 
 def positive(settings: Any, *names: str) -> None:
-    """Check finite numbers above 0."""
+    """Raise DeploymentError unless these settings are finite numbers above 0."""
     each_is(settings, names, lambda value: is_number(value) and value > 0, "a finite number above 0")
 
 
 def not_negative(settings: Any, *names: str) -> None:
-    """Check finite numbers from 0 on."""
+    """Raise DeploymentError unless these settings are finite numbers from 0 on."""
     each_is(settings, names, is_amount, "a finite number from 0 on")
 
 
 def truths(settings: Any, *names: str) -> None:
-    """Check values that are True or False."""
+    """Raise DeploymentError unless these settings are True or False."""
     each_is(settings, names, lambda value: isinstance(value, bool), "True or False")
 
 
 def each_is(settings: Any, names: tuple[str, ...], holds: Callable[[Any], Any], expected: str) -> None:
-    """Raise DeploymentError for a value that is not what is expected. None is, where it is the default."""
+    """Raise DeploymentError for a setting for which `holds` is false. None is allowed where it is the default."""
     for name in names:
         value = getattr(settings, name)
         is_left_out = value is None and settings.__dataclass_fields__[name].default is None
@@ -84,7 +84,10 @@ def each_is(settings: Any, names: tuple[str, ...], holds: Callable[[Any], Any], 
 
 
 def seconds(name: str, value: Any) -> float | None:
-    """Return a time in seconds, None for any time. Raises DeploymentError for what is no time, as NaN and infinity."""
+    """Return a time in seconds, None for no limit.
+
+    Raises DeploymentError for another value, NaN and infinity included.
+    """
     if value is not None and not is_number(value):
         raise DeploymentError(f"{name} is a number of seconds, or None for any time, not {value!r}")
     return value  # type: ignore[no-any-return]

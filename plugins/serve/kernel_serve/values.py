@@ -1,4 +1,4 @@
-"""The values that the parts tell each other: what is to run, what runs where, and which way requests go."""
+"""The values that the parts exchange: what should run, what runs where, and where requests go."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from kernel_serve.settings import DeploymentSettings
 from kernel_spec.dataclass import dataclass
 
 NAMESPACE = "kernel_serve"
-"""Of all actors here."""
+"""The namespace of all actors of Serve."""
 
 CONTROLLER_NAME = "serve controller"
 
 ENDPOINTS = "endpoints"
-"""The topic under which the controller tells which way requests from outside go; that of a deployment is its key."""
+"""The topic of the endpoints, by which proxies know where requests from outside go. A deployment's topic is its key."""
 
 
 def key_of(application: str, deployment: str) -> str:
-    """Return the key under which a deployment is known everywhere."""
+    """Return the key of a deployment, by which all parts know it."""
     return f"{application}#{deployment}"
 
 
@@ -31,10 +31,10 @@ def ends_of_key(key: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentSpec:
-    """A deployment as it is to be. `code` is a cloudpickle of (callable, positional arguments, keyword arguments).
+    """A deployment as it should run. `code` is a cloudpickle of (callable, positional arguments, keyword arguments).
 
-    Replicas of two specs are alike if `version` is equal: a change of the settings alone that running replicas can
-    take over (numbers, `user_config`) leaves it as it is.
+    Replicas of two specs are alike if `version` is equal. It stays the same when only settings change that running
+    replicas can take over (numbers, `user_config`).
     """
 
     application: str
@@ -47,7 +47,7 @@ class DeploymentSpec:
 
     @property
     def key(self) -> str:
-        """Its name everywhere."""
+        """Its key, by which all parts know it."""
         return key_of(self.application, self.name)
 
 
@@ -55,8 +55,8 @@ class DeploymentSpec:
 class ApplicationSpec:
     """Deployments that are deployed together, one of which (`ingress`) takes the requests from outside.
 
-    `route_prefix` is None for an application that HTTP does not reach. A backend is an application without a
-    route, with one deployment of the same name, which can't be deleted while an endpoint sends requests to it.
+    `route_prefix` is None for an application without HTTP. A backend is an application without a route, with one
+    deployment of the same name; it can't be deleted while an endpoint sends requests to it.
     """
 
     name: str
@@ -67,7 +67,7 @@ class ApplicationSpec:
 
 
 class Standing(NamedTuple):
-    """Which of its deployment's replicas one is, and among how many that are wanted."""
+    """The rank of a replica, and the number of replicas that the deployment should have."""
 
     rank: int
     world_size: int
@@ -75,7 +75,7 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A replica that takes requests: at `socket` on node `node` (hexadecimal), and through `actor` from elsewhere."""
+    """A replica that takes requests: at `socket` on node `node` (hexadecimal), and through `actor` from other nodes."""
 
     id: str
     node: str
@@ -84,12 +84,12 @@ class Replica:
     version: str
     max_ongoing_requests: int
     models: tuple[str, ...] = ()
-    """The multiplexed models that it has loaded, as far as is known."""
+    """The multiplexed models that it is known to have loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSet:
-    """What a router knows of a deployment. Replicas that end, or are not ready, are not among them."""
+    """What routers know of a deployment: its replicas that take requests, and its limits."""
 
     key: str
     replicas: tuple[Replica, ...]
@@ -97,9 +97,9 @@ class ReplicaSet:
     request_timeout_s: float | None
     exists: bool = True
     message: str = ""
-    """Why there is no replica, if that is not because autoscaling needs none."""
+    """Why it has no replica; "" if it has one, or if autoscaling needs none."""
     paused: bool = False
-    """Whether there is none because a user wants none: to wait for one would be in vain."""
+    """Whether it has no replica because a user set 0, so that waiting requests would wait for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,32 +107,32 @@ class Target:
     """One of the deployments among which an endpoint's requests are split."""
 
     deployment: str
-    """Its key."""
+    """The key of the deployment."""
     weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A way in: requests whose path begins with `prefix` go to one of `targets`, by weight.
+    """An endpoint: requests whose path begins with `prefix` go to one of `targets`, by weight.
 
-    `shadows` get copies of a share of the requests, and their answers are thrown away. Requests with the same value of
-    `sticky` (`header:NAME`, `cookie:NAME`, `query:NAME` or `client`) go to the same target. One that stands alone has
-    a life of its own: it may be without targets (503). One without a prefix has no HTTP: gRPC finds it by its name,
-    and so do handles.
+    `shadows` get copies of a share of the requests, and their answers are discarded. Requests with the same value of
+    `sticky` (`header:NAME`, `cookie:NAME`, `query:NAME` or `client`) go to the same target. An endpoint that stands
+    alone does not end with an application: it may be without targets (503). One without a prefix has no HTTP: gRPC
+    finds it by its name, and so do handles.
     """
 
     name: str
     prefix: str
     targets: tuple[Target, ...]
     methods: frozenset[str] = frozenset()
-    """Those that are taken; none named: all."""
+    """The methods that it takes; empty for all."""
     shadows: tuple[Target, ...] = ()
     sticky: str = ""
     stands_alone: bool = False
 
 
 class Listening(NamedTuple):
-    """Where a proxy listens: addresses such as "127.0.0.1:8000"; "" where it does not."""
+    """The addresses of a proxy, such as "127.0.0.1:8000"; "" for a protocol that it does not take."""
 
     http: str
     grpc: str = ""
@@ -140,13 +140,13 @@ class Listening(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RouterReport:
-    """What a router tells the controller now and then: requests that wait there, and those it has sent, by replica."""
+    """The report of a router to the controller: its waiting requests, and those it has sent to replicas."""
 
     router: str
     node: str
     queued: Mapping[str, int] = field(default_factory=dict)
-    """Key of a deployment to number."""
+    """The number of waiting requests by key of a deployment."""
     ongoing: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Key of a deployment to id of a replica to number."""
+    """The number of sent requests by key of a deployment, and by id of a replica."""
     snapshot: Any = None
-    """What the router has counted, where nobody asks its process for that; see `metrics/callers.py`."""
+    """The metrics of the router, if Serve does not ask its process for them; see `metrics/callers.py`."""

@@ -1,4 +1,4 @@
-"""Where requests go, as `serve.status()` says it of the proxies."""
+"""The addresses of the proxies, from what `serve.status()` returns."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def grpc_addresses(status: Mapping[str, Any]) -> list[str]:
 
 
 def _proxies(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the proxies that take requests: one that is about to go takes no more."""
+    """Return the proxies that take requests. One that is being stopped takes no more."""
     return [each for each in (status.get("proxies") or {}).values() if each.get("status") != "DRAINING"]

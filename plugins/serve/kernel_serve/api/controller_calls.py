@@ -1,4 +1,4 @@
-"""Asking the controller."""
+"""Calls of the controller's methods."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kernel_spec.errors import KernelError, TaskError
 
 
 def answer_to(ref: kernel.ObjectRef | list[kernel.ObjectRef]) -> Any:
-    """Return the result of a task, or of a call of an actor, of Serve's own; or those of several.
+    """Return the result of a task or call of Serve's own, or the results of several.
 
-    What it raises of Serve's errors, or the kernel's, is raised as it is: where in Serve it came from tells nothing.
+    Errors of Serve and the kernel are raised as they were, without the name of Serve's method that raised them.
 
-    An event loop that runs in this thread stands still meanwhile, as it does for anything that is not awaited: in a
-    notebook, or in a constructor that asks for a handle, that is what is wanted, and nobody is warned.
+    An event loop that runs in this thread stands still meanwhile, as for anything that is not awaited: a notebook, or a
+    constructor that asks for a handle, wants just that, so there is no warning.
     """
     try:
         if asyncio._get_running_loop() is None:
@@ -37,6 +37,6 @@ def ask(method: str, *arguments: Any) -> Any:
     """
     try:
         return answer_to(getattr(controller_handle(), method).remote(*arguments))
-    except kernel.exceptions.ActorDiedError:  # another program has ended Serve since, and perhaps begun it again
+    except kernel.exceptions.ActorDiedError:  # another program has ended Serve since, and perhaps started it again
         forget_controller()
         return answer_to(getattr(controller_handle(), method).remote(*arguments))

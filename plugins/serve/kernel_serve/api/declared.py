@@ -1,4 +1,4 @@
-"""What users declare, before anything runs: deployments with their options, and applications that bind them."""
+"""Declarations, before anything runs: deployments with their options, and applications that bind them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OF_SERVE = {
     "max_concurrency": _REQUESTS,
     "concurrency_groups": _REQUESTS,
 }
-"""Options of actors that a user can't set, and what to say of them."""
+"""Options of actors that a user can't set, with the reason."""
 
 
 class _Unset:
@@ -38,15 +38,15 @@ class _Unset:
         return "UNSET"
 
     def __reduce__(self) -> str:
-        return "UNSET"  # wherever it goes, it is this one
+        return "UNSET"  # copies and pickles of it are the same object
 
 
 UNSET: Any = _Unset()
-"""Stands for a route that nobody has said: None says that there is to be none."""
+"""The route of a deployment for which none was given. None means that it has no route."""
 
 
 class Deployment:
-    """A function or a class, and how it is to run. `bind` gives it its constructor's arguments."""
+    """A function or a class with its options. `bind` adds its constructor's arguments."""
 
     def __init__(
         self,
@@ -61,13 +61,14 @@ class Deployment:
         self.name = name
         self.settings = settings
         self.version = version
-        """Given by the user; replicas are replaced when it changes, and else only when the code does."""
+        """The version that the user has set. Replicas are replaced when it changes; if it is "", when the code changes.
+        """
         self.route_prefix = route_prefix
-        """Where it is reached if it is deployed alone, or as an application's ingress; UNSET if nobody has said."""
+        """The route of the deployment if it is an application's ingress; UNSET if none was given."""
         self.__doc__ = target.__doc__
 
     def options(self: D, func_or_class: Callable[..., Any] | None = None, **options: Any) -> D:
-        """Return the deployment with other options; this one stays as it is. Raises DeploymentError for a bad one."""
+        """Return a deployment with other options; this one stays as it is. Raises DeploymentError for a bad option."""
         name = options.pop("name", None)
         name = self.name if name is None else name
         version = options.pop("version", self.version)
@@ -80,7 +81,7 @@ class Deployment:
         return type(self)(func_or_class or self.func_or_class, name, settings, version or "", route_prefix=route)
 
     def bind(self, *args: Any, **kwargs: Any) -> Application:
-        """Return an application of this deployment; bound deployments among the arguments become handles of theirs.
+        """Return an application of this deployment. Bound deployments among the arguments become handles of theirs.
 
         Raises DeploymentError when the constructor does not take these arguments.
         """
@@ -94,32 +95,32 @@ class Deployment:
 
     @property
     def num_replicas(self) -> int | None:
-        """How many replicas it has; None where autoscaling decides."""
+        """The number of replicas; None where autoscaling decides."""
         return self.settings.num_replicas
 
     @property
     def user_config(self) -> Any:
-        """What `reconfigure` is given."""
+        """The argument of the object's `reconfigure`."""
         return self.settings.user_config
 
     @property
     def max_ongoing_requests(self) -> int:
-        """How many requests a replica works on at a time."""
+        """The number of requests that a replica works on at a time."""
         return self.settings.max_ongoing_requests
 
     @property
     def max_queued_requests(self) -> int:
-        """How many requests may wait in each caller; -1: any number."""
+        """The number of requests that may wait in each caller; -1 for any number."""
         return self.settings.max_queued_requests
 
     @property
     def actor_options(self) -> Mapping[str, Any]:
-        """The options of its replicas' processes."""
+        """The options of the replicas' actors."""
         return self.settings.actor_options
 
     @property
     def logging_config(self) -> Mapping[str, Any]:
-        """How its replicas log."""
+        """How the replicas log: settings of `LoggingConfig`."""
         return self.settings.logging_config
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -140,7 +141,7 @@ class Deployment:
 
 @dataclass(frozen=True, eq=False)
 class Application:
-    """A bound deployment, with those that are bound to it: what `serve.run` takes."""
+    """A bound deployment, with those that are bound to it: the argument of `serve.run`."""
 
     deployment: Deployment
     args: tuple[Any, ...]
@@ -153,7 +154,7 @@ class Application:
 
 
 def with_options(settings: DeploymentSettings, options: Mapping[str, Any], what: str) -> DeploymentSettings:
-    """Return the settings with others, given as users may. Raises DeploymentError, which begins with `what`."""
+    """Return the settings with other options, as users give them. Raises DeploymentError, which begins with `what`."""
     given = dict(options)
     if "autoscaling" in given:
         raise DeploymentError(f"{what} has no setting 'autoscaling'; did you mean 'autoscaling_config'?")
@@ -179,7 +180,7 @@ def with_options(settings: DeploymentSettings, options: Mapping[str, Any], what:
             raise DeploymentError(f"{what}: placement_group_bundles is a list such as [{{'CPU': 1}}], not {bundles!r}")
         given["placement_group_bundles"] = tuple(bundles)
     if isinstance(given.get("logging_config"), LoggingConfig):
-        default = asdict(LoggingConfig())  # what is as it would be anyway, a configuration file may still say
+        default = asdict(LoggingConfig())  # what has its default is left out: a file may still set it
         said = asdict(given["logging_config"]).items()
         given["logging_config"] = {name: value for name, value in said if value != default[name]}
     for name in ("actor_options", "logging_config"):
@@ -195,7 +196,7 @@ def with_options(settings: DeploymentSettings, options: Mapping[str, Any], what:
 
 
 def _check_bundles(settings: DeploymentSettings, what: str) -> None:
-    """Raise DeploymentError for bundles in which no replica could ever start, and for a way to place none."""
+    """Raise DeploymentError for bundles in which no replica could start, and for a strategy without bundles."""
     bundles, strategy = settings.placement_group_bundles, settings.placement_group_strategy
     if not bundles:
         if strategy != DeploymentSettings().placement_group_strategy:
@@ -212,7 +213,7 @@ def _check_bundles(settings: DeploymentSettings, what: str) -> None:
 
 
 def _check_actor_options(options: Mapping[str, Any] | None, what: str) -> None:
-    """Raise DeploymentError for what `@kernel.remote` does not take, before any replica starts."""
+    """Raise DeploymentError for options that `@kernel.remote` does not take, before any replica starts."""
     if not options:
         return
     for name in _OF_SERVE:

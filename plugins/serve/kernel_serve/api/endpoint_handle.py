@@ -9,7 +9,7 @@ from kernel_serve.routing.endpoint_calls import EndpointCall
 
 
 class EndpointHandle(DeploymentHandle):
-    """Calls one of the deployments that an endpoint has, by their weights at the time of the call."""
+    """Calls one of an endpoint's deployments, by their weights at the time of the call."""
 
     def __init__(self, endpoint: str, **options: Any) -> None:
         super().__init__(endpoint, "", **options)

@@ -1,4 +1,4 @@
-"""What endpoints there are, and calling what answers there from Python."""
+"""List endpoints, and get handles that call what answers there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernel_serve.names import missing
 
 
 def list_endpoints() -> dict[str, dict[str, Any]]:
-    """Return route, methods (none: all), traffic and shadows of each endpoint, by name."""
+    """Return route, methods (empty for all), traffic and shadows of each endpoint, by name."""
     return {
         each["name"]: {
             "route": each["route_prefix"] or None,
@@ -24,9 +24,9 @@ def list_endpoints() -> dict[str, dict[str, Any]]:
 
 
 def get_handle(endpoint_name: str, missing_ok: bool = False) -> EndpointHandle:
-    """Return a handle to an endpoint: each call goes to what answers there, by the weights at that time.
+    """Return a handle to an endpoint: each call goes to one of its deployments, by the weights at that time.
 
-    Raises NotServingError when there is no such endpoint, unless it is `missing_ok`.
+    Raises NotServingError for an unknown endpoint, unless `missing_ok`.
     """
     if not missing_ok:
         known = [each["name"] for each in api.status()["endpoints"]]

@@ -1,4 +1,4 @@
-"""From bound deployments to what the controller is told: every deployment once, handles where others were bound."""
+"""Turn bound deployments into what the controller gets: every deployment once, with handles where others were bound."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _NEED_NEW_REPLICAS = (
 )  # fmt: skip
 
 Change = Callable[[str, DeploymentSettings], DeploymentSettings]
-"""Takes the name of a deployment and its settings, and returns its settings."""
+"""Maps the name of a deployment and its settings to the settings to use."""
 
 
 def unchanged(deployment: str, settings: DeploymentSettings) -> DeploymentSettings:
-    """Return settings as they are."""
+    """Return the settings as they are."""
     return settings
 
 
@@ -37,10 +37,10 @@ def flatten(
 ) -> ApplicationSpec:
     """Return the specification of an application.
 
-    Two different bindings of deployments with one name are told apart by a number (`Model`, `Model_1`); one that is
-    bound in several places is one deployment. `change(deployment, settings)` may replace settings.
-    `code_version` is for who knows better than a digest of the pickles, which is another in each process, whether code
-    is still the same.
+    Different bindings of deployments with one name are told apart by a number (`Model`, `Model_1`); one that is bound
+    in several places is one deployment. `change(deployment, settings)` may replace settings. `code_version` says which
+    code is the same, for callers that know it better than a digest of the pickles, which differs from process to
+    process. Raises DeploymentError for what can't be deployed, and SerializationError for what can't be pickled.
     """
     specifying = _Specifying(name, change, code_version)
     ingress = specifying.add(application)
@@ -48,7 +48,7 @@ def flatten(
 
 
 class Bound(NamedTuple):
-    """A deployment of an application: under its name there, and with its constructor's arguments."""
+    """A deployment of an application: its name there, and its constructor's arguments."""
 
     name: str
     deployment: Deployment
@@ -58,7 +58,7 @@ class Bound(NamedTuple):
 
 
 class Flattening:
-    """Goes through bound deployments, those first that others are bound to, and keeps each once."""
+    """Collects bound deployments once each, after those that are bound to them."""
 
     def __init__(self, application: str, change: Change = unchanged) -> None:
         self.application = application
@@ -67,15 +67,15 @@ class Flattening:
         self._under_way: set[int] = set()
 
     def handle(self, deployment: str) -> DeploymentHandle:
-        """Return what a constructor gets for a bound deployment."""
+        """Return the handle that a constructor gets for a bound deployment."""
         return DeploymentHandle(deployment, self.application)
 
     def keep(self, bound: Bound) -> None:
-        """Keep a deployment."""
+        """Add a deployment."""
         raise NotImplementedError
 
     def add(self, node: Application) -> str:
-        """Keep a bound deployment and all that are bound to it; return its name. Raises DeploymentError."""
+        """Add a bound deployment and all that are bound to it; return its name. Raises DeploymentError."""
         known = self._names.get(id(node))
         if known is not None:
             return known
@@ -100,7 +100,7 @@ class Flattening:
         return free
 
     def _filled(self, value: Any) -> Any:
-        """Return `value` with handles in place of bound deployments, in containers, too."""
+        """Return `value` with handles in place of bound deployments, inside of containers, too."""
         if isinstance(value, Application):
             return self.handle(self.add(value))
         if type(value) in (list, tuple, set):
@@ -145,7 +145,7 @@ def _digest(version: str | bytes, settings: DeploymentSettings | None = None) ->
 
 
 def check_prefix(prefix: str | None) -> str | None:
-    """Return a route prefix as it is used. Raises DeploymentError for one that can't be."""
+    """Return a route prefix in its normal form. Raises DeploymentError for a bad one."""
     if prefix is None:
         return None
     if not isinstance(prefix, str) or not prefix.startswith("/") or "{" in prefix:

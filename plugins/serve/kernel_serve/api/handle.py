@@ -1,7 +1,7 @@
-"""Handles: calling a deployment from Python, anywhere in the session.
+"""Handles: calls of a deployment from Python, anywhere in the session.
 
-All requests of a process go through its router, on the data loop. A call from another thread is handed over to it; who
-waits for the result waits in its own thread, or its own event loop.
+All requests of a process go through its router, on the data loop. A call from another thread is handed over to it; a
+caller waits for the result in its own thread, or its own event loop.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class DeploymentHandle:
     """Calls a deployment: `handle.remote(x)` its `__call__`, `handle.method.remote(x)` another method.
 
     A call returns a `DeploymentResponse` at once, with `stream=True` a `DeploymentResponseGenerator`. Handles can be
-    sent anywhere. `options` returns a handle with other options; nothing here talks to the deployment before a call.
+    pickled and sent anywhere. `options` returns a handle with other options. Nothing is sent to the deployment before a
+    call.
     """
 
     def __init__(
@@ -61,8 +62,8 @@ class DeploymentHandle:
     ) -> DeploymentHandle:
         """Return a handle with other options; those that are not named stay.
 
-        `timeout_s` is for a whole call, from now to its result. `retry`: a call may run again, once, when its replica
-        died. Raises DeploymentError for options that can't be.
+        `timeout_s` limits a whole call, from its begin to its result. `retry`: a call may run again, once, when its
+        replica died. Raises DeploymentError for a bad option.
         """
         if timeout_s is not None and (not is_number(timeout_s) or timeout_s <= 0):
             raise DeploymentError(f"timeout_s of a handle is a finite number above 0, not {timeout_s!r}")
@@ -83,7 +84,7 @@ class DeploymentHandle:
         return self._like(**{**self._options(), **{name: value for name, value in given.items() if value is not None}})
 
     def _options(self) -> dict[str, Any]:
-        """Return the options with which another handle is like this one."""
+        """Return the options for a handle that is like this one."""
         return {
             "method_name": self._method,
             "stream": self._stream,
@@ -107,7 +108,7 @@ class DeploymentHandle:
     def remote(self, *args: Any, **kwargs: Any) -> Any:
         """Call the deployment. Responses of other calls among the arguments are replaced by their results.
 
-        Raises nothing: what goes wrong is raised by the response.
+        It raises nothing: errors of the call are raised by the response.
         """
         around = current_request()
         meta: dict[str, Any] = {"type": "call", "id": around.request_id or _new_id(), "method": self._method}

@@ -1,4 +1,4 @@
-"""Putting an ASGI application in front of a deployment's class."""
+"""Put an ASGI application in front of a deployment's class."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ C = TypeVar("C", bound=type)
 
 
 def ingress(app: Any) -> Callable[..., Any]:
-    """Have HTTP requests and WebSockets for a class go to `app`: FastAPI, Starlette, any ASGI application.
+    """Have `app` answer HTTP requests and WebSockets for a class: FastAPI, Starlette, any ASGI application.
 
     Methods of the class can be FastAPI routes: `self` is the replica's object. `app` may be a function that takes the
-    object, or nothing, and returns the application. Used below `@serve.deployment`; where there is no class,
-    `serve.deployment(serve.ingress(app)())` serves the application alone. Raises DeploymentError.
+    object, or nothing, and returns the application. Use it below `@serve.deployment`; without a class,
+    `serve.deployment(serve.ingress(app)())` serves the application alone. Raises DeploymentError for an `app` that
+    can't be served.
     """
     if not callable(app):
         raise DeploymentError(f"@serve.ingress takes an ASGI application, not a {type(app).__name__}")
@@ -39,7 +40,7 @@ def ingress(app: Any) -> Callable[..., Any]:
 
 
 def _class_for_application() -> Any:
-    """Return a new class, with nothing but what it was bound to."""
+    """Return a new empty class, as the one that `app` is in front of."""
 
     class Ingress:
         def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -49,7 +50,7 @@ def _class_for_application() -> Any:
 
 
 def _let_travel() -> None:
-    """Teach pickle what can't travel by itself: starlette's state, which all applications have, included routers."""
+    """Teach pickle to pickle starlette's state, which all applications have, and included routers."""
     datastructures, routing = sys.modules.get("starlette.datastructures"), sys.modules.get("fastapi.routing")
     if (state := getattr(datastructures, "State", None)) is not None:
         copyreg.pickle(state, _reduce_state)

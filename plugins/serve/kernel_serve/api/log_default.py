@@ -1,4 +1,4 @@
-"""How deployments of the session log that say nothing themselves: told by `serve.start(logging_config=...)`."""
+"""The session's default `logging_config` of deployments, which `serve.start(logging_config=...)` sets."""
 
 from __future__ import annotations
 
@@ -19,22 +19,25 @@ Given = LoggingConfig | Mapping[str, Any]
 
 
 def normal(given: Given, where: str) -> Mapping[str, Any]:
-    """Return a `logging_config` as a mapping. Raises DeploymentError, which begins with `where`, if it can't be."""
+    """Return a `logging_config` as a mapping. Raises DeploymentError, which begins with `where`, for a bad one."""
     return with_options(DeploymentSettings(), {"logging_config": given}, where).logging_config
 
 
 def store(config: Mapping[str, Any]) -> None:
-    """Have deployments that are deployed from now on log so, where they say nothing else; {}: as they would anyway."""
+    """Set the `logging_config` of deployments that are deployed from now on without one; {} for the defaults."""
     kernel.KeyValue(NAMESPACE).put(_KEY, json.dumps(dict(config)).encode())
 
 
 def forget() -> None:
-    """Leave it to deployments again."""
+    """Remove the session's default."""
     kernel.KeyValue(NAMESPACE).delete(_KEY)
 
 
 def with_default(change: Change, given: Given | None = None) -> Change:
-    """Return what does as `change`, and completes `logging_config` by `given`, and that by the session's default."""
+    """Return a function that does what `change` does.
+
+    It also completes `logging_config` from `given`, and then from the session's default.
+    """
     data = kernel.KeyValue(NAMESPACE).get(_KEY)
     common = {**(json.loads(data) if data else {}), **(normal(given, "serve.run()") if given is not None else {})}
     if not common:

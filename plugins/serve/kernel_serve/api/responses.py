@@ -1,4 +1,4 @@
-"""What calls of handles return: results to come, and streams of them."""
+"""Responses of calls by handles: results to come, and streams of them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class _Response(Pending):
 
     @property
     def request_id(self) -> str:
-        """The id that the request has in all logs."""
+        """The id of the request in all logs."""
         return str(self.call.meta["id"])
 
     def cancel(self) -> None:
-        """Give the call up: asking for its result raises RequestCancelledError, and its coroutine is cancelled."""
+        """Cancel the call: asking for its result raises RequestCancelledError, and its coroutine is cancelled."""
         self._given_up = self._given_up or not self.call.over
         data_loop().call_soon_threadsafe(self.call.cancel)
 
@@ -55,7 +55,7 @@ class _Response(Pending):
             )
 
     async def _wait_async(self) -> None:
-        """Wait, in this event loop, for the next outcome. Who is cancelled meanwhile gives the call up."""
+        """Wait, in this event loop, for the next outcome. If the waiting task is cancelled, cancel the call."""
         loop = asyncio.get_running_loop()
         there: asyncio.Future[None] = loop.create_future()
 
@@ -76,7 +76,7 @@ class _Response(Pending):
 
 
 class DeploymentResponse(_Response):
-    """The result of a call, to come. `await` it, or ask for its `result()`; hand it to other calls as an argument."""
+    """The result of a call, to come. `await` it, or ask for its `result()`; pass it to other calls as an argument."""
 
     _loaded: Any = None
     _is_loaded = False
@@ -85,7 +85,7 @@ class DeploymentResponse(_Response):
         """Wait for the result and return it, in a thread without an event loop.
 
         Raises what the deployment raised, RequestTimeoutError after `timeout_s` seconds, or another RequestError;
-        DeploymentError for a time that is none.
+        DeploymentError for a bad `timeout_s`.
         """
         seconds("timeout_s", timeout_s)
         if not self.call.over:
@@ -93,11 +93,11 @@ class DeploymentResponse(_Response):
         return self._load()
 
     def _to_object_ref_sync(self) -> kernel.ObjectRef:
-        """Wait for the result, and put it into the object store: for tasks and actors, which take no responses."""
+        """Wait for the result, and put it into the object store: tasks and actors take no responses as arguments."""
         return self._put(self.result())
 
     async def _to_object_ref(self) -> kernel.ObjectRef:
-        """Do the same, in an event loop."""
+        """Do the same in an event loop."""
         return self._put(await self)
 
     def _put(self, value: Any) -> kernel.ObjectRef:
@@ -125,7 +125,7 @@ class DeploymentResponseGenerator(_Response):
     """The items that a call yields, as they come. Iterate over it, with `async for` in an event loop."""
 
     def __del__(self) -> None:
-        if not self.call.over:  # nobody can ask for more of it
+        if not self.call.over:  # without the generator no more items can be asked for
             with contextlib.suppress(RuntimeError):
                 self.cancel()
 

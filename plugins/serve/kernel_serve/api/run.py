@@ -1,4 +1,4 @@
-"""Starting Serve, running applications, asking how they are, and ending them."""
+"""Start Serve, run applications, ask for their status, and end them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from kernel_serve.values import CONTROLLER_NAME, NAMESPACE, ApplicationSpec
 DEFAULT_APPLICATION = "default"
 _END_SECONDS = 60.0
 _TELL_SECONDS = 4.0
-"""After so long, who waits for an application is told what it waits for, and again each time."""
+"""Seconds between two log messages of a program that waits for an application, with what it waits for."""
 _log = logger()
 _NOT_IN_START = {
     "tracing_config": "see tracing",
@@ -48,15 +48,16 @@ def start(
     logging_config: LoggingConfig | Mapping[str, Any] | None = None,
     **older: Any,
 ) -> None:
-    """Start Serve in the session (and a session, if there is none), with proxies; what runs already stays as it is.
+    """Start Serve in the session, with proxies; start a session if there is none. What runs already stays as it is.
 
-    `proxy_location` is "EveryNode" (default), "HeadOnly" or "Disabled". Each of the first three that is given replaces
-    all that was said of it before, while requests go on; what is not given stays as it is. `tracing` has requests
-    traced by OpenTelemetry: True by its variables, or a function that returns an exporter of spans, or its import path;
-    what runs takes another one over. `logging_config` is for deployments that are deployed from now on, where neither
-    they nor their application say otherwise. `http_host` and `http_port` are understood as those of `http_options`;
-    `detached` changes nothing: Serve lives as long as its session. Raises DeploymentError for bad options, ServeError
-    when a proxy can't listen.
+    `proxy_location` is "EveryNode" (default), "HeadOnly" or "Disabled". Each of the first three arguments that is given
+    replaces what was set before, while requests go on; the others keep what was set. `tracing` has requests traced by
+    OpenTelemetry: True with its environment variables, or a function that returns an exporter of spans, or its import
+    path. Running processes take a new value over. `logging_config` is for deployments that are deployed from now on,
+    where neither they nor their application have one. `http_host` and `http_port` are taken as those of `http_options`;
+    `detached` has no effect: Serve lives as long as its session.
+
+    Raises DeploymentError for bad options, and ServeError when a proxy can't listen.
     """
     location = _location(proxy_location)
     http_options = _with_older(http_options, older)
@@ -90,14 +91,16 @@ def run(
 ) -> DeploymentHandle:
     """Deploy an application, wait until it takes requests, and return a handle to its ingress.
 
-    Requests whose path begins with `route_prefix` go to it; that is what its deployment's option says, or else "/", and
-    with None HTTP does not reach it, but handles do, and gRPC. An application of that name is updated, without a failed
-    request: what comes to a proxy, or is called in this process, after this has returned is answered by what is new.
-    Replicas run in the `runtime_env` of this program, to which those of deployments add. `blocking` stays until Ctrl-C
-    (or SIGTERM), and deletes it then. `logging_config` is for its deployments, which may say more themselves. It waits
-    for `timeout_s` seconds at most, or any time; not at all without `wait`. Raises DeployFailedError with the traceback
-    of the user's code when it can't be made to run. With `_local_testing_mode` all of it is in this process, without a
-    session and HTTP, and only the handle reaches it.
+    HTTP requests whose path begins with `route_prefix` go to it; the default is the option of its deployment, else "/".
+    With None only handles and gRPC reach it. An application of the same name is updated without a failed request: once
+    this has returned, requests to proxies and calls in this process are answered by the new version. Replicas run in
+    the `runtime_env` of this program, with those of the deployments on top. `blocking` waits until Ctrl-C (or SIGTERM),
+    and deletes the application then. `logging_config` is for those of its deployments that have none. It waits for
+    `timeout_s` seconds at most (None: no limit), and not at all without `wait`. With `_local_testing_mode` everything
+    runs in this process, without a session and HTTP, and only the handle reaches it.
+
+    Raises DeploymentError for an application that can't be deployed, and DeployFailedError with the traceback of the
+    user's code when it can't be made to run.
     """
     if not isinstance(target, Application):
         hint = f"; did you mean serve.run({target.name}.bind())?" if isinstance(target, Deployment) else ""
@@ -125,20 +128,20 @@ def run(
 
 
 def route_of(target: Application, given: str | None) -> str | None:
-    """Return the route of an application: the one that was given, or else its deployment's own, or else "/"."""
+    """Return the route of an application: the given one, else its deployment's own, else "/"."""
     route = target.deployment.route_prefix if given is UNSET else given
     return "/" if route is UNSET else route
 
 
 def deploy(applications: Sequence[ApplicationSpec]) -> None:
-    """Have the controller bring these applications about; return when it has taken them."""
+    """Have the controller run these applications; return once it has written that down."""
     ask("deploy", [on_the_path(each) for each in applications])
 
 
 def wait_until_running(name: str, timeout_s: float | None = None) -> None:
-    """Wait until an application takes requests, and those of this process meet it as it is now.
+    """Wait until an application takes requests, and calls of this process reach its new version.
 
-    Raises DeployFailedError when it does not come to that.
+    Raises DeployFailedError when it does not come to run, within `timeout_s` seconds if they are given.
     """
     final = ["RUNNING", "DEPLOY_FAILED", "NOT_STARTED"]
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -158,7 +161,7 @@ def wait_until_running(name: str, timeout_s: float | None = None) -> None:
 
 
 def delete(name: str) -> None:
-    """Delete an application; return when its replicas are gone. If there is none of that name, a warning says so.
+    """Delete an application; return when its replicas have ended. An unknown name is a warning in the log.
 
     Raises NotServingError when Serve does not run.
     """
@@ -170,8 +173,8 @@ def delete(name: str) -> None:
 def status() -> Facts:
     """Return what runs: applications and their deployments with status, message and replicas; proxies; endpoints.
 
-    Entries can be read as attributes as well: `serve.status().applications["default"].status`. Of a proxy there is its
-    status, a word, which has what else is known of it as entries and attributes: `address`, `node_id`, ...
+    Entries can be read as attributes as well: `serve.status().applications["default"].status`. A proxy is its status, a
+    text, with everything else about it as entries and attributes: `address`, `node_id`, ...
     """
     found = ask("status")
     return Facts({**facts_of(found), "proxies": Facts({id: ProxyFacts(each) for id, each in found["proxies"].items()})})
@@ -195,12 +198,12 @@ def shutdown() -> None:
 
 
 async def shutdown_async() -> None:
-    """Do what `shutdown` does, without stopping the event loop."""
+    """Do what `shutdown` does, without blocking the event loop."""
     await asyncio.get_running_loop().run_in_executor(None, shutdown)
 
 
 def get_app_handle(name: str) -> DeploymentHandle:
-    """Return a handle to the ingress of an application. Raises NotServingError when there is none."""
+    """Return a handle to the ingress of an application. Raises NotServingError for an unknown application."""
     applications = status()["applications"]
     if name not in applications:
         raise NotServingError(missing("application", name, applications))
@@ -208,7 +211,7 @@ def get_app_handle(name: str) -> DeploymentHandle:
 
 
 def get_deployment_handle(deployment_name: str, app_name: str = DEFAULT_APPLICATION) -> DeploymentHandle:
-    """Return a handle to any deployment of an application. Raises NotServingError when there is none."""
+    """Return a handle to any deployment of an application. Raises NotServingError for an unknown one."""
     applications = status()["applications"]
     deployments = applications.get(app_name, {}).get("deployments", {})
     if deployment_name not in deployments:

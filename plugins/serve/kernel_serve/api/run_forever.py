@@ -1,4 +1,4 @@
-"""Staying where one is, until Ctrl-C or until the process is asked to end."""
+"""Wait until Ctrl-C or SIGTERM."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 def ending_as_interrupt() -> Iterator[None]:
     """Have SIGTERM raise KeyboardInterrupt within, as SIGINT does; container managers send it.
 
-    Signals come to the main thread alone: elsewhere, nothing is changed.
+    Signals reach the main thread alone: in other threads nothing is changed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

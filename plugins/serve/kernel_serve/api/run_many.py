@@ -1,4 +1,4 @@
-"""Running several applications at once."""
+"""Run several applications at once."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def run_many(
 ) -> list[DeploymentHandle]:
     """Deploy applications, all or none; wait until they take requests, and return handles to their ingresses.
 
-    `blocking` stays until Ctrl-C (or SIGTERM), and deletes them then. Raises DeploymentError for what can't be,
-    DeployFailedError for one that can't be made to run.
+    `blocking` waits until Ctrl-C (or SIGTERM), and deletes them then. Raises DeploymentError for an application that
+    can't be deployed, and DeployFailedError for one that can't be made to run.
     """
     if not targets:
         raise DeploymentError("serve.run_many takes at least one RunTarget(app, name, route_prefix)")

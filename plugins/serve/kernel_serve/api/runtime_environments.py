@@ -1,6 +1,6 @@
-"""What replicas run in: the `runtime_env` of the program that deploys, and on top of it the deployment's own.
+"""The `runtime_env` of replicas: that of the program that deploys, with the deployment's own on top.
 
-Both are packed and sent where the program runs, before the controller hears of them: they mean the same on every
+Both are packed and sent by the program, before the controller gets the deployments: they mean the same on every
 machine, for as long as the session lasts, and replicas are replaced when a file of theirs has changed.
 """
 
@@ -31,9 +31,9 @@ class RuntimeEnvironments:
         self._packed: dict[str, Environment] = {}
 
     def __call__(self, deployment: str, settings: DeploymentSettings) -> DeploymentSettings:
-        """Return the settings of a deployment with all of its `runtime_env`.
+        """Return the settings of a deployment with its whole `runtime_env`.
 
-        Raises RuntimeEnvError, which names it, for one that can't be.
+        Raises RuntimeEnvError, which names the deployment, for a bad one.
         """
         settings = self._change(deployment, settings)
         options = settings.actor_options
@@ -43,11 +43,11 @@ class RuntimeEnvironments:
         except RuntimeEnvError as error:
             raise RuntimeEnvError(f"deployment {deployment}: {error}") from None
         whole = merged_environment(self._program, packed) if packed.get("inherit", True) else packed
-        environment = {**whole, "inherit": False}  # whoever started the controller has nothing to do with it
+        environment = {**whole, "inherit": False}  # the controller's own program may have another
         return replace(settings, actor_options={**options, "runtime_env": dict(sorted(environment.items()))})
 
     def _pack(self, own: Environment) -> Environment:
-        """Return a packed environment; deployments that have the same one often have it packed once."""
+        """Return a packed environment. Deployments with the same environment, which many have, get it packed once."""
         if not own:
             return own
         key = repr(own)
@@ -57,7 +57,7 @@ class RuntimeEnvironments:
 
 
 def merged_environment(outer: Environment, inner: Environment) -> dict[str, Any]:
-    """Return what the inner one says, the outer one where that says nothing, and the variables of both."""
+    """Return the merged environment: fields of `inner` replace those of `outer`, and variables of both are kept."""
     merged = {**outer, **inner}
     variables = {**(outer.get("env_vars") or {}), **(inner.get("env_vars") or {})}
     if variables:
@@ -68,8 +68,8 @@ def merged_environment(outer: Environment, inner: Environment) -> dict[str, Any]
 def on_the_path(spec: ApplicationSpec) -> ApplicationSpec:
     """Return an application whose replicas find modules where this program does.
 
-    They have the path of the program that started Serve, which may be another. Where a `working_dir` travels, that is
-    the place of their modules, and what was deployed before stays as it is.
+    Otherwise they have the path of the program that started Serve, which may be another one. Where a `working_dir`
+    travels, modules are found there, and what was deployed before stays as it is.
     """
     path = tuple(os.path.abspath(each) for each in sys.path if not _is_installed(os.path.abspath(each)))
 
@@ -83,6 +83,6 @@ def on_the_path(spec: ApplicationSpec) -> ApplicationSpec:
 
 
 def _is_installed(directory: str) -> bool:
-    """Return whether a directory is a part of this Python: every worker has that."""
+    """Return whether a directory belongs to this Python installation, which every worker has."""
     own = (sys.prefix, sys.base_prefix, sysconfig.get_path("stdlib"))
     return any(os.path.join(directory, "").startswith(os.path.join(each, "")) for each in own)

@@ -1,4 +1,4 @@
-"""What Serve tells of itself: plain dictionaries, whose entries can be read as attributes as well."""
+"""Types of the status: plain dictionaries, whose entries can be read as attributes as well."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Facts(dict[str, Any]):
 
 
 class StatusWord(str):
-    """What something is, such as "RUNNING", which members of an enumeration would call `name` and `value`, too."""
+    """A status such as "RUNNING". Like a member of an enumeration it has a `name` and a `value`."""
 
     __slots__ = ()
 
@@ -34,7 +34,7 @@ class StatusWord(str):
 
 
 class ProxyFacts(StatusWord):
-    """The status of a proxy, such as "HEALTHY". `facts["address"]` and `facts.address` are what else is known of it."""
+    """The status of a proxy, such as "HEALTHY". `facts["address"]` and `facts.address` are more that is known of it."""
 
     __slots__ = ("_known",)
 
@@ -65,7 +65,7 @@ class ProxyFacts(StatusWord):
 
 
 def facts_of(value: Any) -> Any:
-    """Return a value in which all dictionaries are `Facts`, and what these call `status` is a `StatusWord`."""
+    """Return a value in which all dictionaries are `Facts`, and each entry `status` is a `StatusWord`."""
     if isinstance(value, dict):
         found = Facts({name: facts_of(each) for name, each in value.items()})
         if isinstance(found.get("status"), str):

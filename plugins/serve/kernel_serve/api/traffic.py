@@ -1,4 +1,4 @@
-"""Splitting an endpoint's requests: A/B tests, canaries, shadows, and keeping clients where they are."""
+"""Split an endpoint's requests: A/B tests, canaries, shadows, and clients that stay with one version."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def set_traffic(
 ) -> None:
     """Split the requests of an endpoint by weight, from now on; return when all proxies do so.
 
-    `endpoint` is the name of an endpoint or an application, or a route, such as "/api"; one with a route that nobody
-    has is made. `traffic` maps applications ("app", its ingress), deployments ("app#deployment") or backends to
-    weights from 0 on; those to backends must sum to 1. `shadow` maps them to
-    shares, from 0 to 1, of the requests of which they get copies; their answers are thrown away. `sticky_by` keeps
-    requests with the same value of `header:NAME`, `cookie:NAME`, `query:NAME` or `client` together, as far as the
-    weights let. None leaves what was set; `{}` and `""` end it.
+    `endpoint` is the name of an endpoint or an application, or a route such as "/api"; for a route that is free an
+    endpoint is created. `traffic` maps applications ("app", its ingress), deployments ("app#deployment") or backends to
+    weights from 0 on; those of backends must sum to 1. `shadow` maps them to the shares, from 0 to 1, of the requests
+    of which they get copies; their answers are discarded. `sticky_by` keeps requests with the same value of
+    `header:NAME`, `cookie:NAME`, `query:NAME` or `client` at one target, as far as the weights allow. None keeps what
+    was set; `{}` and `""` end it.
 
-    Raises NotServingError for names that there are not, DeploymentError for what can't be.
+    Raises NotServingError for unknown names, and DeploymentError for a bad split.
     """
     known = status()
     before = _find(endpoint, known, traffic)
@@ -59,10 +59,10 @@ def set_traffic(
 
 
 def delete_endpoint(endpoint: str) -> None:
-    """Delete an endpoint that was made, by `set_traffic` for a route, say; return when it is gone.
+    """Delete an endpoint that was created, for example by `set_traffic` for a route; return when it is gone.
 
-    What answered its requests lives on. An application's own way in can't be deleted; if its traffic was set, that is
-    undone. Raises NotServingError when there is no such endpoint.
+    The deployments that answered its requests stay. An application's own endpoint can't be deleted; if its traffic was
+    set, that is undone. Raises NotServingError for an unknown endpoint.
     """
     found = _find(endpoint, status(), {})
     name = found["name"] if found is not None else endpoint
@@ -70,7 +70,7 @@ def delete_endpoint(endpoint: str) -> None:
 
 
 def _find(endpoint: str, known: Mapping[str, Any], traffic: Mapping[str, float]) -> Mapping[str, Any] | None:
-    """Return what is known of an endpoint, by its name or its route; None if it is a route that nobody has."""
+    """Return what is known of an endpoint, by its name or its route; None for a route that is free."""
     if not isinstance(endpoint, str):
         raise DeploymentError(f"set_traffic() takes the name or the route of an endpoint, not {endpoint!r}")
     for each in known["endpoints"]:

@@ -1,4 +1,4 @@
-"""How many replicas a deployment is to have: a pure decision from what its routers report."""
+"""Decide how many replicas a deployment has, from what its routers report. Pure."""
 
 from kernel_serve.autoscaling.autoscaler import Autoscaler
 from kernel_serve.autoscaling.own_policy import load_policy

@@ -1,4 +1,4 @@
-"""The decision for one deployment: what was reported, what the policy wants, and what is done about it."""
+"""The decision for one deployment: from reports to what the policy wants, and to what is done about it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from kernel_serve.settings import AutoscalingConfig
 _log = logger()
 
 _RETRY_SECONDS = 60.0
-"""After how long a policy that could not be loaded is tried again."""
+"""Seconds until a policy that could not be loaded is tried again."""
 
 
 class Autoscaler:
-    """Says how many replicas a deployment is to have. It has no clock: `now` is in seconds and goes on evenly.
+    """Decides how many replicas a deployment should have.
 
-    Call `observe` whenever numbers of the routers are known, `decide` regularly and as soon as a request waits for a
-    deployment without replicas. `trouble` says what is wrong with the policy, if anything is.
+    It has no clock: `now` is in seconds of a steady clock. Call `observe` whenever the routers' numbers are known, and
+    `decide` regularly, and as soon as a request waits for a deployment without replicas. `trouble` says what is wrong
+    with the policy, "" if nothing is.
     """
 
     def __init__(self, settings: AutoscalingConfig, name: str = "") -> None:
@@ -34,22 +35,22 @@ class Autoscaler:
         self.name = name
         self.trouble = ""
         self.wanted: int | None = None
-        """What the policy wanted last, within the bounds."""
+        """The number that the policy wanted last, within the bounds."""
         self._window = Window(settings.look_back_period_s, patience_of(settings.metrics_interval_s))
         self._delays = Delays(settings)
         self._policy: Policy | None = None
         self._policy_failed: float | None = None
         self._policy_state: Mapping[str, Any] = {}
         self._state_trouble = False
-        """Whether it was told that the policy's state can't be kept."""
+        """Whether it was logged that the policy's state can't be saved."""
 
     def initial(self) -> int:
-        """Return with how many replicas the deployment begins."""
+        """Return the number of replicas with which the deployment begins."""
         initial = self.settings.initial_replicas
         return self.settings.min_replicas if initial is None else initial
 
     def observe(self, now: float, queued: int, ongoing: int) -> None:
-        """Take in how many requests wait in all routers, and how many replicas work on."""
+        """Take in how many requests wait in all routers, and how many the replicas work on."""
         self._window.observe(now, max(0, queued), max(0, ongoing))
 
     def decide(
@@ -62,10 +63,10 @@ class Autoscaler:
         replicas: Mapping[str, float] | None = None,
         metrics: Mapping[str, Any] | None = None,
     ) -> int:
-        """Return how many replicas there are to be from now on.
+        """Return the number of replicas that there should be from now on.
 
-        `current_target` is what this, or somebody else, decided before, `ready` how many of them take requests,
-        `capacity` for how many the cluster has room (None: any number); `replicas` and `metrics` are for own policies.
+        `current_target` is the number that was decided before, `ready` how many of them take requests, `capacity` for
+        how many the cluster has room (None: any number). `replicas` and `metrics` are for users' policies.
         """
         low, high = self._bounds(capacity)
         current = min(max(current_target, low), high)
@@ -82,7 +83,7 @@ class Autoscaler:
         )  # fmt: skip
         wanted = self._ask(context)
         if current == 0 and queued_now:
-            wanted = max(wanted or 0, 1)  # whatever the policy says, or fails to: nobody else would ever answer
+            wanted = max(wanted or 0, 1)  # whatever the policy says: without a replica the requests would wait for ever
         if wanted is None:
             self._delays.reset()
             return current
@@ -90,7 +91,7 @@ class Autoscaler:
         return min(max(self._delays.next_target(now, current, self.wanted, context.idle_s), low), high)
 
     def update(self, settings: AutoscalingConfig) -> None:
-        """Go on with other settings, and with what is known."""
+        """Go on with other settings. What was observed stays."""
         if settings == self.settings:
             return
         if (settings.policy, settings.policy_arguments) != (self.settings.policy, self.settings.policy_arguments):
@@ -102,7 +103,7 @@ class Autoscaler:
         self._window.patience = patience_of(settings.metrics_interval_s)
 
     def explanation(self, now: float, current_target: int) -> str:
-        """Return in a sentence what is decided and why, for people who look at the status."""
+        """Return in a sentence what is decided and why, for the status."""
         if self.trouble:
             return f"stays at {current_target}: {self.trouble}"
         means = self._window.means(now)
@@ -117,10 +118,10 @@ class Autoscaler:
         return f"{load}: {current_target} {'is' if current_target == 1 else 'are'} right"
 
     def saved(self, epoch: float) -> dict[str, Any]:
-        """Return what another life of the controller needs: how the deployment has swung, what an own policy remembers.
+        """Return what a restarted controller needs: how the deployment has swung, and the state of a user's policy.
 
-        What was reported is no part of it: it changes each second, and is reported again. `epoch` is when this clock
-        was at 0, in seconds of one that both lives have.
+        What was reported is not included: it changes each second, and is reported again. `epoch` is the time at which
+        this clock was at 0, in seconds of a clock that both processes share.
         """
         kept = self._delays.saved(epoch)
         if state := self._pickled_policy_state():
@@ -128,9 +129,11 @@ class Autoscaler:
         return kept
 
     def restore(self, saved: Mapping[str, Any], now: float, epoch: float) -> None:
-        """Go on from what `saved` returned. There are no fewer replicas until the look-back period is known anew.
+        """Go on from what `saved` returned.
 
-        For a moment only some of the routers may have been heard, so what is known then must be out of the means first.
+        The number of replicas does not fall until a whole look-back period is known.
+
+        At first the reports of some routers may be missing, so these means must be over before they count.
         """
         self._delays.restore(saved, epoch)
         self._delays.not_fewer_before = now + self._window.patience + self._window.length
@@ -141,7 +144,7 @@ class Autoscaler:
                 _log.warning("an autoscaling policy's state can't be read", deployment=self.name, error=str(error))
 
     def _pickled_policy_state(self) -> bytes:
-        """Return what an own policy remembers, as bytes; none if that is nothing, or can't be kept."""
+        """Return the state of a user's policy, pickled; b"" if it is empty, or can't be pickled."""
         if not self._policy_state:
             return b""
         try:
@@ -159,7 +162,7 @@ class Autoscaler:
         return min(low, capacity), min(high, capacity)
 
     def _ask(self, context: AutoscalingContext) -> int | None:
-        """Return what the policy wants; None if it fails, which is logged once and told by `trouble`."""
+        """Return what the policy wants; None if it fails, which is logged once and kept as `trouble`."""
         if self._policy_failed is not None and context.now - self._policy_failed < _RETRY_SECONDS:
             return None
         try:

@@ -1,4 +1,4 @@
-"""For how long a wish must hold before it is carried out, and how a deployment is kept from swinging."""
+"""How long a wish must hold before it is carried out, and how a deployment is kept from swinging."""
 
 from __future__ import annotations
 
@@ -10,56 +10,60 @@ from typing import Any
 from kernel_serve.settings import AutoscalingConfig
 
 LONGEST_PATIENCE = 600.0
-"""Seconds for which a deployment that keeps swinging holds its replicas, at most, unless its own delay is longer."""
+"""The longest time in seconds that a swinging deployment keeps its replicas, unless its own delay is longer."""
 
 _SMALL_STEP = 0.5
-"""Up to which share of the replicas, or up to two of them, a step may be a mere swing; a larger one has a reason."""
+"""The share of the replicas up to which a step may be a mere swing; a larger step has a cause.
+
+A step of up to two replicas may always be a swing.
+"""
 
 _A_BIT = 1e-6
-"""Seconds by which a difference of two times may be too small."""
+"""Seconds by which the difference of two times may be too small."""
 
 
 class Delays:
     """Turns what is wanted, moment by moment, into what is done.
 
-    More replicas come when more were wanted for the whole of `upscale_delay_s`: as many as are wanted at its end. Fewer
-    remain after `downscale_delay_s`: as many as were wanted at most meanwhile. A deployment that goes up a little soon
-    after it went down swings: it waits twice as long the next time, and again, up to `LONGEST_PATIENCE` seconds.
+    Replicas are added when more were wanted for the whole of `upscale_delay_s`: as many as are wanted at its end. They
+    are removed after `downscale_delay_s`, down to the largest number that was wanted meanwhile. A deployment that goes
+    up a little soon after it went down swings: it waits twice as long the next time, and again, up to
+    `LONGEST_PATIENCE` seconds.
     """
 
     def __init__(self, settings: AutoscalingConfig) -> None:
         self.settings = settings
         self.up_since: float | None = None
         self.known_since: float | None = None
-        """Since when what is wanted is known without a gap."""
+        """The time since which it is known without a gap what is wanted."""
         self.not_fewer_before = -math.inf
-        """Until when nobody can know that fewer are enough."""
+        """The time before which it can't be known that fewer replicas are enough."""
         self._swings = 0
         self._last_down: float | None = None
         self._wanted: deque[tuple[float, int]] = deque()
-        """What was wanted when, without those that a later and larger number makes pointless."""
+        """What was wanted at which time, without entries before a later and larger number."""
 
     def next_target(self, now: float, current: int, wanted: int, idle_s: float) -> int:
-        """Return the number of replicas from now on, and remember that this is so."""
+        """Return the number of replicas from now on, and record it."""
         self._remember(now, wanted)
         if wanted <= current:
             self.up_since = None
         elif self.up_since is None:
             self.up_since = now
         if current == 0:
-            self.up_since = self._last_down = None  # to wake is not to swing
+            self.up_since = self._last_down = None  # waking up is not a swing
             return wanted
         if self.up_since is not None and now - self.up_since + _A_BIT >= self.settings.upscale_delay_s:
             return self._moved_up(now, current, wanted)
         return self._lowered(now, current, idle_s)
 
     def reset(self) -> None:
-        """Forget what was wanted: nobody knows what it was since."""
+        """Forget what was wanted: there is a gap in what is known."""
         self.up_since = self.known_since = None
         self._wanted.clear()
 
     def down_delay(self) -> float:
-        """Return for how many seconds a few replicas less must be enough before they are stopped."""
+        """Return the number of seconds for which a few replicas less must be enough before they are stopped."""
         delay = self.settings.downscale_delay_s
         if not self._swings:
             return delay
@@ -84,7 +88,7 @@ class Delays:
         return self.settings.downscale_delay_s if delay is None else delay
 
     def _most_wanted(self, now: float, delay: float) -> int | None:
-        """Return the largest number wanted in the last `delay` seconds; None if not all of them are known."""
+        """Return the largest number wanted in the last `delay` seconds; None if a part of them is unknown."""
         if self.known_since is None or now - self.known_since + _A_BIT < delay:
             return None
         return next((wanted for at, wanted in self._wanted if at + _A_BIT >= now - delay), self._wanted[-1][1])
@@ -121,9 +125,9 @@ class Delays:
             self._wanted.popleft()
 
     def saved(self, epoch: float) -> dict[str, Any]:
-        """Return how it has swung: what changes with the target alone. Delays under way are no part of it.
+        """Return how the deployment has swung: what changes with the target alone. Delays under way are not included.
 
-        `epoch` is when this clock was at 0, in seconds of one that outlives it.
+        `epoch` is the time at which this clock was at 0, in seconds of a clock that outlives it.
         """
         if not self._swings and self._last_down is None:
             return {}
@@ -137,7 +141,7 @@ class Delays:
 
 
 def _is_small(current: int, other: int) -> bool:
-    """Return whether a step is so small that it may be a swing, not a change of the load."""
+    """Return whether a step is so small that it may be a swing rather than a change of the load."""
     return abs(other - current) <= max(2, _SMALL_STEP * current)
 
 

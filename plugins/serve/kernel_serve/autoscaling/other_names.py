@@ -1,4 +1,4 @@
-"""What a policy of Ray Serve asks its context, by the names that it has there."""
+"""The context of policies by the names that it has in Ray Serve."""
 
 from __future__ import annotations
 
@@ -28,55 +28,55 @@ class OtherNames:
 
     @property
     def current_num_replicas(self) -> int:
-        """The replicas that take requests."""
+        """The number of replicas that take requests."""
         return self.ready
 
     @property
     def target_num_replicas(self) -> int:
-        """Those that there are to be."""
+        """The number of replicas that there should be."""
         return self.current_target
 
     @property
     def running_replicas(self) -> list[str]:
-        """The ids of those that are known to work."""
+        """The ids of the replicas that are known to work."""
         return list(self.replicas)
 
     @property
     def total_num_requests(self) -> float:
-        """The mean number of requests, waiting or worked on."""
+        """The mean number of requests, waiting ones included."""
         return self.queued + self.ongoing
 
     @property
     def total_queued_requests(self) -> float:
-        """The mean number of those that wait."""
+        """The mean number of waiting requests."""
         return self.queued
 
     @property
     def total_running_requests(self) -> float:
-        """The mean number of those that are worked on."""
+        """The mean number of requests that are worked on."""
         return self.ongoing
 
     @property
     def capacity_adjusted_min_replicas(self) -> int:
-        """The lower bound that holds now."""
+        """The lower bound of the number of replicas."""
         return self.min_replicas
 
     @property
     def capacity_adjusted_max_replicas(self) -> int:
-        """The upper bound that holds now."""
+        """The upper bound of the number of replicas."""
         return self.max_replicas
 
     @property
     def policy_state(self) -> Mapping[str, Any]:
-        """What the policy returned beside the number the last time."""
+        """The state that the policy returned when it was called last."""
         return self.state
 
     @property
     def current_time(self) -> float:
-        """Seconds of some clock."""
+        """The time in seconds of some clock."""
         return self.now
 
     @property
     def config(self) -> AutoscalingConfig:
-        """The settings."""
+        """The settings of autoscaling."""
         return self.settings

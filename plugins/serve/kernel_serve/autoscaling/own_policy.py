@@ -1,4 +1,4 @@
-"""Policies of users: found by function or import path, asked, and held to an answer that makes sense."""
+"""Users' policies: load them by function or import path, call them, and check their answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Policy = Callable[[AutoscalingContext], Any]
 
 
 def load_policy(settings: AutoscalingConfig) -> Policy:
-    """Return what decides: a function of the context, the policy's arguments bound to it.
+    """Return the policy as a function of the context, with the policy's arguments bound.
 
     A class is constructed with the arguments, a function gets them with each call. Raises DeploymentError if the policy
     can't be imported or is not callable.

@@ -1,4 +1,4 @@
-"""What a policy is told, and the policy that is used unless another is named."""
+"""The context that policies get, and the default policy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernel_serve.settings import AutoscalingConfig
 from kernel_spec.dataclass import dataclass
 
 SLACK = 0.05
-"""By what share of their target the replicas may have too much before there are more: else noise would add some."""
+"""The share of their target by which the replicas may have too many requests before one is added: noise is smaller."""
 
 SMALLEST_SLACK = 0.1
 """The same for a few replicas, in replicas."""
@@ -20,20 +20,20 @@ SMALLEST_SLACK = 0.1
 
 @dataclass(frozen=True, slots=True)
 class AutoscalingContext(OtherNames):
-    """What there is to know when a policy is asked how many replicas a deployment should have.
+    """The argument of a policy, which returns how many replicas a deployment should have.
 
     `queued` and `ongoing` are means, over the look-back period, of the requests that waited and that were worked on;
-    `queued_now` and `ongoing_now` are the latest numbers. `idle_s` is for how many seconds there has been no request
-    at all (0 while there is one). A policy may return what it likes: the autoscaler keeps the bounds.
+    `queued_now` and `ongoing_now` are the latest numbers. `idle_s` is the number of seconds without any request (0
+    while there is one). A policy may return any number: the autoscaler keeps it within the bounds.
     """
 
     settings: AutoscalingConfig
     now: float
-    """Seconds of some clock; only differences mean anything."""
+    """The time in seconds of some clock; only differences have a meaning."""
     current_target: int
-    """The replicas that the deployment is to have now."""
+    """The number of replicas that the deployment should have now."""
     ready: int
-    """Those that take requests."""
+    """The number of replicas that take requests."""
     queued: float = 0.0
     ongoing: float = 0.0
     queued_now: int = 0
@@ -41,25 +41,25 @@ class AutoscalingContext(OtherNames):
     idle_s: float = 0.0
     min_replicas: int = 0
     max_replicas: int = 1
-    """The bounds that hold now: of the settings, or tighter where the cluster has no more room."""
+    """The upper bound. Both bounds are those of the settings, or tighter where the cluster has no more room."""
     replicas: Mapping[str, float] = field(default_factory=dict)
-    """Id of a replica to the requests that it works on."""
+    """The number of requests that each replica works on, by its id."""
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    """What replicas say of themselves, free-form."""
+    """Metrics of the replicas, in any form."""
     state: Mapping[str, Any] = field(default_factory=dict)
-    """What the policy returned, beside the number, when it was asked last."""
+    """The state that the policy returned, beside the number, when it was called last."""
 
     @property
     def requests(self) -> float:
-        """The mean number of requests, waiting or worked on."""
+        """The mean number of requests, waiting ones included."""
         return self.queued + self.ongoing
 
 
 def default_policy(context: AutoscalingContext) -> int:
-    """Return the number of replicas of which each has `target_ongoing_requests`.
+    """Return the number of replicas at which each has `target_ongoing_requests`.
 
-    Where there are a few requests too many for the replicas that there are, their number stays. A deployment without
-    replicas is woken by a request that waits, a last replica is not needed once there is none.
+    If there are only a few requests too many, the number stays. A request that waits wakes a deployment without
+    replicas; a last replica stops once there are no requests.
     """
     settings, current = context.settings, context.current_target
     if current == 0:

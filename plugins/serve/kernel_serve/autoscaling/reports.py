@@ -1,4 +1,4 @@
-"""What the routers reported, added up. A router that no longer reports no longer counts."""
+"""The sums of the routers' reports. A router that stops reporting no longer counts."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from kernel_spec.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DeploymentLoad:
-    """The requests of one deployment at a moment, of all routers together."""
+    """The requests of one deployment at a moment, in all routers together."""
 
     queued: int = 0
     ongoing: int = 0
     replicas: Mapping[str, int] = field(default_factory=dict)
-    """Id of a replica to the requests that were sent there."""
+    """The number of requests that were sent to each replica, by its id."""
 
 
 class RouterReports:
-    """The latest report of each router, for as long as it counts: `patience` seconds."""
+    """The latest report of each router, as long as it counts: for `patience` seconds."""
 
     def __init__(self, now: float, patience: float = LEAST_PATIENCE) -> None:
         self._patience = patience
@@ -29,13 +29,13 @@ class RouterReports:
         self._latest: dict[str, tuple[float, RouterReport]] = {}
 
     def take(self, now: float, report: RouterReport) -> None:
-        """Remember what a router says, in the place of what it said before."""
+        """Replace what a router reported before."""
         self._latest[report.router] = (now, report)
 
     def load(self, now: float, key: str, alive: Collection[str] | None = None) -> DeploymentLoad | None:
-        """Return the requests of the deployment `key`, those at replicas that are not in `alive` left out.
+        """Return the requests of the deployment `key`, without those at replicas that are not in `alive`.
 
-        Return None where nobody can know yet: nothing was reported since this began, a moment ago.
+        Returns None while nothing can be known: in the first moments, before a report has come.
         """
         for router in [name for name, (at, _) in self._latest.items() if now - at > self._patience]:
             del self._latest[router]

@@ -1,37 +1,37 @@
-"""Numbers of requests over the last seconds, and their means."""
+"""Numbers of requests in the last seconds, and their means."""
 
 from __future__ import annotations
 
 from collections import deque
 
 LEAST_PATIENCE = 5.0
-"""For how many seconds a number counts at least when no newer one comes."""
+"""The least time in seconds that a number counts when no newer one comes."""
 
 
 def patience_of(metrics_interval_s: float) -> float:
-    """Return for how many seconds a reported number counts when no newer one comes."""
+    """Return the number of seconds that a reported number counts when no newer one comes."""
     return max(LEAST_PATIENCE, 3 * metrics_interval_s)
 
 
 class Window:
     """The numbers that were observed in the last `length` seconds, each of which holds until the next.
 
-    Without a next one, a number holds for `patience` seconds; what is not known is no part of a mean.
+    Without a next one, a number holds for `patience` seconds; times without a number are left out of means.
     """
 
     def __init__(self, length: float, patience: float) -> None:
         self.length = length
         self.patience = patience
         self.idle_since: float | None = None
-        """Since when there has been no request, as far as is known."""
+        """The time since which there has been no request; None while there is one, or after a gap."""
         self._seen: deque[tuple[float, int, int]] = deque()
 
     def observe(self, now: float, queued: int, ongoing: int) -> None:
-        """Take in the numbers of this moment. A clock that was set back begins anew."""
+        """Take in the numbers of this moment. When the clock goes back, begin anew."""
         if self._seen and now < self._seen[-1][0]:
             self.clear()
         if self._seen and now - self._seen[-1][0] > self.patience:
-            self.idle_since = None  # nobody knows what was in between
+            self.idle_since = None  # there may have been requests in the gap
         if queued or ongoing:
             self.idle_since = None
         elif self.idle_since is None:
@@ -48,7 +48,7 @@ class Window:
         return self._seen[-1][1:]
 
     def means(self, now: float) -> tuple[float, float] | None:
-        """Return the mean of those that waited and of those that were worked on; None if nothing is known."""
+        """Return the mean numbers of waiting requests and of those that were worked on; None if nothing is known."""
         current = self.latest(now)
         if current is None:
             return None
@@ -71,11 +71,11 @@ class Window:
         return 0.0 if self.idle_since is None else max(0.0, now - self.idle_since)
 
     def clear(self) -> None:
-        """Know nothing."""
+        """Forget all numbers."""
         self._seen.clear()
         self.idle_since = None
 
     def _forget(self, now: float) -> None:
         start = now - self.length
-        while len(self._seen) > 1 and self._seen[1][0] <= start:  # the first one still holds at the window's start
+        while len(self._seen) > 1 and self._seen[1][0] <= start:  # the first one still holds at the start of the window
             self._seen.popleft()

@@ -1,4 +1,5 @@
-"""Requests that are answered together: callers pass one argument each, the handler gets lists of them.
+"""Batches: callers pass one argument each, and the handler gets lists of them.
 
-`queue.py` decides when a batch goes and with whom, `batcher.py` runs it on asyncio, `decorator.py` is `@serve.batch`.
+`queue.py` decides when a batch goes and which requests are in it, `batcher.py` runs it on asyncio, `decorator.py` has
+`@serve.batch`.
 """

@@ -1,4 +1,4 @@
-"""Runs a batched handler once, and gives each caller its part of the answer."""
+"""Run a batched handler once, and give each caller its part of the answer."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class AnswerKind(Enum):
 
     @property
     def streams(self) -> bool:
-        """Whether it yields lists."""
+        """Whether the handler yields lists."""
         return self in (AnswerKind.ASYNC_STREAM, AnswerKind.PLAIN_STREAM)
 
     @property
     def can_be_cancelled(self) -> bool:
-        """Whether it can be stopped anywhere: a thread can't."""
+        """Whether the handler can be cancelled anywhere: a thread can't."""
         return self in (AnswerKind.ASYNC, AnswerKind.ASYNC_STREAM)
 
 
@@ -44,7 +44,10 @@ def kind_of(function: Callable[..., Any]) -> AnswerKind:
 
 
 async def answer(name: str, kind: AnswerKind, call: Callable[[], Any], callers: Sequence[BatchCaller]) -> None:
-    """Run `call`, a handler with its arguments, and give each of `callers` its part, or all of them what it raised."""
+    """Run `call`, a handler with its arguments.
+
+    Give each of `callers` its part, or raise the handler's error to all.
+    """
     try:
         if kind is AnswerKind.ASYNC:
             _give(name, "return", await call(), callers)
@@ -95,7 +98,7 @@ async def _in_thread(call: Callable[[], Any]) -> Any:
 
 
 def _without_stop(call: Callable[[], Any]) -> Any:
-    """Return what `call` returns. A future can't carry StopIteration: raises RuntimeError in its place."""
+    """Return what `call` returns. Raises RuntimeError in place of StopIteration, which a future can't carry."""
     try:
         return call()
     except StopIteration as error:
@@ -103,7 +106,7 @@ def _without_stop(call: Callable[[], Any]) -> Any:
 
 
 async def _iterated(items: Generator[Any, None, None]) -> AsyncGenerator[Any, None]:
-    """Yield what `items` yields, each of which is computed in a thread."""
+    """Yield what `items` yields. Each item is computed in a thread."""
     try:
         while (item := await _in_thread(lambda: next(items, _END))) is not _END:
             yield item

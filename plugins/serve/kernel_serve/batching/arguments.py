@@ -1,4 +1,4 @@
-"""From the arguments of many calls to one call with lists of them."""
+"""Combine the arguments of many calls into one call with lists."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class BatchParameters:
                 )
         if not parameters:
             raise DeploymentError(f"{name} takes no argument, but a batched handler gets a list of requests: name one")
-        # Defaults say what the handler does without a list; a caller who gives nothing for one means that default.
+        # Without its list the handler would use its default for all: a caller that gives no value means that default.
         self.signature = inspect.Signature(parameters)
         self._positional = sum(parameter.kind != parameter.KEYWORD_ONLY for parameter in parameters)
         self._named = [parameter.name for parameter in parameters[self._positional :]]

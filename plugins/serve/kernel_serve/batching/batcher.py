@@ -1,4 +1,4 @@
-"""Runs the batches of one instance on an event loop: callers wait, a task of the handler's answers them."""
+"""Run the batches of one instance on an event loop: callers wait, and a task of the handler answers them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kernel_serve.metrics.models import BatchMetrics
 
 
 class Batcher:
-    """The queue of one handler, of one instance, on the event loop that is running."""
+    """The queue of one handler of one instance, on the running event loop."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Batcher:
         self._metrics = BatchMetrics(name)
 
     async def call(self, arguments: Arguments) -> Any:
-        """Return the result for `arguments` of the batch with which they go. Raises what the handler raises."""
+        """Return the result for `arguments` of the batch that they are in. Raises what the handler raises."""
         caller = Awaiting(arguments, monotonic(), current_request(), copy_context())
         caller.result = self.loop.create_future()
         self._wait(caller)
@@ -52,7 +52,7 @@ class Batcher:
             raise
 
     async def stream(self, arguments: Arguments) -> AsyncIterator[Any]:
-        """Yield what the batch with which `arguments` go yields for them. Raises what the handler raises."""
+        """Yield what the batch of `arguments` yields for them. Raises what the handler raises."""
         caller = StreamingCaller(arguments, monotonic(), current_request(), copy_context())
         self._wait(caller)
         try:
@@ -62,7 +62,7 @@ class Batcher:
             self._leave(caller)
 
     def settings_changed(self) -> None:
-        """Let what waits go by the new settings. May be called from any thread."""
+        """Apply the changed settings to waiting requests. May be called from any thread."""
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self._advance)
 
@@ -82,7 +82,10 @@ class Batcher:
             )
 
     def _leave(self, caller: BatchCaller) -> None:
-        """Take a caller who is gone out of the queue or the batch. The batch ends if nobody else waits for it."""
+        """Remove a caller that has gone from the queue or its batch.
+
+        A batch without other waiting callers is cancelled.
+        """
         if caller.gone:
             return
         caller.gone = True
@@ -100,7 +103,7 @@ class Batcher:
         try:
             while batch := self._queue.take(monotonic()):
                 self._start(batch)  # type: ignore[arg-type]
-        except Exception as error:  # of batch_size_fn, which is the user's
+        except Exception as error:  # raised by batch_size_fn, which is the user's
             for item in self._queue.take_all():
                 item.fail(error)  # type: ignore[attr-defined]
         self._set_timer()
@@ -110,7 +113,7 @@ class Batcher:
         if due is None:
             return
         delay = due - monotonic()
-        # Without a wait, what is asked for in this turn of the loop still goes together.
+        # Without a wait, requests of the same turn of the loop still go together.
         self._timer = self.loop.call_later(delay, self._advance) if delay > 0 else self.loop.call_soon(self._advance)
 
     def _start(self, callers: Sequence[BatchCaller]) -> None:
@@ -140,7 +143,7 @@ class Batcher:
 
 
 def _request_of_batch(first: RequestContext) -> RequestContext:
-    """Return a request that is like `first` but ends with the batch: what the batch borrows is for all of it."""
+    """Return a request like `first` that ends with the batch: what the batch borrows is for all of it."""
     return RequestContext(
         first.request_id, first.route, first.application, first.deployment, first.multiplexed_model_id, []
     )

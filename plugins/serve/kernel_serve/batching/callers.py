@@ -1,4 +1,4 @@
-"""Those who wait for a part of a batch's answer: for one result, or for items until there are no more."""
+"""Callers that wait for their part of a batch's answer: for one result, or for a stream of items."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from kernel_serve.batching.queue import Item
 from kernel_serve.context import RequestContext
 
 END = object()
-"""What `StreamingCaller.next_item` returns when there are no more."""
+"""What `StreamingCaller.next_item` returns after the last item."""
 
 
 class BatchCaller(Item):
-    """Someone with `arguments`, made in `context` for `request`. Its value, by which a batch is sized, is the first."""
+    """A caller with `arguments`, in `context` and for `request`.
+
+    Its value, by which a batch is sized, is the first argument.
+    """
 
     __slots__ = ("arguments", "batch", "context", "gone", "request", "task")
 
@@ -27,21 +30,21 @@ class BatchCaller(Item):
         self.request = request
         self.context = context
         self.batch: Sequence[BatchCaller] = ()
-        """Those with whom it went; empty while it waits."""
+        """The callers of its batch; () while it waits."""
         self.task: asyncio.Task[None] | None = None
         self.gone = False
-        """Whether nothing that is given can reach it any more."""
+        """Whether it can't take anything any more."""
 
     def give(self, item: Any) -> None:
-        """Give it its result or its next item; an exception is raised to it."""
+        """Give it its result or its next item; an exception is raised in it."""
         raise NotImplementedError
 
     def fail(self, error: BaseException) -> None:
-        """Raise `error` to it, after what it has been given."""
+        """Raise `error` in it, after what it was given."""
         raise NotImplementedError
 
     def end(self) -> None:
-        """Let its items end, after what it has been given."""
+        """End its items, after what it was given."""
 
 
 class Awaiting(BatchCaller):
@@ -63,7 +66,7 @@ class Awaiting(BatchCaller):
 
 
 class StreamingCaller(BatchCaller):
-    """Waits for items. Those that it does not take are kept for it: a slow one holds up no other."""
+    """Waits for items. Items that it has not taken yet are kept: a slow caller delays no other one."""
 
     __slots__ = ("_given", "_ready")
 
@@ -94,7 +97,7 @@ class StreamingCaller(BatchCaller):
             self._ready.set()
 
     async def next_item(self) -> Any:
-        """Return the next item, END after the last. Raises what it was failed with."""
+        """Return the next item, END after the last. Raises the error that `fail` was given."""
         while not self._given:
             self._ready.clear()
             await self._ready.wait()
@@ -105,7 +108,7 @@ class StreamingCaller(BatchCaller):
 
 
 def _carriable(error: BaseException) -> BaseException:
-    """Return `error`, or one in its place where a future or a generator would take it for an end."""
+    """Return `error`, or a substitute if a future or a generator would take it for its end."""
     if isinstance(error, (StopIteration, StopAsyncIteration)):
         return RuntimeError(f"the batched handler raised {error!r}")
     return error

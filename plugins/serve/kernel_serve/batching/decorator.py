@@ -1,7 +1,7 @@
 """`@serve.batch`: a handler of lists that is called with one request at a time.
 
-A function whose first parameter is named `self` is a method: each instance has a queue of its own. What is decorated
-stays an `async def` (or, for streams, an asynchronous generator) to everybody who looks at it.
+A function whose first parameter is named `self` is a method: each instance has a queue of its own. The decorated
+function stays an `async def` (or, for streams, an asynchronous generator) for all that inspect it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def batch(
 
 
 class BatchedMethod(InstanceMethod):
-    """A batched method of a class; each instance has the queue and the settings of its own."""
+    """A batched method of a class. Each instance has its own queue and settings."""
 
     def __init__(self, function: Callable[..., Any], parameters: BatchParameters, settings: BatchSettings) -> None:
         super().__init__(function)
@@ -76,7 +76,7 @@ class BatchedMethod(InstanceMethod):
 
 
 class Batchers:
-    """The batchers of one handler, of one instance: one for each event loop from which it is called."""
+    """The batchers of one handler of one instance, one for each event loop from which it is called."""
 
     def __init__(
         self, name: str, handler: Callable[..., Any], parameters: BatchParameters, settings: BatchSettings
@@ -87,7 +87,7 @@ class Batchers:
         self._latest: Batcher | None = None
 
     def here(self) -> Batcher:
-        """Return that of the running event loop."""
+        """Return the batcher of the running event loop."""
         latest = self._latest
         loop = asyncio.get_running_loop()
         if latest is not None and latest.loop is loop:
@@ -102,7 +102,7 @@ class Batchers:
         return batcher
 
     def set(self, **changes: Any) -> None:
-        """Change settings, of what waits too."""
+        """Change settings, for waiting requests too."""
         for name, value in changes.items():
             setattr(self._made_of[3], name, value)
         for batcher in list(self._by_loop.values()):

@@ -1,7 +1,7 @@
-"""Decides which requests go together, and when: items and times in, batches out. No clock, no event loop.
+"""Decide which requests go together, and when: items and times in, batches out. No clock, no event loop.
 
-A batch goes as soon as it is full, or the first of its items has waited long enough, and fewer batches than may be are
-running. Items of different groups (requests for different models, say) never go together.
+A batch goes when it is full, or when the first of its items has waited long enough, if the limit of running batches
+allows it. Items of different groups, such as requests for different models, never go together.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kernel_serve.batching.settings import BatchSettings
 
 
 class Item:
-    """One request that waits: its value, its group and the time since which it waits, in seconds."""
+    """One waiting request: its value, its group, and the time since which it waits, in seconds."""
 
     __slots__ = ("group", "since", "value")
 
@@ -24,7 +24,7 @@ class Item:
 
 
 class BatchLane:
-    """The items of one group, in the order in which they came; never empty while it is in a queue."""
+    """The items of one group, in the order of their arrival. A lane in a queue is never empty."""
 
     __slots__ = ("_known", "_known_for", "_known_size", "items")
 
@@ -33,11 +33,11 @@ class BatchLane:
         self.forget()
 
     def forget(self) -> None:
-        """Forget how many items are known to fit: one was taken away."""
+        """Forget how many items fit into a batch, after one was removed."""
         self._known, self._known_size, self._known_for = 0, 0.0, 0
 
     def fitting(self, settings: BatchSettings) -> int:
-        """Return how many of the first items make a batch: as many as are not too large together, at least one."""
+        """Return how many of the first items make a batch: as many as fit by size, at least one."""
         if settings.size_of is None:
             return min(len(self.items), settings.max_batch_size)
         if self._known_for != settings.max_batch_size:
@@ -59,9 +59,9 @@ class BatchLane:
 
 
 class BatchQueue:
-    """Items in by `put`, batches out by `take`, and `finished` when a batch that was taken has been answered.
+    """Items go in by `put`, batches come out by `take`; `finished` says that a batch has been answered.
 
-    `settings` may change at any time: what is waiting goes by the new ones. What `size_of` raises, these methods raise.
+    `settings` may change at any time, also for waiting items. Errors of `size_of` are raised by these methods.
     """
 
     def __init__(self, settings: BatchSettings) -> None:
@@ -73,7 +73,7 @@ class BatchQueue:
         return sum(len(lane.items) for lane in self._lanes.values())
 
     def put(self, item: Item) -> bool:
-        """Let `item` wait; return whether a batch can go at once, so that `take` is worth a call."""
+        """Add `item`; return whether a batch can go at once, so that `take` is worth a call."""
         lane = self._lanes.get(item.group)
         if lane is None:
             lane = self._lanes[item.group] = BatchLane()
@@ -81,7 +81,7 @@ class BatchQueue:
         return self.running < self.settings.max_concurrent_batches and lane.full(self.settings)
 
     def discard(self, item: Item) -> None:
-        """Forget `item`, whose caller is gone. It does not matter if it went with a batch already."""
+        """Remove `item`, whose caller has gone. Nothing happens if it is in a batch already."""
         lane = self._lanes.get(item.group)
         if lane is None or item not in lane.items:
             return
@@ -91,7 +91,7 @@ class BatchQueue:
             del self._lanes[item.group]
 
     def take(self, now: float) -> list[Item]:
-        """Return the batch that is due, which counts as running from now on; an empty list if none is."""
+        """Return the batch that is due, which counts as running from now on; [] if none is due."""
         if not self._lanes or self.running >= self.settings.max_concurrent_batches:
             return []
         lane = self._first_due(now)
@@ -105,7 +105,7 @@ class BatchQueue:
         return batch
 
     def take_all(self) -> list[Item]:
-        """Return all items that wait, and forget them."""
+        """Remove all waiting items, and return them."""
         waiting = [item for lane in self._lanes.values() for item in lane.items]
         self._lanes.clear()
         return waiting
@@ -115,7 +115,7 @@ class BatchQueue:
         self.running -= 1
 
     def due(self) -> float | None:
-        """Return the time at which a batch will be due by waiting; None if that is for the end of a running batch."""
+        """Return the time at which the next batch is due; None if it waits for a running batch, or nothing waits."""
         if not self._lanes or self.running >= self.settings.max_concurrent_batches:
             return None
         return min(map(_since, self._lanes.values())) + self.settings.wait_seconds
@@ -127,7 +127,7 @@ class BatchQueue:
         return min(ready, key=_since) if ready else None
 
     def validate(self) -> None:
-        """Raise AssertionError if something that must always hold does not."""
+        """Raise AssertionError if the queue is not consistent."""
         assert self.running >= 0, f"{self.running} batches run"
         for group, lane in self._lanes.items():
             assert lane.items, f"the lane of group {group!r} is empty"

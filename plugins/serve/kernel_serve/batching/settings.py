@@ -1,4 +1,4 @@
-"""What can be set of a batched handler, checked when it is set."""
+"""Settings of a batched handler, checked when they are set."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kernel_spec.dataclass import dataclass
 
 @dataclass(slots=True)
 class BatchSettings:
-    """How large batches get, and how long the first of a batch waits for others, in seconds.
+    """How large batches get, and how long the first request of a batch waits for others, in seconds.
 
-    `max_concurrent_batches` run at a time. `size_of` tells the size of the batch that would be made of the given items,
-    in the unit of `max_batch_size`; None counts them.
+    `max_concurrent_batches` run at a time. `size_of` returns the size of a batch of the given items, in the unit of
+    `max_batch_size`; None counts them.
     """
 
     max_batch_size: int = 10

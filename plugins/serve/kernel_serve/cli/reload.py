@@ -1,4 +1,4 @@
-"""Watching the sources of an application while it is developed."""
+"""Watch the sources of an application while it is developed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Watcher:
         self._seen = self._look()
 
     def changed(self) -> list[str]:
-        """Return which files were changed, added or removed since the last call, as soon as that comes to rest."""
+        """Return the files that were changed, added or removed since the last call, once they have stopped changing."""
         now = self._look()
         if now == self._seen:
             return []
@@ -57,7 +57,7 @@ class Watcher:
 
 
 def watch(watcher: Watcher, redeploy: Callable[[], None], tell: Callable[[str], None], seconds: float = 0.3) -> None:
-    """Call `redeploy` after each change, until interrupted. What it raises is told, and the old version goes on."""
+    """Call `redeploy` after each change, until interrupted. If it raises, report that; the old version goes on."""
     while True:
         time.sleep(seconds)
         names = watcher.changed()
@@ -66,7 +66,7 @@ def watch(watcher: Watcher, redeploy: Callable[[], None], tell: Callable[[str], 
 
 
 def once(names: list[str], redeploy: Callable[[], None], tell: Callable[[str], None]) -> None:
-    """Tell of the change and call `redeploy`; tell what comes of it."""
+    """Report a change, call `redeploy`, and report its result."""
     shown = ", ".join(os.path.basename(name) for name in names[:3]) + (", ..." if len(names) > 3 else "")
     tell(f"{shown} changed")
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""`kernel serve run`: an application, while it is looked at or developed."""
+"""`kernel serve run`: run an application as long as the command runs."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _of_path(
 
 
 def parsed_arguments(arguments: Sequence[str]) -> dict[str, Any]:
-    """Return NAME=VALUE texts as a mapping; values are read as YAML: `3` is a number, `true` a truth."""
+    """Return NAME=VALUE texts as a mapping. Values are read as YAML: `3` is a number, `true` is True."""
     import yaml
 
     found: dict[str, Any] = {}
@@ -120,7 +120,7 @@ def parsed_arguments(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _bring_up(config: ServeConfig, directory: str, proxies: dict[str, Any], keeps: bool) -> Sequence[str]:
-    """Deploy and wait until all of it takes requests; return the names of the applications."""
+    """Deploy a configuration and wait until all of it takes requests; return the names of the applications."""
     from kernel_serve.api import run as api
     from kernel_serve.config.deploying import build_here, deploy_config
 
@@ -149,7 +149,7 @@ def _show(names: Sequence[str]) -> None:
 
 
 def _stay(names: Sequence[str], started: bool, watcher: Watcher | None, redeploy: Callable[[], None]) -> None:
-    """Stay until Ctrl-C (or SIGTERM), then delete what was deployed; in a session of this command's own, end Serve."""
+    """Wait until Ctrl-C (or SIGTERM), then delete what was deployed. End Serve if the session was `started` for it."""
     from kernel_serve.api.run_forever import ending_as_interrupt, run_forever
 
     with contextlib.suppress(KeyboardInterrupt), ending_as_interrupt():

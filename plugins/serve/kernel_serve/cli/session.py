@@ -1,4 +1,4 @@
-"""Which session the commands are about."""
+"""Join the session that a command is about."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ address_option: Callable[[Any], Any] = click.option(
 
 
 def join(address: str | None) -> None:
-    """Join the session. Raises NotServingError when there is none."""
+    """Join the session. Raises NotServingError if no session is found."""
     import kernel  # here: commands that need no session start without it
 
     if kernel.is_initialized():

@@ -1,4 +1,4 @@
-"""What the commands print of applications, proxies and configurations."""
+"""Print applications, proxies and configurations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COLOURS = {
 
 
 def show_status(status: Mapping[str, Any]) -> None:
-    """Print applications with their deployments, endpoints of their own, and where the proxies take HTTP and gRPC."""
+    """Print applications with their deployments, endpoints that stand alone, and where proxies take HTTP and gRPC."""
     applications = status.get("applications") or {}
     if not applications:
         click.echo("No application is deployed.")
@@ -39,7 +39,7 @@ def show_status(status: Mapping[str, Any]) -> None:
 
 
 def show_grpc(status: Mapping[str, Any]) -> None:
-    """Print where the proxies take gRPC, if they do."""
+    """Print where proxies take gRPC, if they do."""
     addresses = grpc_addresses(status)
     if addresses:
         click.echo(f"gRPC calls go to {', '.join(addresses)}")

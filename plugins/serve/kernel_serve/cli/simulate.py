@@ -1,4 +1,4 @@
-"""`kernel serve simulate`: a trace of requests played against autoscaling settings, in no time."""
+"""`kernel serve simulate`: play a trace of requests against autoscaling settings, in simulated time."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _settings(path: Path | None, name: str | None, changes: Sequence[str]) -> AutoscalingConfig:
-    """Return the autoscaling settings that a file has, with changes from the command line."""
+    """Return the autoscaling settings of a file, with changes from the command line."""
     from kernel_serve.settings import AutoscalingConfig, checked
 
     given = dict(_of_file(_read(path), path, name)) if path is not None else {"min_replicas": 0, "max_replicas": 10}
@@ -76,7 +76,7 @@ def _settings(path: Path | None, name: str | None, changes: Sequence[str]) -> Au
 
 
 def _of_file(data: Mapping[str, Any], path: Path, name: str | None) -> Mapping[str, Any]:
-    """Return the settings in a file: its own, those of one deployment, or those of a configuration file's."""
+    """Return the settings in a file: its own, or those of one deployment, in a configuration file too."""
     if "applications" not in data:
         found = data.get("autoscaling_config", data)
         return found if isinstance(found, dict) else {}
@@ -122,7 +122,7 @@ def _show(trace: Trace, settings: AutoscalingConfig, outcome: TraceOutcome) -> N
 
 
 def _rows(outcome: TraceOutcome) -> list[tuple[str, ...]]:
-    """Return lines of even spans: the means of requests, and the most replicas."""
+    """Return a row for each of some equal spans of time: mean numbers of requests, and the most replicas."""
     size = max(1, -(-len(outcome.moments) // _ROWS))
     most = max(max(outcome.targets()), 1)
     rows: list[tuple[str, ...]] = []

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> str:
-    """Return rows below their heads (none: no line of heads), columns as wide as they must be.
+    """Return rows below their heads (with [] without a line of heads), each column as wide as its longest cell.
 
     `right` are the columns that are aligned at their right end.
     """

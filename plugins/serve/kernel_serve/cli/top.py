@@ -1,4 +1,4 @@
-"""`kernel serve top`: what Serve does, looked at again and again."""
+"""`kernel serve top`: show again and again what Serve does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking at Serve again and again, and putting what is seen where it belongs: a terminal, lines, a picture."""
+"""Look at Serve again and again, and show the result: on a terminal, as lines, or in a picture."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _WIDTH = 118
 
 
 async def show(interval: float, once: bool, svg: str | None) -> None:
-    """Look, each `interval` seconds, until the task is cancelled; with `once`, or into a picture at `svg`, one time."""
+    """Show Serve every `interval` seconds, until the task is cancelled.
+
+    With `once`, or as a picture in the file `svg`, it is shown once.
+    """
     looks = Looks()
     await looks.next()
     if svg is not None:
@@ -46,7 +49,7 @@ async def show(interval: float, once: bool, svg: str | None) -> None:
 
 
 class Looks:
-    """Looks at Serve, each of which tells what happened since the one before."""
+    """Looks at Serve. Each look has what happened since the one before."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -57,9 +60,9 @@ class Looks:
         self._at = clock()
 
     async def next(self) -> View:
-        """Return what there is to show. Raises NotServingError when Serve does not run.
+        """Return the next view. Raises NotServingError when Serve does not run.
 
-        While the controller is away, applications are shown as they were.
+        While the controller can't be reached, applications are shown as they were.
         """
         try:
             controller: Any = await self._find()

@@ -1,4 +1,4 @@
-"""What `kernel serve top` shows, from the status of Serve and the numbers of two moments. Nothing here asks anybody."""
+"""The numbers of `kernel serve top`, from the status of Serve and the metrics of two moments. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRow:
-    """One replica. `ongoing` of `limit` requests are there now, memory is in bytes."""
+    """One replica. It has `ongoing` of at most `limit` requests; memory is in bytes."""
 
     id: str
     state: str
@@ -34,7 +34,7 @@ class ReplicaRow:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentRow:
-    """One deployment. `queued` requests wait in routers, `total_errors` are those of the replicas that live."""
+    """One deployment. `queued` requests wait in routers; `total_errors` counts those of living replicas."""
 
     name: str
     status: str
@@ -61,7 +61,10 @@ class ApplicationRow:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All of it. `traffic` is that at the proxies, `proxies` addresses and status, `silent` who did not answer."""
+    """All rows.
+
+    `traffic` is that of the proxies, `proxies` their addresses and status; `silent` did not answer in time.
+    """
 
     traffic: Traffic
     ongoing: int
@@ -72,7 +75,7 @@ class View:
 
 
 def view(status: Mapping[str, Any], before: Numbers, now: Numbers, seconds: float) -> View:
-    """Return what there is to show; between the two moments are `seconds`."""
+    """Return the view of Serve. `seconds` are the time between `before` and `now`."""
     failed = sum(
         increase(before, now, "serve_http_requests_total", status=code)
         for code in now.values("serve_http_requests_total", "status")

@@ -1,4 +1,4 @@
-"""How `kernel serve top` looks: tables for a terminal, plain lines for everything else."""
+"""The look of `kernel serve top`: tables for a terminal, otherwise plain lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEADS = ("NAME", "STATE", "REPLICAS", "REQ/S", "P50 MS", "P99 MS", "ERR/S", "QU
 
 
 def rendered(view: View, when: str) -> Any:
-    """Return the view for rich."""
+    """Return the view as a renderable of rich."""
     shown: list[Any] = [_summary(view, when), Text("")]
     if not view.applications:
         shown.append(Text("no application runs: deploy one with serve.run(...) or `kernel serve deploy`", style="dim"))
@@ -34,7 +34,7 @@ def rendered(view: View, when: str) -> Any:
 
 
 def plain(view: View, when: str) -> str:
-    """Return the view as lines."""
+    """Return the view as lines of text."""
     lines = [_summary(view, when).plain]
     for application in view.applications:
         lines.append(f"\n{application.name}  {application.status}  {application.route}  {application.message}".rstrip())

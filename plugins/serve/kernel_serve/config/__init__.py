@@ -1,1 +1,1 @@
-"""The configuration file: read with precise errors, written, compared, and turned into what is to run."""
+"""The configuration file: read it with precise errors, write it, compare it, and deploy it."""

@@ -1,7 +1,8 @@
-"""Brings a configuration about in the session, whoever asks: the command line or the REST API.
+"""Deploy a configuration in the session, for the command line and for the REST API.
 
-Applications are imported and get the file's settings (`build_application`); `steps` says what the controller is told
-then; and the session keeps what was deployed last (`keep`), for people who ask, and to see what is gone the next time.
+Applications are imported and get the file's settings (`build_application`). `steps` are the calls of the controller
+that follow. The session keeps the configuration that was deployed last (`keep`), to show it, and to find out what is
+missing from the next one.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ Build = Callable[[ServeConfig], Sequence[ApplicationSpec]]
 
 
 def deploy_config(config: ServeConfig, build: Build, directory: str | None = None) -> Sequence[str]:
-    """Deploy a configuration, and return the names of its applications as soon as the controller has taken it.
+    """Deploy a configuration; return the names of its applications once the controller has taken it.
 
-    All applications are imported first: nothing is changed when one can't be. Serve is started if it does not run; its
-    proxies import the services of gRPC from `directory`, too, unless the configuration says another.
-    Raises DeploymentError, and DeployFailedError with the traceback when an application's code raises.
+    All applications are imported first: if one can't be, nothing is changed. Serve is started if it does not run. Its
+    proxies import the services of gRPC also from `directory`, unless the configuration names another one. Raises
+    DeploymentError, and DeployFailedError with the traceback when an application's code raises.
     """
     specs = build(config)
     grpc = config.grpc_options
@@ -59,9 +60,9 @@ def deploy_config(config: ServeConfig, build: Build, directory: str | None = Non
 
 
 def build_here(directory: str | None) -> Build:
-    """Return what imports applications in this process, from `directory`; those with a `runtime_env`, in tasks.
+    """Return a function that imports applications here, from `directory`, or in tasks if they have a `runtime_env`.
 
-    It starts a session if there is none: what they run in is sent there.
+    It starts a session if there is none: the environments are sent there.
     """
 
     def build(config: ServeConfig) -> Sequence[ApplicationSpec]:
@@ -80,7 +81,7 @@ def build_here(directory: str | None) -> Build:
 
 
 def build_in_tasks(config: ServeConfig) -> Sequence[ApplicationSpec]:
-    """Import each application in a task, with its own `runtime_env`: this process stays free of users' code."""
+    """Import each application in a task, with its own `runtime_env`: this process imports no code of users."""
     tasks = [_in_task(each, config.logging_config, None) for each in config.applications]
     return answer_to(tasks)  # type: ignore[no-any-return]
 
@@ -94,14 +95,14 @@ def _in_task(config: ApplicationConfig, logging_config: Mapping[str, Any], direc
 
 
 def _build(config: ApplicationConfig, logging_config: Mapping[str, Any], directory: str | None) -> ApplicationSpec:
-    """Import an application here; its replicas run in what this runs in."""
+    """Import an application in this process; its replicas run in the same environment."""
     return build_application(config, logging_config, directory, RuntimeEnvironments(with_default(unchanged)))
 
 
 def _packed(config: ApplicationConfig) -> ApplicationConfig:
-    """Return the configuration of an application whose `runtime_env`, and those of its deployments, are packed here.
+    """Return the configuration of an application with its `runtime_env`, and those of its deployments, packed here.
 
-    Paths mean what they mean to who deploys, and not to the task that imports the code.
+    Paths are meant as the program that deploys sees them; in the task that imports the code they may not exist.
     """
     deployments = tuple(replace(each, options=_packed_options(each.options)) for each in config.deployments)
     environment = kernel.pack_runtime_env(config.runtime_env) if config.runtime_env else {}
@@ -116,7 +117,7 @@ def _packed_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _seen_from(config: ApplicationConfig, directory: str | None) -> str | None:
-    """Return the directory of the code, unless the code travels."""
+    """Return the directory of the code, None if the code travels."""
     return None if config.runtime_env.get("working_dir") else directory
 
 
@@ -128,9 +129,9 @@ def build_application(
 ) -> ApplicationSpec:
     """Import an application and return its specification, with the settings of its configuration.
 
-    `directory` is where its code lies, if replicas can't know that by themselves. `complete(deployment, settings)` has
-    the last word on settings. Raises DeploymentError, and DeployFailedError with the traceback when the application's
-    code raises.
+    `directory` is where its code is, if replicas can't find it by themselves. `complete(deployment, settings)` may
+    change settings last. Raises DeploymentError, and DeployFailedError with the traceback when the application's code
+    raises.
     """
     try:
         application = import_application(config.import_path, config.args)
@@ -152,7 +153,7 @@ def specification(
     directory: str | None = None,
     complete: Change = unchanged,
 ) -> ApplicationSpec:
-    """Return the specification of an application whose settings the configuration, and then `complete`, may replace."""
+    """Return the specification of an application. The configuration, and then `complete`, may replace settings."""
     overrides = {each.name: each for each in config.deployments}
 
     def change(name: str, settings: DeploymentSettings) -> DeploymentSettings:
@@ -179,14 +180,14 @@ def specification(
 
 
 def code_version(config: ApplicationConfig, directory: str | None) -> str:
-    """Return what differs when the code of an application does: its sources, its arguments, where it is imported."""
+    """Return a digest of the code of an application: of its sources, its arguments, and its import path."""
     sources = source_digest(directory or source_root(config.import_path))
     args = json.dumps(config.args, sort_keys=True, default=repr)
     return hashlib.sha256(f"{config.import_path} {args} {sources}".encode()).hexdigest()[:16]
 
 
 def endpoint_of(config: EndpointConfig, ingresses: Mapping[str, str]) -> Endpoint:
-    """Return an endpoint. `ingresses` is application to the name of its ingress. Raises DeploymentError."""
+    """Return an endpoint. `ingresses` maps applications to the names of their ingresses. Raises DeploymentError."""
     return Endpoint(
         name=config.name,
         prefix=config.prefix,
@@ -218,10 +219,10 @@ class ConfigStep:
 def steps(
     config: ServeConfig, specs: Sequence[ApplicationSpec], before: Mapping[str, Any] | None, status: Mapping[str, Any]
 ) -> list[ConfigStep]:
-    """Return the calls that bring a configuration about. Raises DeploymentError for endpoints without applications.
+    """Return the calls that deploy a configuration. Raises DeploymentError for endpoints without applications.
 
-    `before` is the `data` of the configuration there was: what was in it and is not in this one is deleted, what was
-    deployed otherwise stays. `status` is what the controller says.
+    `before` is the `data` of the configuration before: what is in it and not in this one is deleted, and what was
+    deployed otherwise stays. `status` is the controller's.
     """
     running = {name: each.get("ingress") or "" for name, each in (status.get("applications") or {}).items()}
     there = [each["name"] for each in status.get("endpoints") or ()]
@@ -248,7 +249,7 @@ _KEY = "configuration"
 
 
 def keep(data: dict[str, Any] | None) -> None:
-    """Keep the `data` of a configuration in the place of the one before; None: forget it."""
+    """Keep the `data` of a configuration in place of the one before; None removes it."""
     store = kernel.KeyValue("kernel_serve")
     if data is None:
         store.delete(_KEY)

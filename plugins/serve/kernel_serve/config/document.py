@@ -1,4 +1,4 @@
-"""YAML (and JSON) whose values know their place: a path in the document, and a line."""
+"""YAML (and JSON) documents whose values have a place: a path in the document, and a line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from kernel_serve.errors import DeploymentError
 from kernel_spec.nearest import nearest
 
 _MOST_VALUES = 100_000
-"""A document with references to references can describe more values than there is memory."""
+"""The largest number of values. A document with references to references can describe more values than fit into memory.
+"""
 
 Path = tuple["str | int", ...]
 
@@ -30,7 +31,7 @@ class Document:
         self._lines = lines
 
     def place(self, path: Path) -> str:
-        """Return where a value is, to begin an error with: `serve.yaml:12`."""
+        """Return the place of a value, with which an error begins: `serve.yaml:12`."""
         while path and path not in self._lines:
             path = path[:-1]
         line = self._lines.get(path)
@@ -38,7 +39,7 @@ class Document:
 
 
 def parse(text: str, source: str, names: SettingNames | None = None) -> Document:
-    """Return the document that a text is. Raises DeploymentError, with the line, for what is no YAML, or nothing."""
+    """Return the document of a text. Raises DeploymentError, with the line, for a text that is not YAML, or empty."""
     loader = yaml.SafeLoader(text)
     try:
         node = loader.get_single_node()
@@ -99,7 +100,7 @@ class _Walk:
 
 
 def dotted(path: Path) -> str:
-    """Return a path as people write it: `applications[0].name`."""
+    """Return a path as users write it: `applications[0].name`."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -107,7 +108,7 @@ def dotted(path: Path) -> str:
 
 
 class Cursor:
-    """A value in a document. Its methods return what is expected there, or raise DeploymentError with the place."""
+    """A value in a document. Its methods return the expected type, or raise DeploymentError with the place."""
 
     def __init__(self, document: Document, path: Path = (), value: Any = None) -> None:
         self.document = document
@@ -116,7 +117,7 @@ class Cursor:
 
     @property
     def where(self) -> str:
-        """The place and the path, to begin an error with."""
+        """The place and the path, with which an error begins."""
         path = dotted(self.path)
         return f"{self.document.place(self.path)}: {path}" if path else self.document.place(self.path)
 
@@ -149,7 +150,7 @@ class Cursor:
         return found
 
     def items(self) -> list[Cursor]:
-        """Return the values of a list; of nothing, none."""
+        """Return the values of a list; [] for an empty value."""
         if self.value is None:
             return []
         if not isinstance(self.value, list):
@@ -163,7 +164,7 @@ class Cursor:
         return self.value
 
     def mapping(self) -> dict[str, Any]:
-        """Return a mapping of whatever; of nothing, an empty one."""
+        """Return any mapping; {} for an empty value."""
         if self.value is None:
             return {}
         if not isinstance(self.value, Mapping):

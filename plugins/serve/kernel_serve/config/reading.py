@@ -1,4 +1,4 @@
-"""From a configuration file's text to what it says. Errors name the line, the path and the nearest right name."""
+"""Read a configuration file. Errors name the line, the path and the most similar right name."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ DEPLOYMENT = (
     "name", "autoscaling_config",
     *(field.name for field in fields(DeploymentSettings) if field.name != "autoscaling"),
 )  # fmt: skip
-"""Names of all settings: of a file, of an application, of a deployment."""
+"""The names of all settings: of a file, of an application, of a deployment."""
 _LOCATIONS = ("EveryNode", "HeadOnly", "Disabled")
 
 
 def read_file(path: str | Path) -> ServeConfig:
-    """Return what a file says. Raises DeploymentError, with the line, for what can't be; OSError as `open`."""
+    """Return the configuration in a file. Raises DeploymentError, with the line, for a mistake; OSError as `open`."""
     return read(Path(path).read_text(encoding="utf-8"), str(path))
 
 
 def read(text: str, source: str = "the configuration", names: SettingNames | None = None) -> ServeConfig:
-    """Return what a text in YAML or JSON says. Raises DeploymentError, with the line, for what can't be.
+    """Return the configuration in a text of YAML or JSON. Raises DeploymentError, with the line, for a mistake.
 
     `names` are the other names of settings that may be in it; None for those of the installed distributions.
     """
@@ -48,7 +48,9 @@ def read(text: str, source: str = "the configuration", names: SettingNames | Non
 
 
 def read_values(values: Mapping[str, Any], source: str, names: SettingNames | None = None) -> ServeConfig:
-    """Return what plain values say, as those of a file. Raises DeploymentError, with the path, for what can't be.
+    """Return the configuration that plain values describe, as in a file.
+
+    Raises DeploymentError, with the path, for a mistake.
 
     `names` are the other names of settings that they may have; None for those of the installed distributions.
     """
@@ -134,7 +136,7 @@ def _options(cursor: Cursor, part: str, kind: type[T]) -> T:
 def _blamed(
     cursor: Cursor, given: Mapping[str, Cursor], values: Mapping[str, Any], make: Callable[[Mapping[str, Any]], T]
 ) -> T:
-    """Return `make(values)`; its error is raised at the one value that makes it, or else at all of them."""
+    """Return `make(values)`. Raise its error at the place of the one value that causes it, else at that of all."""
     try:
         return make(values)
     except (DeploymentError, TypeError) as error:
@@ -191,7 +193,7 @@ _STICKY = ("header:", "cookie:", "query:")
 
 
 def read_endpoint(cursor: Cursor) -> EndpointConfig:
-    """Return an endpoint. Raises DeploymentError at the place of what can't be."""
+    """Return an endpoint. Raises DeploymentError with the place of a mistake."""
     given = cursor.fields("endpoint", _ENDPOINT)
     for name in ("name", "prefix", "targets"):
         if name not in given:

@@ -1,4 +1,4 @@
-"""What a configuration file says: its values, the same as plain values (`normal`), and how two differ (`changes`)."""
+"""The values of a configuration file; the same as plain values (`normal`); the differences of two (`changes`)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from kernel_spec.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DeploymentConfig:
-    """Settings of one deployment that are to be others than in the code."""
+    """Settings of one deployment that replace those in the code."""
 
     name: str
     options: Mapping[str, Any]
-    """As `Deployment.options` takes them."""
+    """The options, as `Deployment.options` takes them."""
     where: str = ""
-    """Its place in the file, to begin an error with."""
+    """Its place in the file, with which an error begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationConfig:
-    """An application: where its code is, and what is to be different from what the code says."""
+    """An application: where its code is, and the settings that replace those in the code."""
 
     name: str
     import_path: str
@@ -47,7 +47,7 @@ class TargetConfig:
 
 @dataclass(frozen=True, slots=True)
 class EndpointConfig:
-    """A way in of its own: requests are split among targets, and some are copied to shadows."""
+    """An endpoint that stands alone: requests are split among targets, and some are copied to shadows."""
 
     name: str
     prefix: str
@@ -59,7 +59,7 @@ class EndpointConfig:
 
 @dataclass(frozen=True, slots=True)
 class ServeConfig:
-    """All of a file. What it does not say is None, or empty."""
+    """All of a file. What the file does not set is None, or empty."""
 
     applications: tuple[ApplicationConfig, ...] = ()
     endpoints: tuple[EndpointConfig, ...] = ()
@@ -68,7 +68,7 @@ class ServeConfig:
     grpc_options: GRPCOptions | None = None
     logging_config: Mapping[str, Any] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
-    """The same as plain values, by the names that are used here: what is kept, shown and compared."""
+    """The same as plain values, without defaults: what is kept, shown and compared."""
 
 
 def normal(config: ServeConfig) -> ServeConfig:
@@ -89,7 +89,7 @@ def normal(config: ServeConfig) -> ServeConfig:
 
 
 def unlike_default(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass that are not what they are by default, as plain values."""
+    """Return the fields of a dataclass that do not have their defaults, as plain values."""
     default = type(value)()
     return {
         each.name: plain(getattr(value, each.name))
@@ -99,7 +99,7 @@ def unlike_default(value: Any) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return tuples as lists, mappings as dicts, all the way down."""
+    """Return a value with tuples as lists and mappings as dicts, at all depths."""
     if isinstance(value, (list, tuple)):
         return [plain(each) for each in value]
     if isinstance(value, dict):
@@ -149,12 +149,12 @@ class _Nothing:
 
 
 NOTHING = _Nothing()
-"""In the place of a value that there is not."""
+"""Marks an absent value in a difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """A value that is other than before, such as `applications[shop].deployments[Model].num_replicas`."""
+    """A value that has changed, such as `applications[shop].deployments[Model].num_replicas`."""
 
     path: str
     before: Any = NOTHING
@@ -169,7 +169,7 @@ class ConfigChange:
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[ConfigChange]:
-    """Return what is different between the `data` of two configurations. What has names is compared by name."""
+    """Return the differences between the `data` of two configurations. Items with names are compared by name."""
     return list(_changes("", before, after))
 
 
@@ -194,7 +194,7 @@ def _same(before: Any, after: Any) -> bool:
 
 
 def _by_name(value: Any) -> dict[str, Any] | None:
-    """Return a list of mappings with names by these names; None for everything else."""
+    """Return a list of mappings with names as a mapping by these names; None for any other value."""
     if value is NOTHING or not isinstance(value, list):
         return None
     if not all(isinstance(each, Mapping) and "name" in each for each in value):

@@ -1,4 +1,4 @@
-"""From applications to a configuration file that says what they are now, with comments."""
+"""Write the configuration file of applications as they are in the code, with comments."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _APPLICATION_NOTE = """\
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """An application that is written down."""
+    """An application to write."""
 
     import_path: str
     application: Application
@@ -53,7 +53,7 @@ class Written:
 
 
 def write(applications: Sequence[Written]) -> str:
-    """Return the text of a configuration file. Raises DeploymentError for what YAML can't say."""
+    """Return the text of a configuration file. Raises DeploymentError for values that YAML can't have."""
     return _HEAD + "\n".join(_application(each) for each in applications)
 
 
@@ -80,7 +80,7 @@ def _application(written: Written) -> str:
 
 
 def options_of(settings: DeploymentSettings, name: str) -> dict[str, Any]:
-    """Return settings as a configuration file has them: those that are not as by default, and the number always."""
+    """Return settings as a configuration file has them: the number of replicas, and what does not have its default."""
     found = unlike_default(settings)
     scaling = settings.autoscaling
     found.pop("autoscaling", None)

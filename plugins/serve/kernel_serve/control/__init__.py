@@ -1,4 +1,4 @@
-"""What decides: which replicas and proxies there are to be, and who is told of them.
+"""Decide which replicas and proxies there should be, and publish where requests go.
 
 `state.py` and what it imports are pure: events and times in, instructions out. `controller.py` is their shell.
 """

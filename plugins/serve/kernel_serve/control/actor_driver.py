@@ -1,4 +1,4 @@
-"""Actors by id: finding them, ending them, hearing of their end. What replicas and proxies have in common."""
+"""Create, find, check and end actors by id, and report their events: what replicas and proxies have in common."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from kernel_spec.errors import ActorDiedError, ActorNotFoundError, KernelError, 
 _log = logger()
 
 AWAY_SECONDS = 1.0
-"""How long to wait before an actor that can't be reached, and may live, is asked again."""
+"""Seconds between two attempts to call an actor that can't be reached but may be alive."""
 CONCURRENCY = 100_000
-"""Of the calls of an actor that wait, so that none of them keeps another from being heard."""
+"""The number of calls that each actor runs at once: so many that no call waits for another one."""
 
 Told = Callable[..., None]
 
 
 class ActorDriver:
-    """Actors of one kind. `told(event, id, ...)` hears what happens to them. All methods are for the event loop.
+    """Actors of one kind. Their events are reported as `told(event, id, ...)`. All methods are for the event loop.
 
-    The kernel's verbs ask the head and wait, so they run in `threads`.
+    The kernel's API blocks while it asks the head, so it is called in `threads`.
     """
 
     kind = "actor"
@@ -41,11 +41,11 @@ class ActorDriver:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def name_of(self, id: str) -> str:
-        """Return the name by which an actor is found, also by another life of the controller."""
+        """Return the name of an actor. A restarted controller finds the actor by it."""
         return f"serve {self.kind} {id}"
 
     async def adopt(self, id: str) -> bool:
-        """Take on an actor that an earlier life of the controller made; return whether there is one."""
+        """Take over an actor that an earlier process of the controller created; return whether it exists."""
         try:
             self.handles[id] = await self.in_thread(kernel.get_actor, self.name_of(id), NAMESPACE)
         except ActorNotFoundError:
@@ -54,14 +54,14 @@ class ActorDriver:
         return True
 
     async def make(self, id: str, resume: bool, options: dict[str, Any], *arguments: Any) -> Any:
-        """Return the handle of a new actor, or of the one that there is."""
+        """Return the handle of a new actor. With `resume`, return that of the existing actor if there is one."""
 
         def make() -> Any:
             try:
                 if resume:
                     return kernel.get_actor(self.name_of(id), NAMESPACE)
             except ActorNotFoundError:
-                pass  # the earlier life of the controller did not come to that
+                pass  # the earlier process of the controller ended before it created the actor
             try:
                 return self._class.options(**options).remote(*arguments)
             except NameTakenError:
@@ -84,7 +84,7 @@ class ActorDriver:
         return handle
 
     async def end(self, id: str) -> None:
-        """End an actor at once, also one that is only being made."""
+        """End an actor at once, also while it is still being created."""
         self._doomed.add(id)
         try:
             if id in self._making:
@@ -94,26 +94,26 @@ class ActorDriver:
                 handle = await self.in_thread(kernel.get_actor, self.name_of(id), NAMESPACE)
             await self.in_thread(kernel.kill, handle)
         except KernelError:
-            pass  # it is gone already
+            pass  # it has ended already
         finally:
             self._doomed.discard(id)
 
     def is_doomed(self, id: str) -> bool:
-        """Return whether an actor is being ended here, so that what it says no longer counts."""
+        """Return whether an actor is being ended here, so that its reports no longer count."""
         return id in self._doomed
 
     async def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Return what `function` returns, which may block."""
+        """Return what `function` returns. It runs in a thread, since it may block."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: function(*arguments))
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something beside the rest; an error of it is logged."""
+        """Run a coroutine in the background. Log its error, if it raises one."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
 
     async def _watch_end(self, id: str) -> None:
-        """Tell when the process of an actor has ended."""
+        """Report it when the process of an actor has ended."""
         while id in self.handles:
             try:
                 await self.handles[id].stand_by.remote()

@@ -1,7 +1,8 @@
 """One application: deployments that are deployed, rolled back and deleted together.
 
-What is deployed is the *goal*; once all of it runs, it is *good*. If a part of a goal can't be made to run, the whole
-application goes back to what was good last: deployments call each other, so their versions belong together.
+The version that was deployed last is the *goal*. Once all of it runs, it is *good*. If a part of a goal can't be made
+to run, the whole application goes back to the last good version: deployments call each other, so their versions belong
+together.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ DELETING = "DELETING"
 
 
 class ApplicationState:
-    """What one application is to be. `deployed` is when it was asked for last, in seconds since the epoch."""
+    """The goal and the last good version of one application.
+
+    `deployed` is the time of the last deploy, in seconds since the epoch.
+    """
 
     def __init__(self, goal: ApplicationSpec, deployed: float) -> None:
         self.name = goal.name
@@ -33,44 +37,44 @@ class ApplicationState:
         """Why the goal that was deployed last was given up, or is not reached."""
 
     def deploy(self, goal: ApplicationSpec, deployed: float) -> None:
-        """Have another goal."""
+        """Set a new goal."""
         if self.deleting:
             self.good = None
         self.goal, self.deployed, self.failure, self.deleting = goal, deployed, "", False
 
     def roll_back(self, failure: str) -> None:
-        """Go back to what was good."""
+        """Go back to the good version, because of `failure`."""
         assert self.good is not None
         self.goal, self.failure = self.good, failure
 
     @property
     def serving(self) -> ApplicationSpec:
-        """What requests from outside are to meet: what is new only once it runs."""
+        """The version that answers requests from outside: a new one only once it runs."""
         return self.good or self.goal
 
     def wanted_keys(self) -> set[str]:
-        """Return the keys of the deployments that there are to be."""
+        """Return the keys of the deployments that should exist."""
         if self.deleting:
             return set()
         specs = (self.goal, *((self.good,) if self.good else ()))
         return {each.key for spec in specs for each in spec.deployments}
 
     def endpoint(self) -> Endpoint | None:
-        """Return the way in, if it has one of its own."""
+        """The application's own endpoint, None without a route."""
         spec = self.serving
         if self.deleting or spec.route_prefix is None:
             return None
         return Endpoint(self.name, normal_prefix(spec.route_prefix), (Target(key_of(spec.name, spec.ingress)),))
 
     def entry(self) -> Endpoint | None:
-        """Return where requests that name it, and no path, go in: those of gRPC. A backend has none."""
+        """The endpoint for requests that name the application, as gRPC calls do, and no path; None for a backend."""
         spec = self.serving
         if self.deleting or spec.is_backend:
             return None
         return self.endpoint() or Endpoint(self.name, "", (Target(key_of(spec.name, spec.ingress)),))
 
     def status(self, deployments: Mapping[str, DeploymentState]) -> str:
-        """Return its status, one of those above. `deployments` are all there are, by key."""
+        """Return the status, one of those above. `deployments` are all deployments by key."""
         if self.deleting:
             return DELETING
         found = [deployments[each.key] for each in self.goal.deployments if each.key in deployments]
@@ -82,7 +86,7 @@ class ApplicationState:
         return RUNNING if found and all(state.converged for state in found) else DEPLOYING
 
     def message(self, deployments: Mapping[str, DeploymentState], now: float) -> str:
-        """Return what there is to say, or nothing when all is well."""
+        """Return what explains the status, or "" when all is well."""
         if self.failure:
             return self.failure
         said = []
@@ -93,5 +97,5 @@ class ApplicationState:
 
 
 def normal_prefix(prefix: str) -> str:
-    """Return a prefix without the slash at its end, but for `/` itself."""
+    """Return a prefix without a slash at its end; "/" stays as it is."""
     return prefix.rstrip("/") or "/"

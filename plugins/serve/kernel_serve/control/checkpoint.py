@@ -1,6 +1,6 @@
-"""What a controller writes down, so that another life of it can go on; and reading it again. Pure.
+"""The record of the controller's state, from which a restarted controller goes on: writing and reading it. Pure.
 
-Specs hold the users' code and change rarely: each is kept by itself, under a digest. All else is one small record.
+Specs hold the users' code and change rarely: each is kept by itself, under its digest. All else is one small record.
 """
 
 from __future__ import annotations
@@ -33,46 +33,47 @@ FORMAT = 1
 
 
 class Specs:
-    """Specs by digest; that of each is computed once."""
+    """Specs by digest. The digest of each is computed once."""
 
     def __init__(self) -> None:
         self._digests: dict[int, tuple[DeploymentSpec, str]] = {}
         self.bytes: dict[str, bytes] = {}
-        """What there is to write, by digest."""
+        """The specs to write, pickled, by digest."""
         self.used: set[str] = set()
 
     def digest(self, spec: DeploymentSpec) -> str:
-        """Return the digest of a spec, which is thereby used."""
+        """Return the digest of a spec, and mark it as used."""
         known = self._digests.get(id(spec))
         if known is None:
             data = cloudpickle.dumps(spec)
             known = (spec, hashlib.sha256(data).hexdigest()[:32])
-            self._digests[id(spec)] = known  # it holds the spec, so its id stays taken
+            self._digests[id(spec)] = known  # it holds the spec, so no other object gets its id
             self.bytes[known[1]] = data
         self.used.add(known[1])
         return known[1]
 
     def know(self, digest: str, data: bytes) -> DeploymentSpec:
-        """Take a spec that was read."""
+        """Add a spec that was read as `data`; return it."""
         spec: DeploymentSpec = pickle.loads(data)
         self._digests[id(spec)] = (spec, digest)
         self.bytes[digest] = data
         return spec
 
     def begin(self) -> None:
-        """Forget which are used."""
+        """Mark all specs as unused."""
         self.used = set()
 
     def drop_unused(self) -> None:
-        """Forget those that were not used since `begin`."""
+        """Forget the specs that were not used since `begin`."""
         self._digests = {key: known for key, known in self._digests.items() if known[1] in self.used}
         self.bytes = {digest: data for digest, data in self.bytes.items() if digest in self.used}
 
 
 def record(state: ServeState, specs: Specs, epoch: float) -> bytes:
-    """Return everything but the specs as bytes, and note in `specs` which of those belong to it.
+    """Return everything but the specs as bytes, and mark in `specs` those that belong to it.
 
-    `epoch` is when the clock of `state` was at 0, in seconds of one that both lives have.
+    `epoch` is the time at which the clock of `state` was at 0, in seconds of a clock that a restarted controller
+    shares.
     """
     specs.begin()
     kept = {
@@ -99,10 +100,10 @@ def restore(
     now: float,
     epoch: float,
 ) -> list[Instruction]:
-    """Bring an empty `state` to where a `record` was, and return what had been begun and may not be done.
+    """Fill an empty `state` from a `record`. Return instructions for what was begun, and may not have been carried out.
 
-    `read` returns the spec of a digest, `epoch` is as for `record`. What runs is taken to run on; a check will show
-    whether it does.
+    `read` returns the spec of a digest; `epoch` is as for `record`. Replicas and proxies are taken to run still: checks
+    of their health show whether they do.
     """
     kept = pickle.loads(data)
     for given in kept["applications"]:

@@ -1,4 +1,4 @@
-"""What is refused before anything changes."""
+"""Checks of an application before anything changes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kernel_serve.values import ApplicationSpec
 
 
 def check_application(spec: ApplicationSpec) -> None:
-    """Raise DeploymentError for an application that can't be."""
+    """Raise DeploymentError for an application that can't be deployed."""
     _check_name(spec.name, "an application")
     names = [each.name for each in spec.deployments]
     for each in spec.deployments:

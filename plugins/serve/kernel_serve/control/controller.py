@@ -1,7 +1,7 @@
-"""The controller: the one actor that decides what Serve runs. A shell around `state.py`, which does the deciding.
+"""The controller: the one actor that decides what Serve runs. It is a shell around `state.py`, which decides.
 
-It can die at any time: the kernel starts it again, it reads what it wrote down, finds the replicas and proxies that run
-by their names, and goes on. Requests never pass through it, so nobody notices.
+It can die at any time: the kernel restarts it, and it reads its record, finds the running replicas and proxies by their
+names, and goes on. Requests never pass through it, so they are not affected.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ T = TypeVar("T")
 _log = logger()
 
 NODE_SECONDS = 1.0
-"""How often the session's nodes are looked at."""
+"""Seconds between two looks at the session's nodes."""
 TROUBLE_SECONDS = 1.0
 PROXY_SECONDS = 60.0
-"""How long `configure_proxies` waits until proxies listen."""
+"""The longest time in seconds that `configure_proxies` waits until the proxies listen."""
 
 
 _FAILURES = ("failed", "ended")
-"""What hands tell of a replica that could not start, or is dead."""
+"""The events of a replica that could not start, or whose process has ended."""
 
 
 class Controller:
-    """What runs where. The actors that it makes are of `replica_class` and `proxy_class` (tests give others)."""
+    """The controller's actor. It creates actors of `replica_class` and `proxy_class`, for which tests give others."""
 
     def __init__(self, replica_class: type | None = None, proxy_class: type | None = None) -> None:
         self._threads = ThreadPoolExecutor(8, thread_name_prefix="serve-controller")
@@ -75,7 +75,8 @@ class Controller:
         self._proxies = ProxyDriver(proxy_class or _proxy_class(), self._of_proxy, self._threads)
         self._wake = asyncio.Event()
         self._turn_over = asyncio.Event()
-        """Set, and replaced, when a turn is over: all that was known when it began is decided on and written down."""
+        """Set, and replaced, at the end of each turn: all that was known at its begin is then decided and written down.
+        """
         self._begun = self._ended = 0
         self._ready = asyncio.Event()
         self._metrics = ControllerMetrics(REGISTRY)
@@ -87,16 +88,16 @@ class Controller:
     # -- what users ask for ----------------------------------------------------------------------------------------
 
     async def deploy(self, applications: list[ApplicationSpec]) -> None:
-        """Have these applications run, all or none; return when that is written down.
+        """Make these applications the ones to run, all or none; return when that is written down.
 
-        Raises DeploymentError for what can't be.
+        Raises DeploymentError for an application that can't be deployed.
         """
         await self._ready.wait()
         self._state.deploy(applications, time.monotonic(), time.time())
         await self._settle()
 
     async def delete(self, names: Iterable[str]) -> list[str]:
-        """Let applications go; return, when that is written down, which there are not: sentences.
+        """Delete applications, and return once that is written down. The result has a sentence for each unknown name.
 
         Raises DeploymentError for a backend that is in use.
         """
@@ -106,12 +107,15 @@ class Controller:
         return unknown
 
     async def status(self) -> dict[str, Any]:
-        """Return everything there is, as plain values (see `views.py`)."""
+        """Return everything that runs, as plain values (see `views.py`)."""
         await self._ready.wait()
         return {**views.status(self._state, time.monotonic()), "controller_pid": os.getpid()}
 
     async def metrics_sources(self) -> tuple[list[MetricsSnapshot], dict[str, Any]]:
-        """Return what the controller itself counts and was told, and the actors that count, by what they are."""
+        """Return the metrics that the controller has, and by name the actors to ask for theirs.
+
+        The controller has its own metrics, and those that programs reported.
+        """
         await self._ready.wait()
         starting = {
             replica.id
@@ -124,7 +128,7 @@ class Controller:
         return [REGISTRY.snapshot(), *self._callers.snapshots(time.monotonic())], {**proxies, **replicas}
 
     async def specification(self, name: str) -> ApplicationSpec:
-        """Return what was deployed last as the application `name`. Raises NotServingError if there is none."""
+        """Return what was deployed last as the application `name`. Raises NotServingError for an unknown name."""
         await self._ready.wait()
         goals = {name: each.goal for name, each in self._state.applications.items() if not each.deleting}
         if name not in goals:
@@ -132,14 +136,15 @@ class Controller:
         return goals[name]
 
     async def history(self, key: str = "") -> list[str]:
-        """Return what happened to the deployment `key`, or (without it) to all, oldest first."""
+        """Return the events of the deployment `key`, or (with "") of all deployments and proxies, oldest first."""
         await self._ready.wait()
         return views.history(self._state, key)
 
     async def wait_until(self, name: str, statuses: Iterable[str], timeout: float | None = None) -> dict[str, Any]:
-        """Return the status and the message of an application, when it is one of `statuses` or time is over.
+        """Return the status and the message of an application, once the status is one of `statuses`.
 
-        With them there are `versions`, what was published: topic to version. The proxies know them.
+        After `timeout` seconds they are returned in any case. The result also has `versions`, topic to published
+        version. The proxies know these versions by then.
         """
         await self._ready.wait()
         wanted = set(statuses)
@@ -148,14 +153,14 @@ class Controller:
             status, message = views.status_of(self._state, name, time.monotonic())
             left = None if deadline is None else deadline - time.monotonic()
             if status in wanted or (left is not None and left <= 0):
-                await self._over(self._begun)  # a turn that is under way has decided on what it has not yet published
+                await self._over(self._begun)  # a turn that is under way may have decided, and not published yet
                 return {"status": status, "message": message, "versions": await self._spread()}
             await self._next_turn(left)
 
     async def set_endpoint(self, endpoint: Endpoint) -> dict[str, str]:
-        """Make or change a way in; return what was published, topic to version, when the proxies know.
+        """Create or change an endpoint. Return the published versions by topic, once the proxies know them.
 
-        Raises DeploymentError, or NotServingError for deployments that there are not.
+        Raises DeploymentError for a bad endpoint, and NotServingError for unknown deployments.
         """
         await self._ready.wait()
         self._state.set_endpoint(endpoint)
@@ -163,14 +168,17 @@ class Controller:
         return await self._spread()
 
     async def delete_endpoint(self, name: str) -> dict[str, str]:
-        """Remove a way in that was set by hand; return as `set_endpoint` does. Raises NotServingError."""
+        """Delete an endpoint that was set by hand; return as `set_endpoint` does.
+
+        Raises NotServingError for an unknown name.
+        """
         await self._ready.wait()
         self._state.delete_endpoint(name)
         await self._settle()
         return await self._spread()
 
     async def _spread(self) -> dict[str, str]:
-        """Return what was published when the proxies know it: who waits for something may rely on it at once."""
+        """Return the published versions by topic, once the proxies know them: callers may rely on them at once."""
         versions = self._topics.versions()
         await self._proxies.spread(versions)
         return versions
@@ -178,10 +186,12 @@ class Controller:
     async def configure_proxies(
         self, location: ProxyLocation | None, http: HTTPOptions | None, grpc: GRPCOptions | None
     ) -> None:
-        """Have proxies there, and like this; return when they listen, and who connects comes to none of before.
+        """Change where proxies run, and their options.
 
-        What is None stays as it is, or is the default. Raises ServeError when one of them can't listen; then all is as
-        before.
+        Return once they listen, and new connections reach no earlier proxy.
+
+        An argument that is None keeps what was set before, or the default. Raises ServeError when a proxy can't listen;
+        then everything is as it was before.
         """
         await self._ready.wait()
         proxies = self._state.proxies
@@ -202,7 +212,7 @@ class Controller:
         await self._settle()
 
     async def shutdown(self) -> None:
-        """Delete everything; return when nothing is left but this actor, which the caller may kill."""
+        """Delete everything. Return when nothing is left but this actor, which the caller may kill."""
         await self._ready.wait()
         state = self._state
         state.endpoints.by_hand.clear()
@@ -219,12 +229,12 @@ class Controller:
     # -- what routers and proxies say ------------------------------------------------------------------------------
 
     async def watch(self, known: Mapping[str, str | None]) -> dict[str, Any]:
-        """Return (version, value) of each topic whose version is not the known one, as soon as there is any."""
+        """Return (version, value) of each topic whose version differs from the known one, as soon as there is one."""
         await self._ready.wait()
         return await self._topics.watch(known)
 
     async def report(self, report: RouterReport) -> None:
-        """Take in how many requests a router has."""
+        """Take in how many requests a router has, and its metrics if it reports them."""
         await self._ready.wait()
         self._state.report(report, time.monotonic())
         if report.snapshot is not None:
@@ -233,7 +243,7 @@ class Controller:
             self._wake.set()
 
     async def lost(self, key: str, replica_id: str, reason: str) -> None:
-        """A router has lost its link to a replica: check that at once."""
+        """Check the health of a replica at once: a router has lost its link to it."""
         await self._ready.wait()
         self._of_replica("suspect", replica_id, reason)
 
@@ -252,7 +262,7 @@ class Controller:
             self._wake.clear()
 
     async def _persistently(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Return what `work` returns; when it fails, it is tried again: whatever happens, the controller goes on."""
+        """Return what `work` returns. If it raises, log the error and try again, so that the controller never stops."""
         while True:
             try:
                 return await work()
@@ -266,7 +276,7 @@ class Controller:
         return await recover(self._state, self._memory, self._replicas, self._proxies, _new_id)
 
     async def _take_turn(self) -> None:
-        """Decide, write down, carry out."""
+        """Take one turn: decide, write the record, carry out the instructions."""
         state = self._state
         self._begun += 1
         number, changed = self._begun, False
@@ -288,17 +298,17 @@ class Controller:
         over.set()
 
     async def _next_turn(self, timeout: float | None = None) -> None:
-        """Return when a turn is over, or after `timeout` seconds."""
+        """Return at the end of the next turn, or after `timeout` seconds."""
         with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
             await asyncio.wait_for(self._turn_over.wait(), timeout)
 
     async def _settle(self) -> None:
-        """Return when what is known now was decided on and is written down."""
+        """Return once everything that is known now is decided and written down."""
         self._wake.set()
         await self._over(self._begun + 1)
 
     async def _over(self, number: int) -> None:
-        """Return when the turn of this number is over, or a later one."""
+        """Return at the end of the turn of this number, or of a later one."""
         while self._ended < number:
             await self._next_turn()
 
@@ -324,7 +334,7 @@ class Controller:
     # -- what happens ----------------------------------------------------------------------------------------------
 
     def _of_replica(self, event: str, id: str, *details: Any) -> None:
-        """Hear of a replica."""
+        """Handle an event of a replica."""
         state, now = self._state.deployment_of(id), time.monotonic()
         if state is None:
             return
@@ -339,7 +349,7 @@ class Controller:
         self._wake.set()
 
     def _of_proxy(self, event: str, id: str, *details: Any) -> None:
-        """Hear of a proxy."""
+        """Handle an event of a proxy."""
         proxies, now = self._state.proxies, time.monotonic()
         if event == "ended":
             proxies.failed(id, details[0], True, now)

@@ -1,6 +1,6 @@
-"""One deployment: what it is to be, what there is, and what happened. `deployment_step.py` says what to do about it.
+"""One deployment: its goal, its replicas, and its history. `deployment_step.py` decides what to do about it.
 
-Pure: times are seconds on any steady clock. `validate` says what must always hold, `history` has what happened.
+Pure: times are seconds of any steady clock. `validate` checks what must always hold.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HISTORY = 200
 
 
 class DeploymentState:
-    """Everything about one deployment. `new_id` makes replicas' ids, `route_prefix` is that of its application."""
+    """The state of one deployment. `new_id` makes replicas' ids; `route_prefix` is the route of its application."""
 
     def __init__(
         self, spec: DeploymentSpec, target: int, route_prefix: str | None, new_id: Callable[[str], str]
@@ -30,20 +30,23 @@ class DeploymentState:
         self.replicas: dict[str, ReplicaState] = {}
         self.attempts = Attempts()
         self.converged = False
-        """Whether all was as it is to be, at some moment since `spec` changed, or a user changed `target`."""
+        """Whether the goal was reached at any time since `spec` changed, or a user changed `target`."""
         self.converges_at = target
-        """How many replicas that takes; what is added by autoscaling since is not waited for."""
+        """The number of replicas at which the goal counts as reached.
+
+        Replicas that autoscaling added since are not waited for.
+        """
         self.updating = True
-        """Whether it was the code or the settings that changed last, and not only the number of replicas."""
+        """Whether the code or the settings changed last, rather than the number of replicas alone."""
         self.degraded = False
-        """Whether replicas were lost that are not replaced yet."""
+        """Whether replicas were lost and are not replaced yet."""
         self.deleting = False
         self.rolled_back = ""
-        """Why the version that was deployed last is not the one that serves."""
+        """Why an earlier version serves instead of the one that was deployed last; "" if the last one serves."""
         self.next_step = -math.inf
-        """When a step is due."""
+        """The time of the next step."""
         self.published: Any = None
-        """What was told of it last."""
+        """What was published of it last."""
         self.new_id = new_id
         self.number = 0
         self.history: deque[str] = deque(maxlen=HISTORY)
@@ -51,7 +54,7 @@ class DeploymentState:
     # -- what is wanted --------------------------------------------------------------------------------------------
 
     def change(self, spec: DeploymentSpec, route_prefix: str | None, now: float) -> None:
-        """It is to be as `spec` says from now on; the target stays as it is. Nothing happens if nothing is new."""
+        """Make `spec` the goal; the target number stays as it is. Nothing happens if `spec` is the goal already."""
         was_deleting, self.deleting = self.deleting, False
         self.route_prefix, self.rolled_back = route_prefix, ""
         before, self.spec = self.spec, spec
@@ -64,7 +67,7 @@ class DeploymentState:
         self.touch()
 
     def scale(self, target: int, why: str, now: float, by_user: bool = False) -> bool:
-        """Have `target` replicas; return whether that is new."""
+        """Set the target number of replicas; return whether it is a new one."""
         if target == self.target or self.deleting:
             return False
         self.note(now, f"is to have {target} replicas instead of {self.target}: {why}")
@@ -77,14 +80,14 @@ class DeploymentState:
         return True
 
     def delete(self, now: float) -> None:
-        """Let all replicas go."""
+        """Stop all replicas."""
         if not self.deleting:
             self.deleting, self.target = True, 0
             self.note(now, "is to go")
             self.touch()
 
     def restore(self, replicas: Iterable[ReplicaState], converged: bool, now: float) -> None:
-        """Go on where another life of the controller stopped, with the replicas that it knew."""
+        """Go on from what an earlier process of the controller recorded, with the replicas that it knew."""
         for replica in replicas:
             self.number = max(self.number, replica.number)
             self.replicas[replica.id] = replica
@@ -95,7 +98,7 @@ class DeploymentState:
     # -- what happened ---------------------------------------------------------------------------------------------
 
     def waits(self, id: str, reason: str, could_fit: bool, now: float) -> None:
-        """A replica that starts has no place to run yet, because of `reason`; without a reason it has one now."""
+        """Note that a starting replica has no place to run yet, because of `reason`; "" if it has one now."""
         replica = self.replicas.get(id)
         if replica is None or replica.phase != STARTING:
             return
@@ -108,7 +111,7 @@ class DeploymentState:
         self.touch()
 
     def ready(self, id: str, node: str, socket: str, now: float) -> None:
-        """A replica takes requests."""
+        """Note that a replica takes requests."""
         replica = self.replicas.get(id)
         if replica is not None and replica.phase == STARTING:
             replica.become_ready(node, socket, now)
@@ -116,7 +119,7 @@ class DeploymentState:
             self.touch()
 
     def failed(self, id: str, message: str, now: float) -> None:
-        """A replica is no more: its constructor raised, or its process ended. `message` says how."""
+        """Note that a replica has ended: its constructor raised, or its process ended. `message` says how."""
         replica = self.replicas.pop(id, None)
         if replica is None:
             return
@@ -128,14 +131,14 @@ class DeploymentState:
         self.touch()
 
     def healthy(self, id: str, now: float) -> None:
-        """A replica has passed a check."""
+        """Note that a replica has passed a check of its health."""
         replica = self.replicas.get(id)
         if replica is not None and replica.running:
             replica.passed_check(now)
             self.touch()
 
     def unhealthy(self, id: str, message: str, now: float) -> None:
-        """A replica has failed a check, or did not answer in time."""
+        """Note that a replica has failed a check of its health, or did not answer it in time."""
         replica = self.replicas.get(id)
         if replica is None or not replica.running:
             return
@@ -147,14 +150,14 @@ class DeploymentState:
         self.touch()
 
     def suspect(self, id: str, now: float) -> None:
-        """Somebody has lost a replica: check it at once."""
+        """Have a replica checked at once: a router has lost its link to it."""
         replica = self.replicas.get(id)
         if replica is not None and replica.running:
             replica.next_check, replica.urgent = now, True
             self.touch()
 
     def reconfigured(self, id: str, now: float) -> None:
-        """A replica has taken the settings that it was given."""
+        """Note that a replica has taken the settings that it was sent."""
         replica = self.replicas.get(id)
         if replica is None or replica.reconfiguring is None:
             return
@@ -165,7 +168,10 @@ class DeploymentState:
         self.touch()
 
     def reconfigure_failed(self, id: str, message: str, now: float) -> None:
-        """A replica could not take the settings that it was given. It may have half of each, and is replaced."""
+        """Note that a replica could not take the settings that it was sent.
+
+        It may have half of each, and is replaced.
+        """
         replica = self.replicas.get(id)
         if replica is None or replica.reconfiguring is None:
             return
@@ -176,7 +182,7 @@ class DeploymentState:
         self.touch()
 
     def gone(self, id: str, now: float) -> None:
-        """A replica that was to end has ended."""
+        """Note that a replica that was stopped has ended."""
         if self.replicas.pop(id, None) is not None:
             self.note(now, f"{id} is gone")
             self.touch()
@@ -184,7 +190,7 @@ class DeploymentState:
     # -- looking ---------------------------------------------------------------------------------------------------
 
     def is_of_now(self, replica: ReplicaState) -> bool:
-        """Return whether a replica runs the code that is wanted."""
+        """Return whether a replica runs the code of the goal."""
         return replica.spec.version == self.spec.version
 
     def running(self) -> list[ReplicaState]:
@@ -193,7 +199,7 @@ class DeploymentState:
 
     @property
     def failing(self) -> bool:
-        """Whether what is wanted could not be made to run, as often as it may fail."""
+        """Whether the goal has failed to start as often as it may."""
         limit = max(1, self.spec.settings.max_constructor_retry_count)
         return not self.converged and not self.deleting and self.attempts.failed >= limit
 
@@ -202,11 +208,11 @@ class DeploymentState:
         self.next_step = -math.inf
 
     def note(self, now: float, text: str) -> None:
-        """Write down what happened."""
+        """Add an event to the history."""
         self.history.append(f"{now:.3f} {self.key} {text}")
 
     def validate(self) -> None:
-        """Raise AssertionError if something holds that never may."""
+        """Raise AssertionError if the state is not consistent."""
         assert self.target >= 0, f"{self.key} is to have {self.target} replicas"
         assert not (self.deleting and self.target), f"{self.key} is deleted, and is to have {self.target} replicas"
         for id, replica in self.replicas.items():
@@ -218,7 +224,7 @@ class DeploymentState:
         assert len({*ranks}) == len(ranks), f"replicas of {self.key} have the same rank: {ranks}"
 
     def _blame(self, replica: ReplicaState, message: str, now: float) -> None:
-        """Count a replica that ended as a failed start, if it never ran, or not for long."""
+        """Count a replica that ended as a failed start, if it never ran, or ran for less than `SETTLED_SECONDS`."""
         if replica.phase != STARTING:
             self.degraded = self.degraded or self.converged
         if self.is_of_now(replica) and (replica.phase == STARTING or now - replica.ready_at < SETTLED_SECONDS):
@@ -228,6 +234,6 @@ class DeploymentState:
 
 
 def last_line(message: str) -> str:
-    """Return the line of a traceback that says most."""
+    """Return the line of a traceback that says most: the error itself."""
     lines = [line for line in message.strip().splitlines() if line.strip()]
     return lines[-1].strip() if lines else message

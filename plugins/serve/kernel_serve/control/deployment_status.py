@@ -1,4 +1,4 @@
-"""What people are told of a deployment."""
+"""The status of a deployment, as users see it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEPLOY_FAILED = "DEPLOY_FAILED"
 
 
 def status_of(state: DeploymentState) -> str:
-    """Return its status, one of those above."""
+    """Return the status of a deployment, one of those above."""
     if state.rolled_back or state.failing:
         return DEPLOY_FAILED
     if state.deleting or (not state.converged and state.updating):
@@ -30,7 +30,7 @@ def status_of(state: DeploymentState) -> str:
 
 
 def message_of(state: DeploymentState, now: float) -> str:
-    """Return what there is to say, or nothing when all is well."""
+    """Return what explains the status, or "" when all is well."""
     if state.rolled_back:
         return state.rolled_back
     status = status_of(state)
@@ -67,12 +67,12 @@ def _spaced(state: DeploymentState, now: float) -> str:
 
 
 def is_paused(state: DeploymentState) -> bool:
-    """Return whether it has no replicas because a user wants none: requests then wait for nothing."""
+    """Return whether a user set 0 replicas, so that waiting requests would wait for ever."""
     return state.target == 0 and not state.deleting and state.spec.settings.autoscaling is None
 
 
 def unavailable_message(state: DeploymentState) -> str:
-    """Return why nobody takes requests, for those who wait for it. It says nothing that changes by itself."""
+    """Return why no replica takes requests. It has no times or counts in it: it changes only when the reason does."""
     if state.deleting:
         return f"{state.key} is being deleted"
     if is_paused(state):
@@ -86,7 +86,7 @@ def unavailable_message(state: DeploymentState) -> str:
 
 
 def counts(state: DeploymentState) -> dict[str, Any]:
-    """Return its status and its number of replicas: the one that is wanted, and by state those that there are."""
+    """Return the status, the target number of replicas, and the number of replicas in each state."""
     phases = {phase: 0 for phase in PHASES}
     for replica in state.replicas.values():
         phases[replica.phase] += 1
@@ -98,7 +98,7 @@ def counts(state: DeploymentState) -> dict[str, Any]:
 
 
 def view(state: DeploymentState, now: float) -> dict[str, Any]:
-    """Return everything about it as plain values."""
+    """Return everything about a deployment as plain values."""
     return {
         **counts(state),
         "name": state.spec.name,

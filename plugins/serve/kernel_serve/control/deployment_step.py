@@ -1,4 +1,4 @@
-"""What to do about a deployment now: one step from what there is to what is wanted."""
+"""Decide what to do about a deployment now: one step from its replicas to its goal."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ from kernel_serve.control.replica_state import LOST_CHECK_SECONDS, RUNNING, STAR
 from kernel_serve.values import Standing
 
 STUCK_SECONDS = 5.0
-"""A replica that has waited so long for room does not get it beside the old ones."""
+"""A replica that has waited for room for so many seconds counts as stuck: an old replica must stop to make room."""
 STOP_MARGIN = 10.0
-"""How much longer than it may take the end of a replica is waited for, before it is killed (again)."""
+"""Seconds beyond its limit that the end of a replica may take before it is killed (again)."""
 
 
 class DeploymentStep:
-    """One step. `leaving` are the nodes that are about to go, `per_node` counts the replicas of all deployments."""
+    """One step.
+
+    `leaving` are the nodes that are about to leave; `per_node` counts the replicas of all deployments by node.
+    """
 
     def __init__(
         self, state: DeploymentState, now: float, leaving: Collection[str], per_node: Mapping[str, int]
@@ -40,7 +43,7 @@ class DeploymentStep:
         self._out: list[Instruction] = []
 
     def take(self) -> list[Instruction]:
-        """Change the state accordingly, and return what is to be done."""
+        """Change the state, and return the instructions that this takes."""
         state = self._state
         self._stop([replica for replica in state.running() if replica.unwell])
         self._stop([replica for replica in self._old() if not replica.running])
@@ -117,7 +120,7 @@ class DeploymentStep:
         state = self._state
         number = 0 if self._now < state.attempts.not_before else rollout.to_start(counts)
         if state.attempts.failed and not counts.new_running:
-            number = min(number, 1 - counts.new_starting)  # one is enough to see whether it goes now
+            number = min(number, 1 - counts.new_starting)  # one is enough to find out whether the version starts now
         for _ in range(number):
             state.number += 1
             id = state.new_id(state.key)
@@ -137,11 +140,11 @@ class DeploymentStep:
             self._out.append(StartReplica(id, state.spec, state.route_prefix, standing))
 
     def _ranks(self) -> set[int]:
-        """Return those that are taken: also a replica that ends may still work with its own."""
+        """Return the ranks that are taken. A replica that is ending keeps its own: it may still work with it."""
         return {replica.rank for replica in self._state.replicas.values()}
 
     def _close_ranks(self) -> None:
-        """Have the ranks go from 0 up without a gap, once nothing is being replaced."""
+        """Close gaps in the ranks, so that they go from 0 up, once no replica is being replaced."""
         if self._old():
             return
         running = {replica.id: replica.rank for replica in self._new() if replica.running}
@@ -149,14 +152,14 @@ class DeploymentStep:
             self._state.replicas[id].rank = rank
 
     def _reconfigure(self) -> None:
-        """Tell running replicas the settings of now, a step of them at a time, and each its standing."""
+        """Send the current settings to running replicas, a step of them at a time, and to each its standing."""
         state = self._state
         if self._now < state.attempts.not_before:
             return
         settings = state.spec.settings
         running = [replica for replica in self._new() if replica.running]
         if state.attempts.failed and not any(alike(replica.settings, settings) for replica in running):
-            return  # the replica that takes the place of the one that failed shows whether they can be taken at all
+            return  # the replica that takes the place of the failed one shows whether the settings can be taken at all
         room = rollout.step_of(state.target, settings.rolling_update_percentage)
         room -= sum(_takes_settings(replica) for replica in running)
         for replica in running:
@@ -191,7 +194,7 @@ class DeploymentStep:
                 self._out.append(KillReplica(replica.id))
 
     def _look_back(self) -> None:
-        """See what has proved itself, and whether all is now as it is to be."""
+        """Mark replicas that run well as settled, and the goal as reached if it is."""
         state = self._state
         new = [replica for replica in self._new() if replica.running]
         for replica in new:
@@ -239,5 +242,5 @@ class DeploymentStep:
 
 
 def _takes_settings(replica: ReplicaState) -> bool:
-    """Return whether a replica is just being given other settings, and not only told its standing."""
+    """Return whether a replica is being sent other settings, rather than its standing alone."""
     return replica.reconfiguring is not None and not alike(replica.settings, replica.reconfiguring.settings)

@@ -1,4 +1,4 @@
-"""Ways in: those of applications, and those set by hand, which split requests among several deployments."""
+"""Endpoints: those of applications, and those set by hand, which split requests among several deployments."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _STICKY = ("header:", "cookie:", "query:")
 
 
 class Endpoints:
-    """Those set by hand, by name. One with the name of an application takes the place of that application's own."""
+    """Endpoints that were set by hand, by name. One with the name of an application replaces the application's own."""
 
     def __init__(self) -> None:
         self.by_hand: dict[str, Endpoint] = {}
 
     def set(self, endpoint: Endpoint, applications: Mapping[str, ApplicationState], keys: Collection[str]) -> None:
-        """Make or change one. `keys` are those of the deployments that there are.
+        """Create or change an endpoint. `keys` are those of all deployments.
 
-        Raises DeploymentError for what can't be, and where another endpoint has the prefix; NotServingError for
-        deployments that there are not.
+        Raises DeploymentError for a bad endpoint and for a prefix that another one has, and NotServingError for unknown
+        deployments.
         """
         if endpoint.prefix or not endpoint.stands_alone:
             endpoint = replace(endpoint, prefix=checked_prefix(endpoint.prefix, f"endpoint {endpoint.name!r}"))
@@ -39,7 +39,7 @@ class Endpoints:
         self.by_hand[endpoint.name] = endpoint
 
     def delete(self, name: str, applications: Mapping[str, ApplicationState]) -> None:
-        """Remove one that was set by hand. Raises NotServingError if there is none."""
+        """Delete an endpoint that was set by hand. Raises NotServingError for an unknown name."""
         if self.by_hand.pop(name, None) is None:
             if name in applications:
                 raise NotServingError(
@@ -53,9 +53,9 @@ class Endpoints:
         return {**own, **self.by_hand}
 
     def published(self, applications: Mapping[str, ApplicationState], keys: Collection[str]) -> tuple[Endpoint, ...]:
-        """Return what proxies are told: of targets only those that there are, longest prefixes first.
+        """Return the endpoints for proxies, longest prefixes first, without targets whose deployments do not exist.
 
-        Applications without a route are among them, without a prefix: gRPC finds them by their names.
+        Applications without a route are included with an empty prefix: gRPC finds them by their names.
         """
         told = []
         entries = {name: entry for name, state in applications.items() if (entry := state.entry()) is not None}
@@ -66,7 +66,7 @@ class Endpoints:
         return tuple(sorted(told, key=lambda endpoint: (-len(endpoint.prefix), endpoint.prefix, endpoint.name)))
 
     def check_unused(self, backend: str) -> None:
-        """Raise DeploymentError if endpoints send requests to a backend."""
+        """Raise DeploymentError if an endpoint sends requests to a backend."""
         users = [
             each.name
             for each in self.by_hand.values()
@@ -79,15 +79,15 @@ class Endpoints:
             )
 
     def forget_application(self, name: str) -> None:
-        """An application goes, and with it the one that takes the place of its own."""
+        """Forget the endpoint that replaces the one of an application that is deleted."""
         if name in self.by_hand and not self.by_hand[name].stands_alone:
             del self.by_hand[name]
 
     def follow(self, application: ApplicationState, before: str | None) -> None:
-        """Give the endpoint in the place of an application's own its route, if it had the one `before`.
+        """Move an endpoint that replaces an application's own to the application's new route.
 
-        Its traffic, shadows and the rest stay. Without a route it has no prefix: handles and gRPC reach it. One that
-        was set elsewhere stays there.
+        It moves only if it had the route `before`; an endpoint that was set to another prefix stays there. Its traffic,
+        shadows and the rest stay. Without a route it has no prefix: handles and gRPC reach it.
         """
         endpoint = self.by_hand.get(application.name)
         if endpoint is not None and endpoint.prefix == _prefix_of(before):
@@ -100,7 +100,10 @@ class Endpoints:
         applications: Mapping[str, ApplicationState],
         before: ApplicationState | None = None,
     ) -> None:
-        """Raise DeploymentError if an application can't have the prefix that it wants. `before`: as it is now."""
+        """Raise DeploymentError if an application can't have its prefix.
+
+        `before` is its present state, if it exists.
+        """
         by_hand = self.by_hand.get(spec.name)
         if by_hand is not None and by_hand.stands_alone and not spec.is_backend:
             raise DeploymentError(
@@ -113,11 +116,11 @@ class Endpoints:
         if by_hand is not None:
             stands_apart = before is None or by_hand.prefix != _prefix_of(before.serving.route_prefix)
             if stands_apart or by_hand.prefix == prefix:
-                return  # it stays where it is
+                return  # the prefix stays the same
         own = replace(by_hand or Endpoint(spec.name, "", ()), prefix=prefix)
         others = {name: state for name, state in applications.items() if name != spec.name}
         _check_conflict(own, (each for each in self.all(others).values() if each.name != spec.name), others)
-        for other in others.values():  # what another is about to have counts as well
+        for other in others.values():  # the goal of another application counts as well
             route = other.goal.route_prefix
             theirs = self.by_hand.get(other.name)
             follows = theirs is None or theirs.prefix == _prefix_of(other.serving.route_prefix)
@@ -127,7 +130,7 @@ class Endpoints:
 
 
 def checked_prefix(prefix: str, what: str) -> str:
-    """Return a prefix in its normal form. Raises DeploymentError for what is none."""
+    """Return a prefix in its normal form. Raises DeploymentError for a bad one."""
     if not isinstance(prefix, str) or not prefix.startswith("/"):
         raise DeploymentError(f"the route prefix of {what} must begin with '/', not {prefix!r}")
     if any(character in prefix for character in "{}?# "):

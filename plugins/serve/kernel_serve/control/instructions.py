@@ -1,4 +1,4 @@
-"""What the state machines want done. The shell carries it out, and tells them by the event that is named."""
+"""Instructions of the state machines. The shell carries each out, and answers by the events that are named."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kernel_spec.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class StartReplica:
-    """Make the replica and wait until it takes requests: `ready`, or `failed`.
+    """Create the replica and wait until it takes requests: `ready`, or `failed`.
 
-    While it has no place yet: `waits`. With `resume` it is there already, unless it never came to be.
+    Until it has a place to run: `waits`. With `resume` it may exist already.
     """
 
     id: str
@@ -23,7 +23,7 @@ class StartReplica:
 
 @dataclass(frozen=True, slots=True)
 class Reconfigure:
-    """Tell a running replica its settings and its standing: `reconfigured` or `reconfigure_failed`."""
+    """Send a running replica its settings and its standing: `reconfigured` or `reconfigure_failed`."""
 
     id: str
     settings: DeploymentSettings
@@ -32,7 +32,7 @@ class Reconfigure:
 
 @dataclass(frozen=True, slots=True)
 class CheckReplica:
-    """Ask a replica how it is, for `timeout` seconds: `healthy` or `unhealthy`."""
+    """Check the health of a replica, for `timeout` seconds at most: `healthy` or `unhealthy`."""
 
     id: str
     timeout: float
@@ -40,9 +40,9 @@ class CheckReplica:
 
 @dataclass(frozen=True, slots=True)
 class DrainReplica:
-    """Have a replica finish its requests (`timeout` seconds at most), end it, and say `gone`.
+    """Have a replica finish its requests, `timeout` seconds at most, and end it: `gone`.
 
-    It looks every `wait` seconds whether they are finished.
+    The replica looks every `wait` seconds whether they are finished.
     """
 
     id: str
@@ -52,24 +52,24 @@ class DrainReplica:
 
 @dataclass(frozen=True, slots=True)
 class KillReplica:
-    """End a replica at once, and say `gone`."""
+    """End a replica at once: `gone`."""
 
     id: str
 
 
 @dataclass(frozen=True, slots=True)
 class PublishTopic:
-    """Tell who listens what is now true of a topic."""
+    """Publish the current value of a topic."""
 
     topic: str
 
 
 @dataclass(frozen=True, slots=True)
 class StartProxy:
-    """Make a proxy and have it listen: `ready` or `failed`. With `resume` it is there already.
+    """Create a proxy and have it listen: `ready` or `failed`. With `resume` it may exist already.
 
-    `shares_grpc`: another one of the node has the port for gRPC, or may be just taking it. `beside`: where others of
-    the node listen, which may be hidden by where this one is to. `ports_before`: those of the one whose place it takes.
+    `shares_grpc`: another proxy of the node has the gRPC port, or is about to. `beside`: addresses of other proxies of
+    the node, which this one may hide. `ports_before`: ports of the proxy that this one replaces.
     """
 
     id: str
@@ -85,7 +85,7 @@ class StartProxy:
 
 @dataclass(frozen=True, slots=True)
 class CheckProxy:
-    """Ask a proxy how it is, for `timeout` seconds: `healthy` or `failed`."""
+    """Check the health of a proxy, for `timeout` seconds at most: `healthy` or `failed`."""
 
     id: str
     timeout: float
@@ -93,11 +93,12 @@ class CheckProxy:
 
 @dataclass(frozen=True, slots=True)
 class DrainProxy:
-    """Have a proxy take no more connections: `aside`. When its requests are answered, in `timeout` seconds at most, end
-    it, and say `gone`.
+    """Have a proxy take no more connections: `aside`.
 
-    Clients that keep idle connections have `patience` seconds to be told, with an answer, to leave. `moved`: others
-    listen at the same port, but at another address.
+    End it once its requests are answered, after `timeout` seconds at most: `gone`.
+
+    Clients with idle connections get `patience` seconds, in which an answer may ask them to leave. `moved`: other
+    proxies listen at the same port, but at another address.
     """
 
     id: str
@@ -108,7 +109,7 @@ class DrainProxy:
 
 @dataclass(frozen=True, slots=True)
 class KillProxy:
-    """End a proxy at once, and say `gone`."""
+    """End a proxy at once: `gone`."""
 
     id: str
 

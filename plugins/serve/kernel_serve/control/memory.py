@@ -1,4 +1,4 @@
-"""Where a controller keeps what another life of it needs: the session's key-value store, which the head keeps."""
+"""Keep the controller's record in the session's key-value store, which the head keeps."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from kernel_serve.values import NAMESPACE, DeploymentSpec
 RECORD = "controller"
 _SPEC = "spec/"
 PIECE_BYTES = 8 << 20
-"""Specs hold arguments of the users' classes, and may be larger than what the store takes under one key."""
+"""The largest piece in bytes. Specs hold arguments of users' classes, and may be larger than one key may hold."""
 
 
 def epoch() -> float:
-    """Return when the clock of the state machines was at 0, in seconds of one that all machines have."""
+    """Return the time at which the clock of the state machines was at 0, in seconds of the wall clock."""
     return time.time() - time.monotonic()
 
 
 class ControllerMemory:
-    """The record and the specs that it names. The methods that ask the head block, and belong into a thread."""
+    """The record and the specs that it names, in the store. Methods that ask the head block: call them in a thread."""
 
     def __init__(self) -> None:
         self.specs = Specs()
         self._store = kernel.KeyValue(NAMESPACE)
         self._stored: dict[str, int] = {}
-        """The specs that are in the store, and of how many pieces each is."""
+        """The digests of specs in the store, with the number of their pieces."""
         self._read: dict[str, DeploymentSpec] = {}
         self._one_at_a_time = threading.Lock()
         self._over = False
@@ -39,7 +39,7 @@ class ControllerMemory:
         pieces = Counter(tuple(key.split("/")[1:3]) for key in self._store.keys(_SPEC))
         self._stored = {digest: int(count) for digest, count in pieces}
         for (digest, count), found in pieces.items():
-            if found != int(count):  # whoever wrote it was ended on the way
+            if found != int(count):  # the process that wrote it ended before it was done
                 self._delete(digest)
         return self._store.get(RECORD)
 
@@ -53,12 +53,18 @@ class ControllerMemory:
         return self._read[digest]
 
     def prepare(self, state: ServeState) -> tuple[bytes, dict[str, bytes]]:
-        """Return the record of now, and the specs that it names. Not blocking; where the state changes."""
+        """Return the present record, and the specs that it names.
+
+        It does not block; call it where the state changes.
+        """
         self._read.clear()
         return record(state, self.specs, epoch()), dict(self.specs.bytes)
 
     def write(self, data: bytes, specs: dict[str, bytes]) -> None:
-        """Write down a record: first what it names, last delete what it no longer names. After `clear`, nothing."""
+        """Write a record: first the specs that it names, last delete those that it no longer names.
+
+        Do nothing after `clear`.
+        """
         with self._one_at_a_time:
             if not self._over:
                 self._write(data, specs)
@@ -81,7 +87,7 @@ class ControllerMemory:
             self._store.delete(key)
 
     def clear(self) -> None:
-        """Forget everything, and write nothing more: a turn that was cancelled may still be about to."""
+        """Delete everything, and write nothing more: a turn that was cancelled may still be about to write."""
         with self._one_at_a_time:
             self._over = True
             for key in (RECORD, *self._store.keys(_SPEC)):

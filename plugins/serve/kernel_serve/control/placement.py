@@ -1,4 +1,4 @@
-"""Where a replica goes, as far as Serve decides it: by what it wants, and by how many a node may have. Pure."""
+"""Choose the node of a replica, as far as Serve does: by its resources, and by the limit of replicas per node. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ _NAMED = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory", "object_stor
 
 
 def wanted_of(options: Mapping[str, Any]) -> dict[str, float]:
-    """Return resource to quantity that an actor with these options wants."""
+    """Return the resources that an actor with these options wants, by name."""
     wanted = {resource: float(options[name]) for name, resource in _NAMED.items() if options.get(name)}
     wanted.update({name: float(quantity) for name, quantity in (options.get("resources") or {}).items() if quantity})
     return wanted
 
 
 def could_fit(parts: Iterable[Mapping[str, float]], nodes: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether for each part (the wish of an actor, or a bundle) there is a node that is large enough.
+    """Return whether for each part (what an actor or a bundle wants) there is a node that is large enough.
 
     `nodes` are rows of `kernel.nodes()`.
     """
@@ -27,9 +27,9 @@ def could_fit(parts: Iterable[Mapping[str, float]], nodes: Sequence[Mapping[str,
 def choose_node(
     wanted: Mapping[str, float], nodes: Sequence[Mapping[str, Any]], taken: Mapping[str, int], limit: int
 ) -> str | None:
-    """Return the id of a node with room that has fewer than `limit` replicas of a deployment; None if none has.
+    """Return the id of a node with room and fewer than `limit` replicas of a deployment; None without such a node.
 
-    `taken` says how many each has. Of several it is the one with fewest, then the one with most CPUs free.
+    `taken` maps nodes to their number of replicas. The node with fewest is chosen, then the one with most CPUs free.
     """
     free = [
         node

@@ -1,4 +1,4 @@
-"""Carries out what the state machines want of proxies."""
+"""Carry out the instructions for proxies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernel_spec.errors import ActorDiedError, KernelError
 
 START_SECONDS = 60.0
 SPREAD_SECONDS = 10.0
-"""How long news are waited for to reach a proxy, also that it is to go: no longer than a check of its health takes."""
+"""The longest time in seconds to wait until a proxy knows a new version: no longer than a check of its health takes."""
 
 
 class ProxyDriver(ActorDriver):
@@ -24,7 +24,7 @@ class ProxyDriver(ActorDriver):
     kind = "proxy"
 
     def carry_out(self, instruction: Instruction) -> None:
-        """Begin with an instruction; what comes of it is told later."""
+        """Begin to carry out an instruction. Events report what comes of it."""
         if isinstance(instruction, StartProxy):
             self.run(self._start(instruction))
         elif isinstance(instruction, CheckProxy):
@@ -35,12 +35,15 @@ class ProxyDriver(ActorDriver):
             self.run(self._kill(instruction.id))
 
     async def spread(self, versions: Mapping[str, str]) -> None:
-        """Return when all proxies know topics in these versions; one that does not soon is not waited for."""
+        """Return once all proxies know topics in these versions.
+
+        A proxy that takes more than `SPREAD_SECONDS` is left out.
+        """
         asked = [handle.await_news.remote(versions).as_future() for handle in self.handles.values()]
         if asked:
             done, _ = await asyncio.wait(asked, timeout=SPREAD_SECONDS)
             for each in done:
-                each.exception()  # one that is gone answers no requests either
+                each.exception()  # a proxy that has ended answers no requests either
 
     async def _start(self, start: StartProxy) -> None:
         options: dict[str, Any] = {
@@ -84,10 +87,10 @@ class ProxyDriver(ActorDriver):
     async def _drain(self, drain: DrainProxy) -> None:
         handle = self.handles.get(drain.id)
         if handle is not None:
-            with suppress(asyncio.TimeoutError, TimeoutError, KernelError):  # it is stuck, or is dead
+            with suppress(asyncio.TimeoutError, TimeoutError, KernelError):  # it hangs, or has ended
                 await asyncio.wait_for(handle.step_aside.remote(drain.moved).as_future(), SPREAD_SECONDS)
             self._told("aside", drain.id)
-            with suppress(asyncio.TimeoutError, TimeoutError, KernelError):  # it is killed then, or is dead
+            with suppress(asyncio.TimeoutError, TimeoutError, KernelError):  # it is killed then, or has ended
                 await asyncio.wait_for(handle.drain.remote(drain.patience, drain.moved).as_future(), drain.timeout)
         await self._kill(drain.id)
 

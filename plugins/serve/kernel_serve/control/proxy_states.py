@@ -1,4 +1,4 @@
-"""Which proxies there are to be, and how those are that there are. Pure, as the states of deployments."""
+"""The proxies that should exist, and the state of those that do. Pure, as the states of deployments."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ CHECK_TIMEOUT = 10.0
 FAILED_CHECKS = 3
 DRAIN_SECONDS = 30.0
 IDLE_SECONDS = 5.0
-"""How long a proxy that goes, while others serve, keeps connections on which no request comes."""
+"""Seconds that a stopping proxy keeps connections without requests, where other proxies serve."""
 STOP_MARGIN = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """A living node. `leaving`: it is about to go."""
+    """A living node. `leaving`: it is about to leave."""
 
     head: bool = False
     leaving: bool = False
@@ -37,7 +37,7 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class ProxyWish:
-    """Where proxies are to be, and how."""
+    """Where proxies should run, and their options."""
 
     location: ProxyLocation
     http: HTTPOptions
@@ -46,7 +46,7 @@ class ProxyWish:
 
 @dataclass(slots=True)
 class ProxyState:
-    """One proxy."""
+    """The state of one proxy."""
 
     id: str
     node: str
@@ -56,7 +56,7 @@ class ProxyState:
     phase: str = STARTING
     address: str = ""
     grpc_address: str = ""
-    """Where it takes gRPC; "" where it does not."""
+    """The address of its gRPC server; "" without one."""
     ready_at: float = 0.0
     checking: bool = False
     next_check: float = 0.0
@@ -68,7 +68,7 @@ class ProxyState:
 
 
 class ProxyStates:
-    """All proxies. Without a wish there are none."""
+    """The proxies of all nodes. Without a wish there are none."""
 
     def __init__(self) -> None:
         self.wish: ProxyWish | None = None
@@ -79,12 +79,16 @@ class ProxyStates:
         self.history: deque[str] = deque(maxlen=200)
         self._number = 0
         self._ports: dict[tuple[str, int], tuple[int, int]] = {}
-        """Where the last one of each place took HTTP and gRPC (0: not): "any free port" is to stay the same."""
+        """The last ports for HTTP and gRPC (0: off) of the proxy in each place: "any free port" should stay the same.
+        """
 
     # -- what is wanted, what happened -----------------------------------------------------------------------------
 
     def configure(self, wish: ProxyWish | None, now: float) -> bool:
-        """Have proxies like this, or none; return whether that is new. Those that are otherwise are replaced."""
+        """Set how proxies should be; None to have none.
+
+        Return whether that is new. Proxies with other options are replaced.
+        """
         if wish == self.wish:
             return False
         self.wish = wish
@@ -95,7 +99,7 @@ class ProxyStates:
         return True
 
     def see_nodes(self, nodes: Mapping[str, NodeFacts], now: float) -> None:
-        """These nodes live."""
+        """Take in the living nodes, by id."""
         if nodes == self.nodes:
             return
         self.nodes = dict(nodes)
@@ -108,14 +112,14 @@ class ProxyStates:
         self.next_step = -math.inf
 
     def restore(self, proxy: ProxyState) -> None:
-        """There is one that an earlier life of the controller knew."""
+        """Add a proxy that an earlier process of the controller recorded."""
         self.proxies[proxy.id] = proxy
         self._number = max(self._number, int(proxy.id.rpartition("-")[2]))
         self._know_port(proxy)
         self.next_step = -math.inf
 
     def ready(self, id: str, address: str, grpc_address: str, now: float) -> None:
-        """A proxy listens at `address`, and for gRPC at `grpc_address`."""
+        """Note that a proxy listens at `address`, and for gRPC at `grpc_address`."""
         proxy = self.proxies.get(id)
         if proxy is not None and proxy.phase == STARTING:
             proxy.phase, proxy.address, proxy.grpc_address = HEALTHY, address, grpc_address
@@ -125,7 +129,7 @@ class ProxyStates:
             self._note(now, f"{id} listens at {address}")
 
     def healthy(self, id: str, now: float) -> None:
-        """A proxy has passed a check."""
+        """Note that a proxy has passed a check of its health."""
         proxy = self.proxies.get(id)
         if proxy is not None:
             proxy.checking, proxy.failed_checks, proxy.next_check = False, 0, now + CHECK_SECONDS
@@ -134,7 +138,7 @@ class ProxyStates:
             self.next_step = -math.inf
 
     def failed(self, id: str, message: str, ended: bool, now: float) -> None:
-        """A proxy could not start, or failed a check; `ended`: its process is gone."""
+        """Note that a proxy could not start, or failed a check of its health. `ended`: its process has ended."""
         proxy = self.proxies.get(id)
         if proxy is None:
             return
@@ -146,7 +150,7 @@ class ProxyStates:
             return
         attempts = self._attempts_of(proxy)
         if proxy.phase == STARTING:
-            self._ports.pop((proxy.node, proxy.index), None)  # it may be that port that is the trouble
+            self._ports.pop((proxy.node, proxy.index), None)  # that port may be the reason for the failure
             attempts.fail(proxy.round, message, now)
         elif ended and now - proxy.ready_at < SETTLED_SECONDS:
             attempts.fail(proxy.round, message, now)
@@ -157,21 +161,21 @@ class ProxyStates:
             proxy.failed_checks += 1
 
     def aside(self, id: str, now: float) -> None:
-        """A proxy that is to end takes no more connections."""
+        """Note that a proxy that is to end takes no more connections."""
         proxy = self.proxies.get(id)
         if proxy is not None:
             proxy.aside = True
             self._note(now, f"{id} takes no more connections")
 
     def gone(self, id: str, now: float) -> None:
-        """A proxy that was to end has ended."""
+        """Note that a proxy that was stopped has ended."""
         if self.proxies.pop(id, None) is not None:
             self._note(now, f"{id} is gone")
 
     # -- what to do ------------------------------------------------------------------------------------------------
 
     def step(self, now: float) -> list[Instruction]:
-        """Return what to do now."""
+        """Return the instructions of this moment."""
         out: list[Instruction] = []
         wanted = self._wanted()
         taken = {(each.node, each.index) for each in self.proxies.values() if not self._makes_way(each)}
@@ -202,7 +206,7 @@ class ProxyStates:
         return proxy.phase == HEALTHY and proxy.wish == self.wish
 
     def _makes_way(self, proxy: ProxyState) -> bool:
-        """Return whether the one that is to follow a proxy may start beside it."""
+        """Return whether the successor of a proxy may start beside it."""
         wish = self.wish
         return wish is not None and proxy.wish != wish and proxy.phase != STARTING and not proxy.killed
 
@@ -238,7 +242,7 @@ class ProxyStates:
     def _know_port(self, proxy: ProxyState) -> None:
         if proxy.address:
             place = (proxy.node, proxy.index)
-            before = self._ports.get(place, (0, 0))[1]  # gRPC may have been off for a while
+            before = self._ports.get(place, (0, 0))[1]  # gRPC may have been off for some time
             self._ports[place] = _port(proxy.address), _port(proxy.grpc_address) or before
 
     def _let_go(self, proxy: ProxyState, now: float, out: list[Instruction]) -> None:
@@ -251,7 +255,7 @@ class ProxyStates:
         proxy.phase, proxy.stop_by = DRAINING, now + STOP_MARGIN + (0 if starting else DRAIN_SECONDS)
 
     def _has_moved(self, proxy: ProxyState) -> bool:
-        """Return whether others of its node take requests at its port, but at another address."""
+        """Return whether other proxies of its node take requests at its port, but at another address."""
         others = [each.address for each in self.proxies.values() if each.node == proxy.node and self._serves(each)]
         return any(each != proxy.address and _port(each) == _port(proxy.address) for each in others)
 
@@ -269,18 +273,18 @@ class ProxyStates:
 
     @property
     def settled(self) -> bool:
-        """Whether each proxy that there is to be listens, and who connects comes to none that is otherwise."""
+        """Whether every proxy of the wish listens, and new connections reach no other proxy."""
         living = {(each.node, each.index) for each in self.proxies.values() if self._serves(each)}
         others = [each for each in self.proxies.values() if each.wish != self.wish]
         return all(place in living for place in self._wanted()) and all(each.aside for each in others)
 
     def trouble(self) -> str:
-        """Return why a proxy could not start, or nothing."""
+        """Return why a proxy could not start; "" if none has failed."""
         places = self._wanted()
         return next((found.message for place in places if (found := self.attempts.get(place)) and found.failed), "")
 
     def view(self) -> dict[str, Any]:
-        """Return everything about them as plain values."""
+        """Return all proxies by id, as plain values."""
         return {
             proxy.id: {
                 "node_id": proxy.node,
@@ -296,7 +300,7 @@ class ProxyStates:
         }
 
     def validate(self) -> None:
-        """Raise AssertionError if something holds that never may."""
+        """Raise AssertionError if the state is not consistent."""
         proxies = self.proxies.values()
         living = [(each.node, each.index) for each in proxies if each.phase != DRAINING and each.wish == self.wish]
         assert len(living) == len(set(living)), f"two proxies in one place: {living}"

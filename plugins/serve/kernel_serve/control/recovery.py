@@ -1,4 +1,4 @@
-"""Going on where an earlier life of the controller stopped: its record, and the actors that it has made."""
+"""Go on where an earlier process of the controller stopped: from its record, and with the actors that it created."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ async def recover(
     proxies: ProxyDriver,
     new_id: Callable[[str], str],
 ) -> list[Instruction]:
-    """Fill an empty `state` from the record, if there is one; return what had been begun and may not be done.
+    """Fill an empty `state` from the record, if there is one.
 
-    Actors that the record names and that live are kept. Those that it does not name are ended.
+    Return instructions for what was begun, and may not have been carried out.
+
+    Living actors that the record names are kept. Others are ended.
     """
     now = time.monotonic()
     data = await replicas.in_thread(memory.read)

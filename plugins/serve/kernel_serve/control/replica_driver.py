@@ -1,4 +1,4 @@
-"""Carries out what the state machines want of replicas."""
+"""Carry out the instructions for replicas."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from kernel_serve.tracebacks import user_traceback
 from kernel_spec.errors import ActorDiedError, KernelError, PlacementGroupNotFoundError
 
 PLACE_SECONDS = 1.0
-"""From when on it is asked why a replica that starts has no place yet, and how often."""
+"""Seconds that a replica starts before it is asked why it has no place to run, and seconds between two such questions.
+"""
 POLITE_SECONDS = 0.5
-"""A replica that drains stays for so long at least, so that routers hear of it before it is gone."""
+"""The least time in seconds that a replica drains, so that routers learn of it before its process ends."""
 DRAIN_MARGIN = 5.0
 _EXPLAINED = 5
 
@@ -38,12 +39,12 @@ class ReplicaDriver(ActorDriver):
         super().__init__(*arguments)
         self._bundled: set[str] = set()
         self._assigned: dict[str, tuple[str, str]] = {}
-        """Id to deployment and node, of those with a limit of replicas per node."""
+        """The deployment and the node of each replica with a limit of replicas per node, by id."""
         self._starting: dict[str, StartReplica] = {}
         self._looking = False
 
     def carry_out(self, instruction: Instruction) -> None:
-        """Begin with an instruction; what comes of it is told later."""
+        """Begin to carry out an instruction. Events report what comes of it."""
         if isinstance(instruction, StartReplica):
             self.run(self._start(instruction))
         elif isinstance(instruction, CheckReplica):
@@ -56,11 +57,11 @@ class ReplicaDriver(ActorDriver):
             self.run(self._kill(instruction.id))
 
     def assign(self, id: str, key: str, node: str) -> None:
-        """A replica that there is already counts for its node."""
+        """Count an existing replica for its node."""
         self._assigned[id] = (key, node)
 
     def bundle(self, id: str) -> None:
-        """A replica that there is already has a placement group."""
+        """Note that an existing replica has a placement group."""
         self._bundled.add(id)
 
     # -- starting --------------------------------------------------------------------------------------------------
@@ -94,7 +95,7 @@ class ReplicaDriver(ActorDriver):
         self._told("failed", id, message)
 
     async def _options(self, start: StartReplica) -> dict[str, Any] | None:
-        """Return the options of the actor, None if it is ended before it has a node."""
+        """Return the options of the actor; None if it is ended before it has a node."""
         settings = start.spec.settings
         options = dict(settings.actor_options)
         if settings.placement_group_bundles:
@@ -143,7 +144,7 @@ class ReplicaDriver(ActorDriver):
             self.run(self._look_at_places())
 
     async def _look_at_places(self) -> None:
-        """Find out, while replicas start, which of them have no place to run, and why."""
+        """While replicas start, find out which of them have no place to run, and why."""
         try:
             while self._starting:
                 rows = {row["name"]: row for row in await self.in_thread(kernel.actors, False)}
@@ -170,13 +171,13 @@ class ReplicaDriver(ActorDriver):
     async def _check(self, check: CheckReplica) -> None:
         handle = self.handles.get(check.id)
         if handle is None:
-            return  # its end was told
+            return  # its end was reported
         try:
             await asyncio.wait_for(handle.check_health.remote().as_future(), check.timeout)
         except (asyncio.TimeoutError, TimeoutError):
             self._told("unhealthy", check.id, f"it did not answer a check of health within {check.timeout:g} s")
         except ActorDiedError:
-            pass  # told by who watches for its end
+            pass  # the watch of its end reports it
         except Exception as error:
             self._told("unhealthy", check.id, user_traceback(error))
         else:
@@ -206,7 +207,7 @@ class ReplicaDriver(ActorDriver):
                 await asyncio.wait_for(work, drain.timeout + DRAIN_MARGIN)
                 await asyncio.sleep(polite - asyncio.get_running_loop().time())
             except (asyncio.TimeoutError, TimeoutError, KernelError):
-                pass  # it is killed now, or is dead
+                pass  # it is killed now, or has ended
         await self._kill(drain.id)
 
     async def _kill(self, id: str) -> None:

@@ -1,4 +1,4 @@
-"""What routers are told of a deployment."""
+"""What routers know of a deployment: its replicas that take requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernel_serve.values import ENDPOINTS, Replica, ReplicaSet
 
 
 def replica_set_of(state: DeploymentState, handles: Mapping[str, Any]) -> ReplicaSet:
-    """Return the replicas that take requests, with their actors."""
+    """Return the replicas that take requests, with their actors. `handles` are the actors by replica id."""
     settings = state.spec.settings
     running = [replica for replica in state.running() if replica.id in handles and not replica.unwell]
     return ReplicaSet(
@@ -37,7 +37,7 @@ def replica_set_of(state: DeploymentState, handles: Mapping[str, Any]) -> Replic
 
 
 def unpublished_value(topic: str) -> Any:
-    """Return the value of a topic of which nothing was published."""
+    """Return the value of a topic that was never published: no endpoints, or a deployment that does not exist."""
     if topic == ENDPOINTS:
         return ()
     application, _, deployment = topic.partition("#")

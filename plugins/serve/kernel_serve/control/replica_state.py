@@ -13,45 +13,45 @@ STOPPING = "STOPPING"
 PHASES = (STARTING, RUNNING, STOPPING)
 
 FAILED_CHECKS = 3
-"""So many checks of health in a row that fail make a replica unhealthy."""
+"""The number of failed checks in a row that make a replica unhealthy."""
 RECHECK_SECONDS = 1.0
-"""After a check that failed the next one comes so soon, if that is sooner than usual."""
+"""Seconds from a failed check to the next one, unless the usual period is shorter."""
 LOST_CHECK_SECONDS = 5.0
-"""How long a replica may take to answer when a router has lost it."""
+"""The longest time in seconds that a replica may take to answer a check, when a router has lost its link to it."""
 
 
 @dataclass(slots=True)
 class ReplicaState:
-    """A replica, from its first instruction until it is gone. Times are in seconds on the clock of those who call."""
+    """A replica, from its first instruction until its end. Times are in seconds of the caller's clock."""
 
     id: str
     spec: DeploymentSpec
-    """That it was started with."""
+    """The spec that it was started with."""
     settings: DeploymentSettings
-    """Those that it has; they can be newer than those of `spec`."""
+    """Its present settings, which can be newer than those of `spec`."""
     number: int
-    """Rises with each replica of the deployment."""
+    """A number that rises with each replica of the deployment."""
     round: int
     started: float
     rank: int
-    """No other replica of the deployment has it, until this one is gone."""
+    """Its rank. No other replica of the deployment has the same rank until this one has ended."""
     standing: Standing
-    """That it was told last."""
+    """The standing that it was sent last."""
     phase: str = STARTING
     node: str = ""
     socket: str = ""
     waits_since: float | None = None
-    """Since when it is known to have no place to run; None: it has one, or nothing is known."""
+    """The time at which it was first found without a place to run; None if it has one, or nothing is known."""
     waits_for: str = ""
     could_fit: bool = True
-    """Whether any node is large enough for it."""
+    """Whether a node exists that is large enough for it."""
     ready_at: float = 0.0
     unwell: bool = False
     """Whether it must be replaced, because it is not healthy or could not take its settings."""
     urgent: bool = False
-    """Whether somebody has lost it, so that the next check is not to take long."""
+    """Whether a router has lost its link to it, so that the next check must be short."""
     reconfiguring: Reconfigure | None = None
-    """What it is being told."""
+    """The settings that it is being sent."""
     checking: bool = False
     next_check: float = 0.0
     failed_checks: int = 0
@@ -63,18 +63,18 @@ class ReplicaState:
         return self.phase == RUNNING
 
     def become_ready(self, node: str, socket: str, now: float) -> None:
-        """It takes requests from now on."""
+        """Note that it takes requests."""
         self.phase, self.node, self.socket, self.ready_at = RUNNING, node, socket, now
         self.waits_since, self.waits_for = None, ""
         self.next_check = now + self.settings.health_check_period_s
 
     def passed_check(self, now: float) -> None:
-        """It has answered that it is well."""
+        """Note that it has passed a check of its health."""
         self.checking, self.failed_checks = False, 0
         self.next_check = now + self.settings.health_check_period_s
 
     def missed_check(self, now: float) -> bool:
-        """It has not; return whether it counts as unhealthy now."""
+        """Note that it has failed a check of its health; return whether it counts as unhealthy now."""
         self.checking = False
         self.failed_checks += 1
         self.next_check = now + min(RECHECK_SECONDS, self.settings.health_check_period_s)
@@ -82,7 +82,7 @@ class ReplicaState:
 
 
 def alike(one: DeploymentSettings, other: DeploymentSettings) -> bool:
-    """Return whether a replica need not be told the difference between two settings."""
+    """Return whether a replica need not be sent the difference between two settings."""
     if one is other:
         return True
     try:

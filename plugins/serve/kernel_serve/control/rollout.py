@@ -1,7 +1,7 @@
-"""How far an update may go now: how many replicas to start, how many of the old ones to let go.
+"""How far an update may go now: how many replicas to start, and how many of the old ones to stop.
 
-New replicas come first (a surge), at most a step of them at a time, and an old one goes only while as many as are
-wanted take requests without it. Where there is no room for a surge, one old one goes first.
+New replicas come first (a surge), at most a step of them at a time. An old one stops only while as many replicas as
+wanted take requests without it. Where there is no room for a surge, one old replica stops first.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from kernel_spec.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The replicas of a deployment at a moment. *New* ones are as they are to be, *old* ones are to be replaced.
+    """The replicas of a deployment at a moment. *New* ones match the goal, *old* ones are to be replaced.
 
-    `leaving` are old ones on nodes that are about to go: for those there is no time for small steps.
+    `leaving` are old ones on nodes that are about to leave: those can't wait for small steps.
     """
 
     wanted: int
@@ -22,10 +22,10 @@ class Counts:
     new_running: int
     old_running: int
     leaving: int
-    """Of those old ones."""
+    """The number of old ones on nodes that are about to leave."""
     stopping: int
     stuck: bool = False
-    """Whether a new one has waited for room for some time, on a node that could have it."""
+    """Whether a new replica has waited for room for `STUCK_SECONDS`, on a node that is large enough for it."""
 
 
 def step_of(wanted: int, percentage: float) -> int:
@@ -46,14 +46,14 @@ def to_start(counts: Counts) -> int:
 
 
 def to_stop(counts: Counts) -> int:
-    """Return how many old replicas that run are not needed."""
+    """Return how many running old replicas are not needed any more."""
     return max(0, min(counts.new_running + counts.old_running - counts.wanted, counts.old_running))
 
 
 def must_make_room(counts: Counts) -> bool:
-    """Return whether an old replica (that is not leaving anyway) has to stop though it is needed.
+    """Return whether an old replica (on a node that stays) must stop though it is needed.
 
-    It has where a new one finds no room beside it. The deployment is then short of one step at most.
+    It must where a new one finds no room beside it. The deployment then lacks one step of replicas at most.
     """
     if not counts.stuck or counts.stopping or counts.old_running <= counts.leaving:
         return False

@@ -1,4 +1,4 @@
-"""Which replicas stop when there are too many."""
+"""Choose the replicas that stop when there are too many."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kernel_serve.control.replica_state import STARTING, ReplicaState
 def choose(
     replicas: Iterable[ReplicaState], count: int, leaving: Collection[str], per_node: Mapping[str, int]
 ) -> list[ReplicaState]:
-    """Return the `count` replicas that are missed least.
+    """Return the `count` replicas whose end costs least.
 
-    Those that still start come first, then those on nodes that are about to go (`leaving`), then those on nodes with
-    few replicas (`per_node`, of all deployments), so that nodes become empty; of equals the newest.
+    Starting replicas come first, then those on nodes that are about to leave (`leaving`), then those on nodes with few
+    replicas (`per_node`, of all deployments), so that nodes become empty; among equals the newest.
     """
 
     def order(replica: ReplicaState) -> tuple[bool, bool, int, int]:

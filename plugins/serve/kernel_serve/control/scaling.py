@@ -1,4 +1,4 @@
-"""How many replicas each deployment is to have: as users say, or as the autoscaler decides from routers' reports."""
+"""The target number of replicas of each deployment: set by users, or by the autoscaler from routers' reports."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from kernel_serve.values import DeploymentSpec, RouterReport
 
 
 class DeploymentAutoscaler(Protocol):
-    """See `kernel_serve.autoscaling.Autoscaler`."""
+    """The autoscaler of one deployment: see `kernel_serve.autoscaling.Autoscaler`."""
 
     settings: AutoscalingConfig
 
     def observe(self, now: float, queued: int, ongoing: int) -> None:
-        """Take in how many requests there are."""
+        """Take in how many requests wait, and how many are worked on."""
 
     def decide(self, now: float, current_target: int, ready: int) -> int:
-        """Return how many replicas there are to be."""
+        """Return the number of replicas that there should be."""
 
     def update(self, settings: AutoscalingConfig) -> None:
         """Go on with other settings."""
 
     def saved(self, epoch: float) -> dict[str, Any]:
-        """Return what another life of the controller needs of it, as plain values; nothing if that is nothing."""
+        """Return what a restarted controller needs of it, as plain values; {} if it needs nothing."""
 
     def restore(self, saved: Mapping[str, Any], now: float, epoch: float) -> None:
-        """Go on from what another life of the controller had `saved`."""
+        """Go on from what an earlier process of the controller `saved`."""
 
     def explanation(self, now: float, current_target: int) -> str:
-        """Return why."""
+        """Return why it wants `current_target` replicas."""
 
 
 class LoadReports(Protocol):
-    """See `kernel_serve.autoscaling.RouterReports`."""
+    """The reports of all routers: see `kernel_serve.autoscaling.RouterReports`."""
 
     def take(self, now: float, report: RouterReport) -> None:
-        """Take in what a router says."""
+        """Take in the report of a router."""
 
     def load(self, now: float, key: str, alive: Collection[str] | None = None) -> Any:
-        """Return what all of them say of a deployment, None if nobody knows."""
+        """Return what all reports say of a deployment together, None if no report has anything of it."""
 
 
 SAVE_SECONDS = 10.0
-"""How often at most what own policies remember is written down for its own sake."""
+"""The least time in seconds between two writes that only save the state of users' policies."""
 
 
 class Scaling:
-    """One autoscaler for each deployment that has one."""
+    """One autoscaler for each deployment with autoscaling."""
 
     def __init__(
         self, new_autoscaler: Callable[[AutoscalingConfig, str], DeploymentAutoscaler], reports: LoadReports
@@ -60,16 +60,16 @@ class Scaling:
         self._autoscalers: dict[str, DeploymentAutoscaler] = {}
         self._due: dict[str, float] = {}
         self._saved: dict[str, Any] = {}
-        """The state of own policies, as it was last saved, by key."""
+        """The state of users' policies by key, as it was last saved."""
         self._look_at_states = -math.inf
 
     @property
     def next_look(self) -> float:
-        """When something is to be decided next."""
+        """The time of the next decision."""
         return min(self._due.values(), default=math.inf)
 
     def first_target(self, spec: DeploymentSpec) -> int:
-        """Return how many replicas a new deployment has."""
+        """Return the first number of replicas of a new deployment."""
         self._set_up(spec)
         settings = spec.settings
         if settings.autoscaling is None:
@@ -78,7 +78,7 @@ class Scaling:
         return settings.autoscaling.min_replicas if initial is None else initial
 
     def next_target(self, current: int, spec: DeploymentSpec) -> int:
-        """Return how many replicas a deployment with `current` has, now that it is to be as `spec` says."""
+        """Return the number of replicas of a deployment that has `current` of them and gets the new goal `spec`."""
         self._set_up(spec)
         autoscaling = spec.settings.autoscaling
         if autoscaling is None:
@@ -86,21 +86,21 @@ class Scaling:
         return min(max(current, autoscaling.min_replicas), autoscaling.max_replicas)
 
     def take(self, report: RouterReport, now: float) -> None:
-        """Take in what a router says. What waits for a deployment without replicas is decided on at once."""
+        """Take in the report of a router. Decide at once for a deployment without replicas for which requests wait."""
         self._reports.take(now, report)
 
     def hurry(self, key: str) -> None:
-        """Decide at the next occasion."""
+        """Decide for a deployment at the next opportunity."""
         if key in self._due:
             self._due[key] = -math.inf
 
     def forget(self, key: str) -> None:
-        """A deployment is no more."""
+        """Forget a deployment."""
         for table in (self._autoscalers, self._due, self._saved):
             table.pop(key, None)
 
     def decide(self, deployments: Mapping[str, DeploymentState], now: float) -> Iterator[tuple[str, int, str]]:
-        """Yield key, number of replicas and the reason for each deployment that is to have another number."""
+        """Yield key, new number of replicas, and reason for each deployment whose number changes."""
         for key, due in list(self._due.items()):
             state = deployments.get(key)
             if now < due or state is None:
@@ -118,9 +118,9 @@ class Scaling:
                 yield key, target, autoscaler.explanation(now, state.target)
 
     def saved(self, key: str, epoch: float) -> dict[str, Any]:
-        """Return what another life of the controller needs to decide on a deployment as this one would.
+        """Return what a restarted controller needs to decide for a deployment as this one would.
 
-        `epoch` is when this clock was at 0, in seconds of one that both lives have.
+        `epoch` is the time at which this clock was at 0, in seconds of a clock that both processes share.
         """
         found = self._autoscalers.get(key)
         if found is None:
@@ -130,14 +130,17 @@ class Scaling:
         return kept
 
     def restore(self, spec: DeploymentSpec, saved: Mapping[str, Any], now: float, epoch: float) -> None:
-        """Go on with a deployment that another life of the controller knew."""
+        """Go on with a deployment that an earlier process of the controller knew."""
         self._set_up(spec)
         if spec.key in self._autoscalers:
             self._autoscalers[spec.key].restore(saved, now, epoch)
             self._saved[spec.key] = saved.get(_POLICY_STATE)
 
     def is_unsaved(self, now: float) -> bool:
-        """Return whether a policy remembers other things than it did when it was saved: looked at now and then."""
+        """Return whether the state of a user's policy changed since it was saved.
+
+        It is compared every `SAVE_SECONDS` at most.
+        """
         if now < self._look_at_states:
             return False
         self._look_at_states = now + SAVE_SECONDS
@@ -147,7 +150,7 @@ class Scaling:
         )
 
     def explanation(self, key: str, target: int, now: float) -> str:
-        """Return why a deployment has the number of replicas that it has; nothing if a user has said so."""
+        """Return why a deployment has its number of replicas; "" if a user has set the number."""
         found = self._autoscalers.get(key)
         return found.explanation(now, target) if found is not None else ""
 

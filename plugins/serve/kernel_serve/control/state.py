@@ -1,7 +1,7 @@
-"""Everything that Serve is to be and is, and what to do next. Pure: the shell brings events and the time.
+"""The whole state of Serve, and the decision what to do next. Pure: the shell brings events and the time.
 
-Events are the methods; `step` returns instructions. `changed` says that something is to be remembered beyond the life
-of this process (see `checkpoint.py`), and is reset by who has done so.
+Events are the methods; `step` returns instructions. `changed` says that there is something to write down (see
+`checkpoint.py`); the caller that has written it resets it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ from kernel_serve.values import ENDPOINTS, ApplicationSpec, Endpoint, RouterRepo
 
 
 class ServeState:
-    """Applications with their deployments, endpoints, and proxies. `new_id` makes the id of a replica of a key."""
+    """Applications with their deployments, endpoints, and proxies.
+
+    `new_id` makes the id of a replica from a deployment's key.
+    """
 
     def __init__(self, new_id: Callable[[str], str], scaling: Scaling) -> None:
         self.applications: dict[str, ApplicationState] = {}
@@ -51,9 +54,11 @@ class ServeState:
     # -- what is wanted --------------------------------------------------------------------------------------------
 
     def deploy(self, specs: Iterable[ApplicationSpec], now: float, wall: float) -> None:
-        """Have these applications run, all or (if one of them can't be) none. `wall`: seconds since the epoch.
+        """Set the goals of these applications, of all or (if one of them is bad) of none.
 
-        Raises DeploymentError for what can't be.
+        `wall`: seconds since the epoch.
+
+        Raises DeploymentError for a bad application.
         """
         given = list(specs)
         names = [spec.name for spec in given]
@@ -78,9 +83,9 @@ class ServeState:
         self.changed = self._asked = True
 
     def delete(self, names: Iterable[str], now: float) -> list[str]:
-        """Let applications go; their endpoints go at once, replicas when their requests are answered.
+        """Delete applications. Their endpoints end at once, their replicas when their requests are answered.
 
-        Return which of them there are not, as sentences. Raises DeploymentError for a backend that is in use.
+        Returns a sentence for each unknown name. Raises DeploymentError for a backend that is in use.
         """
         known, unknown = [], []
         for name in names:
@@ -98,24 +103,24 @@ class ServeState:
         return unknown
 
     def set_endpoint(self, endpoint: Endpoint) -> None:
-        """Make or change a way in. Raises DeploymentError or NotServingError."""
+        """Create or change an endpoint. Raises DeploymentError or NotServingError."""
         self.endpoints.set(endpoint, self.applications, self._existing())
         self.changed = self._asked = True
 
     def delete_endpoint(self, name: str) -> None:
-        """Remove a way in that was set by hand. Raises NotServingError."""
+        """Delete an endpoint that was set by hand. Raises NotServingError."""
         self.endpoints.delete(name, self.applications)
         self.changed = self._asked = True
 
     # -- what happened ---------------------------------------------------------------------------------------------
 
     def deployment_of(self, replica: str) -> DeploymentState | None:
-        """Return the deployment that a replica belongs to, while it is known."""
+        """Return the deployment of a replica, None if the replica is unknown."""
         found = self.deployments.get(replica.rpartition("#")[0])
         return found if found is not None and replica in found.replicas else None
 
     def see_nodes(self, nodes: Mapping[str, NodeFacts], now: float) -> None:
-        """These nodes live."""
+        """Take in the living nodes, by id."""
         leaving = frozenset(node for node, facts in nodes.items() if facts.leaving)
         if leaving != self._leaving:
             self._leaving = leaving
@@ -124,7 +129,7 @@ class ServeState:
         self.proxies.see_nodes(nodes, now)
 
     def report(self, report: RouterReport, now: float) -> None:
-        """A router has told how many requests it has; a deployment without replicas wakes if some wait for it."""
+        """Take in a router's report. A deployment without replicas wakes if requests wait for it."""
         self.scaling.take(report, now)
         for key, queued in report.queued.items():
             state = self.deployments.get(key)
@@ -136,13 +141,13 @@ class ServeState:
     # -- what to do ------------------------------------------------------------------------------------------------
 
     def step(self, now: float) -> list[Instruction]:
-        """Return what to do now. Call it after events, and at `next_step`."""
+        """Return the instructions of this moment. Call it after events, and at `next_step`."""
         out: list[Instruction] = []
         self._asked = False
         for key, target, why in self.scaling.decide(self.deployments, now):
             self.changed |= self.deployments[key].scale(target, why, now)
         self.changed |= self.scaling.is_unsaved(now)
-        for _ in range(3):  # what one finds out, another may have to act on
+        for _ in range(3):  # a result of one step may concern another one
             for application in list(self.applications.values()):
                 self._judge(application, now)
             self._step_deployments(now, out)
@@ -157,7 +162,7 @@ class ServeState:
 
     @property
     def next_step(self) -> float:
-        """When to call `step`, if nothing happens before."""
+        """The time at which to call `step`, if nothing happens before."""
         if self._asked:
             return -math.inf
         times = [state.next_step for state in self.deployments.values()]
@@ -183,7 +188,7 @@ class ServeState:
                 out.append(PublishTopic(state.key))
 
     def _judge(self, application: ApplicationState, now: float) -> None:
-        """See whether an application is deleted, converged, or must go back to what was good."""
+        """Find out whether an application is deleted, has reached its goal, or must go back to the good version."""
         if application.deleting:
             self._let_go(application, now)
             return
@@ -215,7 +220,7 @@ class ServeState:
         self.changed = True
 
     def _let_go(self, application: ApplicationState, now: float) -> None:
-        """Delete the ingress first: while it has requests, it may still call the others."""
+        """Delete the ingress first: while it has requests, it may still call the other deployments."""
         first = {key_of(spec.name, spec.ingress) for spec in (application.goal, application.serving)}
         parts = self._parts(application.name)
         entries = [state for state in parts if state.key in first]
@@ -226,7 +231,7 @@ class ServeState:
             self.changed = True
 
     def _aim(self, spec: ApplicationSpec, now: float) -> None:
-        """Have the deployments of an application be as `spec` says."""
+        """Make `spec` the goal of the deployments of an application."""
         for each in spec.deployments:
             state = self.deployments.get(each.key)
             if state is None:
@@ -246,13 +251,13 @@ class ServeState:
 
     @property
     def published_endpoints(self) -> tuple[Endpoint, ...]:
-        """What proxies were told last."""
+        """The endpoints that were published last."""
         return self._published or ()
 
     # -- looking ---------------------------------------------------------------------------------------------------
 
     def validate(self) -> None:
-        """Raise AssertionError if something holds that never may."""
+        """Raise AssertionError if the state is not consistent."""
         replicas: set[str] = set()
         for key, state in self.deployments.items():
             assert key == state.key, f"{state.key} is kept as {key}"

@@ -1,4 +1,4 @@
-"""What routers and proxies are told: the latest value of each topic, to those who ask for what they do not know."""
+"""The latest value of each topic, for routers and proxies that ask for those they do not know yet."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ PATIENCE_SECONDS = 30.0
 
 
 class ControllerTopics:
-    """Values by topic. `life` makes versions differ from those of another life of the controller.
+    """Values by topic. `life` makes versions differ from those of another process of the controller.
 
-    `missing` makes the value of a topic of which nothing was published.
+    `missing` returns the value of a topic that was never published.
     """
 
     def __init__(self, life: str, missing: Callable[[str], Any]) -> None:
@@ -23,24 +23,24 @@ class ControllerTopics:
         self._changed = asyncio.Event()
 
     def publish(self, topic: str, value: Any) -> None:
-        """Tell everybody who listens."""
+        """Publish a value, and wake everyone who watches the topic."""
         self._number += 1
         self._values[topic] = (f"{self._life}:{self._number}", value)
         self._wake()
 
     def withdraw(self, topic: str) -> None:
-        """Nothing is known of a topic any more."""
+        """Forget the value of a topic."""
         if self._values.pop(topic, None) is not None:
             self._wake()
 
     def versions(self) -> dict[str, str]:
-        """Return the version of each topic of which something was published."""
+        """Return the version of each published topic."""
         return {topic: version for topic, (version, _) in self._values.items()}
 
     async def watch(self, known: Mapping[str, str | None], patience: float = PATIENCE_SECONDS) -> dict[str, Any]:
-        """Return (version, value) of each topic whose version is not the known one, once there is any.
+        """Return (version, value) of each topic whose version differs from the known one, once there is one.
 
-        Return nothing after `patience` seconds, so that an asker who is gone is not waited for for ever.
+        Returns {} after `patience` seconds, so that the call of a watcher that has ended does not stay for ever.
         """
         deadline = asyncio.get_running_loop().time() + patience
         while True:

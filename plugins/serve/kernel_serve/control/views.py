@@ -1,4 +1,4 @@
-"""What people and programs are shown of Serve, as plain values."""
+"""The state of Serve as plain values, for users and programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernel_serve.values import Endpoint, Target
 
 
 def status(state: ServeState, now: float) -> dict[str, Any]:
-    """Return applications with their deployments and replicas, proxies and endpoints."""
+    """Return applications with their deployments and replicas, proxies, and endpoints."""
     return {
         "applications": {name: _application(state, each, now) for name, each in state.applications.items()},
         "proxy_location": state.proxies.wish.location if state.proxies.wish else None,
@@ -22,7 +22,7 @@ def status(state: ServeState, now: float) -> dict[str, Any]:
 
 
 def counts(state: ServeState) -> dict[str, Any]:
-    """Return what metrics show: the status of applications, deployments in numbers, and proxies by their status."""
+    """Return what metrics show: applications by status, deployments in numbers, and proxies by status."""
     deployments: dict[str, dict[str, Any]] = {}
     for each in state.deployments.values():
         deployments.setdefault(each.spec.application, {})[each.spec.name] = deployment_status.counts(each)
@@ -36,7 +36,7 @@ def counts(state: ServeState) -> dict[str, Any]:
 
 
 def status_of(state: ServeState, name: str, now: float) -> tuple[str, str]:
-    """Return the status of an application, and what there is to say of it."""
+    """Return the status of an application, and the message that explains it."""
     found = state.applications.get(name)
     if found is None:
         return NOT_STARTED, f"there is no application {name!r}"
@@ -44,7 +44,7 @@ def status_of(state: ServeState, name: str, now: float) -> tuple[str, str]:
 
 
 def history(state: ServeState, key: str = "") -> list[str]:
-    """Return what happened to a deployment, or (without a key) to all and the proxies, oldest first."""
+    """Return the events of a deployment, or (with "") of all deployments and the proxies, oldest first."""
     if key:
         found = state.deployments.get(key)
         return list(found.history) if found is not None else []

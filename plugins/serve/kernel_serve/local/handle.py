@@ -1,4 +1,4 @@
-"""Handles of an application in this process: their calls run on its data loop, and in threads, without a session."""
+"""Handles of an application in this process. Their calls run on its data loop, and in threads, without a session."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kernel_serve.wire.arguments import value_of
 from kernel_serve.wire.pickling import dumps, loads
 
 _AHEAD = 100
-"""How many items of a stream may wait to be asked for."""
+"""The number of items of a stream that are computed before they are asked for."""
 
 
 class InProcessReplica(Protocol):
-    """One deployment: its object, made by `code`, and what that sees of itself."""
+    """One deployment: its object, made by `code`, and its context."""
 
     code: UserCode
     context: ReplicaContext
@@ -49,7 +49,7 @@ class LocalHandle(DeploymentHandle):
 
 
 _applications: dict[int, Mapping[str, InProcessReplica]] = {}
-"""Those whose handles were arguments of calls, and so pickled. They are few, and live as long as the tests do."""
+"""The applications whose handles were arguments of calls, and so pickled. They live as long as the process."""
 
 
 def _rebuild(deployment: str, application: str, id: int, options: dict[str, Any]) -> LocalHandle:
@@ -57,7 +57,7 @@ def _rebuild(deployment: str, application: str, id: int, options: dict[str, Any]
 
 
 class LocalCall(HandleCall):
-    """A call that this process carries out. Arguments and results are copied as if they had travelled."""
+    """A call that this process carries out. Arguments and results are copied, as if they had travelled."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class LocalCall(HandleCall):
         self._room: asyncio.Event | None = None
 
     def prepare(self) -> None:
-        """Copy the arguments, in the caller's thread, which may change them then. Raises nothing."""
+        """Copy the arguments in the caller's thread, so that the caller may change them afterwards. Raises nothing."""
         try:
             self._args = tuple(_copied(each) for each in self._args)
             self._kwargs = {name: _copied(each) for name, each in self._kwargs.items()}
@@ -121,7 +121,7 @@ class LocalCall(HandleCall):
         self._end(OVER, None)
 
     def take_more(self) -> None:
-        """All items that were there have been taken away. On the data loop."""
+        """Compute more items: all that there were have been taken. On the data loop."""
         self.held = False
         if self._room is not None:
             self._room.set()
@@ -132,7 +132,7 @@ def _copied(argument: Any) -> Any:
 
 
 async def _settled(argument: Any) -> Any:
-    """Return what an argument stands for, on the data loop."""
+    """Return the value that an argument stands for, on the data loop."""
     if isinstance(argument, ObjectRef):
         return await value_of(argument)
     if isinstance(argument, Pending):

@@ -1,4 +1,4 @@
-"""Making an application in this process: each deployment once, without a session, a proxy or another process."""
+"""Make an application in this process: each deployment once, without a session, a proxy or another process."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _log = logger()
 def run_here(target: Application, name: str) -> LocalHandle:
     """Make the objects of an application in this process, and return a handle to its ingress.
 
-    Coroutines run on an event loop beside, plain functions in threads. Raises DeploymentError for what can't be,
-    DeployFailedError with the traceback when a constructor raises.
+    Coroutines run on a background event loop, plain functions in threads. Raises DeploymentError for an application
+    that can't be made, and DeployFailedError with the traceback when a constructor raises.
     """
     if in_data_loop():
         raise DeploymentError("serve.run(_local_testing_mode=True) can't be called by what runs in that mode")
@@ -41,7 +41,7 @@ class LocalReplica:
         self.context = ReplicaContext(application, deployment, f"{application}#{deployment}#local")
 
     async def construct(self) -> None:
-        """Make the object, and give it its `user_config`. Raises what it raises."""
+        """Make the object, and give it its `user_config`. Raises what the user's code raises."""
         enter_here(self.context)
         await self.code.construct()
         context = self.context
@@ -67,7 +67,7 @@ class _Building(Flattening):
         self._replicas[name] = LocalReplica(self.application, name, code, settings)
 
     async def construct(self) -> None:
-        """Make all objects, those first that others have handles of."""
+        """Make all objects, each after those whose handles it gets."""
         for name, replica in self._replicas.items():
             try:
                 await asyncio.get_running_loop().create_task(replica.construct())

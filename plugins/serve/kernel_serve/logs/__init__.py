@@ -1,8 +1,8 @@
-"""What is written down: a line for each request (`access.py`), and what Serve and user code log, with its request.
+"""Logs: a line for each request (`access.py`), and what Serve and user code log, with its request.
 
-Serve itself logs events with fields, by the standard library's loggers below `kernel.serve`. Who has set up logging
-decides what is shown, and where. Replicas do as `logging_config` of their deployment says (`setup.py`); elsewhere it is
-warnings and errors, on standard error.
+Serve itself logs events with fields, by the standard library's loggers below `kernel.serve`. The program's
+configuration of logging decides what is shown, and where. Replicas log as the `logging_config` of their deployment says
+(`setup.py`); otherwise warnings and errors go to standard error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ NAME = "kernel.serve"
 
 
 class EventLogger:
-    """Logs events with fields: `log.warning("a replica is slow", replica=id)`. Tracebacks stay tracebacks."""
+    """Logs events with fields: `log.warning("a replica is slow", replica=id)`. Tracebacks are kept as tracebacks."""
 
     __slots__ = ("_standard",)
 
@@ -22,23 +22,23 @@ class EventLogger:
         self._standard = logging.getLogger(name)
 
     def debug(self, event: str, **fields: Any) -> None:
-        """Log for those who look for a fault."""
+        """Log a detail that helps to find faults."""
         self._log(logging.DEBUG, event, fields)
 
     def info(self, event: str, **fields: Any) -> None:
-        """Log what is normal."""
+        """Log a normal event."""
         self._log(logging.INFO, event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:
-        """Log what a user may want to act on."""
+        """Log an event that a user may want to act on."""
         self._log(logging.WARNING, event, fields)
 
     def error(self, event: str, **fields: Any) -> None:
-        """Log what went wrong."""
+        """Log a failure."""
         self._log(logging.ERROR, event, fields)
 
     def exception(self, event: str, **fields: Any) -> None:
-        """Log what went wrong, with the exception being handled."""
+        """Log a failure, with the exception that is being handled."""
         self._log(logging.ERROR, event, {"exc_info": True, **fields})
 
     def _log(self, level: int, event: str, fields: dict[str, Any]) -> None:

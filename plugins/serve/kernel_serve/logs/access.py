@@ -1,7 +1,7 @@
-"""The access log: a JSON object for each request, a line each.
+"""The access log: a line with a JSON object for each request.
 
-On the data path a request costs a tuple in a list. Ten times a second, or when a thousand are there, they are made
-lines of on the loop, together, and a thread writes them: a slow disk delays no request.
+On the data path a request costs a tuple in a list. Ten times a second, or after a thousand requests, the loop makes
+lines of them, and a thread writes these: a slow disk delays no request.
 """
 
 from __future__ import annotations
@@ -17,18 +17,21 @@ from kernel_serve.logs.rotating import RotatingFile
 FLUSH_SECONDS = 0.1
 FLUSH_LINES = 1000
 _MOST_WAITING = 64 << 20
-"""So many bytes may wait for the disk; further lines are lost, and how many is said in the next."""
+"""The most bytes that may wait for the disk. Further lines are dropped; the next line says how many."""
 _LONGEST = 2048
-"""Characters of a path or an id that are written."""
+"""The number of characters of a path or an id that are written."""
 
 
 Access = tuple[float, str, str, str, str, int, float, "int | None", "tuple[str, int] | None", str, str, str]
-"""One request that is over: when (seconds since 1970), request id, method, path, route, status, milliseconds, bytes of
-the answer (None: not known), client, deployment, replica, protocol."""
+"""One finished request, in the order of a line's fields.
+
+Time (seconds since 1970), request id, method, path, route, status, milliseconds, bytes of the answer (None: not known),
+client, deployment, replica, protocol.
+"""
 
 
 class AccessLog:
-    """Writes what `note` is told to a file. Used on one event loop."""
+    """Writes the requests that `note` gets to a file. Used on one event loop."""
 
     def __init__(self, file: RotatingFile) -> None:
         self._file = file
@@ -37,11 +40,11 @@ class AccessLog:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="serve access log")
         self._unwritten = 0
         self.dropped = 0
-        """Lines that were lost since the disk was too slow for them."""
+        """The number of lines that were dropped because the disk was too slow."""
         self._untold = 0
 
     def note(self, access: Access) -> None:
-        """Have a line written."""
+        """Add a request to the log."""
         waiting = self._waiting
         waiting.append(access)
         if self._timer is None:
@@ -50,7 +53,7 @@ class AccessLog:
             self.flush()
 
     def flush(self) -> None:
-        """Hand what waits to the thread that writes."""
+        """Hand the waiting requests to the thread that writes."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -73,12 +76,12 @@ class AccessLog:
         self._unwritten -= len(data)
 
     def settle(self) -> None:
-        """Return when all that was noted is written."""
+        """Return when everything that was noted is written."""
         self.flush()
         self._thread.submit(lambda: None).result()
 
     def close(self) -> None:
-        """Do that for the last time."""
+        """Write what waits, and close the file."""
         self.flush()
         self._thread.shutdown()
         self._file.close()
@@ -86,7 +89,7 @@ class AccessLog:
 
 _quoted = json.encoder.encode_basestring_ascii
 _places: dict[tuple[str, ...], str] = {}
-"""Methods, routes, deployments and replicas: there are few, and each is made JSON of once."""
+"""Cached JSON of methods, routes, deployments and replicas, of which there are few."""
 
 
 def lines(accesses: Iterable[Access]) -> bytes:

@@ -1,4 +1,4 @@
-"""Where Serve's files are: in the session's logs, in a directory of their own."""
+"""Where Serve's files are: in a directory of their own in the session's logs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def directory(wanted: str | None = None) -> str:
-    """Return the directory for Serve's files, `wanted` if that is given; it exists now. Raises OSError if it can't."""
+    """Return the directory for Serve's files, which is `wanted` if given.
+
+    It is created. Raises OSError if it can't be.
+    """
     if not wanted:
         session = kernel.init(ignore_reinit_error=True)["session_dir"] or "."
         wanted = os.path.join(str(session), "logs", "serve")

@@ -15,13 +15,13 @@ _ADDED = ("request_id", "route", "application", "deployment", "replica")
 
 
 class RequestFilter(logging.Filter):
-    """Gives each record `request_id`, `route`, `application`, `deployment` and `replica`; it lets all through.
+    """Adds `request_id`, `route`, `application`, `deployment` and `replica` to each record. It drops no records.
 
     For handlers of your own: `handler.addFilter(RequestFilter())`, then `%(request_id)s` in the format.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Add what is known where the record was made."""
+        """Add what is known in the context of the record; return True."""
         request, replica = current_request(), replica_of_process()
         record.request_id = request.request_id
         record.route = request.route
@@ -42,7 +42,7 @@ def add_request(logger: Any, method: str, event: MutableMapping[str, Any]) -> Mu
 
 
 class TextFormatter(logging.Formatter):
-    """Lines for people."""
+    """Formats records as lines for people."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(replica)s%(request)s: %(message)s")
@@ -55,7 +55,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JSONFormatter(logging.Formatter):
-    """An object a line: time, level, logger, message, where it belongs, what `extra=` gave, and `attributes`."""
+    """Formats records as JSON, an object a line: time, level, logger, message, context, `extra=`, and `attributes`."""
 
     def __init__(self, attributes: Sequence[str] = ()) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A file of lines that takes no more room than it was given, and never fails its writer."""
+"""A file of lines of limited size, which never raises an error in its writer."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ FILES = 5
 
 
 class RotatingFile:
-    """Appends at `path`. Before that has more than `file_bytes` it becomes `path.1`, and so on, up to `files` in all.
+    """Appends to the file `path`.
 
-    What a full disk does not take is lost, and counted in `lost` (bytes).
+    Before it exceeds `file_bytes` it is renamed to `path.1`, and so on, up to `files` files.
+
+    Bytes that a full disk does not take are dropped, and counted in `lost`.
     """
 
     def __init__(self, path: str, file_bytes: int = FILE_BYTES, files: int = FILES) -> None:

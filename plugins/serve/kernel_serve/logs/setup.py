@@ -1,4 +1,4 @@
-"""Carrying out a deployment's `logging_config` in a replica."""
+"""Apply a deployment's `logging_config` in a replica."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kernel_serve.logs.rotating import FILE_BYTES, FILES
 from kernel_serve.settings import LoggingConfig
 
 LOGGERS = ("kernel.serve", "ray.serve")
-"""The loggers that replicas set up; those below them, such as `kernel.serve.mine`, are set up with them."""
+"""The loggers that replicas configure, with those below them, such as `kernel.serve.mine`."""
 
 
 def configure_logging(config: LoggingConfig, replica: str) -> None:
-    """Have the loggers of user code write as `config` says, and only so. Raises OSError for a directory that can't be.
+    """Have the loggers of user code write as `config` says, and nowhere else.
 
-    Lines go to standard error, which kernel keeps in the session's logs and shows to the program that waits for them;
-    with `logs_dir` to a file there as well, of this replica alone.
+    Lines go to standard error, which kernel keeps in the session's logs and shows to waiting programs. With `logs_dir`
+    they also go to a file of this replica there. Raises OSError for a directory that can't be used.
     """
     handlers: list[logging.Handler] = [logging.StreamHandler()]
     if config.logs_dir:

@@ -1,4 +1,4 @@
-"""What programs, tasks and actors count that call handles: nobody asks them, so they tell it with their reports."""
+"""Metrics of programs, tasks and actors that call handles. Serve can't ask these processes, so they report them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from kernel_serve.routing.dispatcher import Dispatcher
 
 TELL_SECONDS = 10.0
-"""How often a process tells its numbers when nothing has changed."""
+"""Seconds between two reports of a process whose metrics have not changed."""
 KEPT_SECONDS = 3 * TELL_SECONDS
-"""How long the controller believes what it was told: a process that says nothing more has ended."""
+"""Seconds after which the controller takes a process that stopped reporting to have ended."""
 
 
 class CallerMetrics:
     """The metrics of the router of this process, named `name`, unless the process is a part of Serve.
 
-    The kernel's registry includes them while they are `shown`, and the router reports them to the controller.
+    The kernel's registry includes them after `show`, and the router reports them to the controller.
     """
 
     def __init__(self, name: str, dispatchers: Callable[[], Mapping[str, Dispatcher]]) -> None:
@@ -52,16 +52,16 @@ KERNEL_REGISTRY.include(_shown_families)
 
 
 class CallerSnapshots:
-    """What the processes told that nobody asks, the latest of each."""
+    """The latest metrics of each process that reports its own."""
 
     def __init__(self) -> None:
         self._latest: dict[str, tuple[float, MetricsSnapshot]] = {}
 
     def take(self, now: float, snapshot: MetricsSnapshot) -> None:
-        """Remember what a process tells."""
+        """Keep what a process reported, as its latest metrics."""
         self._latest[snapshot.origin] = (now, snapshot)
 
     def snapshots(self, now: float) -> list[MetricsSnapshot]:
-        """Return those of processes that are there still, as far as can be known."""
+        """Return the metrics of the processes that have not ended, as far as is known."""
         self._latest = {origin: told for origin, told in self._latest.items() if now - told[0] <= KEPT_SECONDS}
         return [snapshot for _, snapshot in self._latest.values()]

@@ -1,4 +1,4 @@
-"""What happened between two moments: rates and percentiles, from the snapshots of both."""
+"""Rates and percentiles between two moments, from the snapshots of both."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from kernel_spec.metrics import HISTOGRAM, FamilySnapshot, MetricsSnapshot
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How values that came in a while are spread: numbers by bucket, whose upper bounds are `bounds`."""
+    """The distribution of values: numbers by bucket, whose upper bounds are `bounds`."""
 
     bounds: tuple[float, ...] = ()
     counts: tuple[int, ...] = ()
 
     @property
     def count(self) -> int:
-        """How many values there are."""
+        """The number of values."""
         return sum(self.counts)
 
     def percentile(self, share: float) -> float | None:
-        """Return the value below which `share` of them are, as well as buckets tell it; None of none.
+        """Return the value below which `share` of the values are, estimated from the buckets; None without values.
 
-        What is above the last bound counts as the last bound.
+        Values above the last bound count as the last bound.
         """
         wanted = share * self.count
         if not wanted:
@@ -38,7 +38,7 @@ class Spread:
 
 
 class Numbers:
-    """The numbers of all processes at a moment, to be asked for by name and labels."""
+    """The metrics of all processes at a moment, by name and labels."""
 
     def __init__(self, snapshots: Iterable[MetricsSnapshot]) -> None:
         self._families: dict[str, list[FamilySnapshot]] = {}
@@ -47,7 +47,7 @@ class Numbers:
                 self._families.setdefault(family.name, []).append(family)
 
     def series(self, name: str, **labels: str) -> dict[tuple[str, ...], Any]:
-        """Return the series of a name that have such labels, by the values of all of their labels."""
+        """Return the series of a name with these labels, by the values of all of their labels."""
         found: dict[tuple[str, ...], Any] = {}
         for family in self._families.get(name, ()):
             if labels.keys() <= set(family.labels):
@@ -58,7 +58,7 @@ class Numbers:
         return found
 
     def total(self, name: str, **labels: str) -> float:
-        """Return the sum of such series."""
+        """Return the sum of the series of a name with these labels."""
         return float(sum(self.series(name, **labels).values()))
 
     def values(self, name: str, label: str) -> list[str]:
@@ -77,13 +77,13 @@ class Numbers:
 
 
 def increase(before: Numbers, now: Numbers, name: str, **labels: str) -> float:
-    """Return by how much counters have grown, those that are new included, those that are gone not."""
+    """Return by how much counters have grown. New series count from 0, series that have gone do not count."""
     old = before.series(name, **labels)
     return float(sum(max(value - old.get(key, 0.0), 0.0) for key, value in now.series(name, **labels).items()))
 
 
 def spread(before: Numbers, now: Numbers, name: str, **labels: str) -> Spread:
-    """Return how the values are spread that came in between, in all histograms of a name that have such labels."""
+    """Return the distribution of the values that came in between, in all histograms of a name with these labels."""
     bounds = now.bounds(name)
     old = before.series(name, **labels)
     sums = [0] * (len(bounds) + 1)

@@ -14,7 +14,7 @@ _DEPLOYMENT = ("application", "deployment")
 
 
 class ControllerMetrics:
-    """The series of the controller. All but snapshots of the registry belong to the controller's loop."""
+    """The series of the controller. Use it on the controller's loop; the registry takes snapshots in any thread."""
 
     def __init__(self, registry: MetricRegistry) -> None:
         self._replicas = registry.gauge(
@@ -38,21 +38,21 @@ class ControllerMetrics:
         )
 
     def started(self, key: str) -> None:
-        """Count a replica of the deployment `key` that is begun."""
+        """Count a replica of the deployment `key` that is started."""
         self._starts.labelled(*ends_of_key(key)).value += 1
 
     def failed(self, key: str) -> None:
-        """Count one that failed."""
+        """Count a replica of the deployment `key` that failed."""
         self._failures.labelled(*ends_of_key(key)).value += 1
 
     def forget(self, key: str) -> None:
-        """Count the deployment `key` no longer: it is gone."""
+        """Remove the series of the deployment `key`, which is deleted."""
         place = ends_of_key(key)
         for counter in (self._starts, self._failures):
             counter.keep(lambda values: values != place)
 
     def show(self, counts: Mapping[str, Any]) -> None:
-        """Set the gauges to what there is now, which is what `views.counts` returns."""
+        """Set the gauges to `counts`, which `views.counts` returned."""
         targets: dict[tuple[str, ...], float] = {}
         deployments: dict[tuple[str, ...], float] = {}
         applications: dict[tuple[str, ...], float] = {}
@@ -76,7 +76,7 @@ class ControllerMetrics:
 
 
 def _set(gauge: MetricFamily[GaugeSeries], values: Mapping[tuple[str, ...], float]) -> None:
-    """Let the gauge have these series alone. A snapshot that another thread takes meanwhile lacks none of them."""
+    """Set the series of a gauge, and remove all others. A snapshot of another thread lacks none of them at any time."""
     for labels, value in values.items():
         gauge.labelled(*labels).value = value
     gauge.keep(values.__contains__)

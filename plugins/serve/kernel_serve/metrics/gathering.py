@@ -1,4 +1,4 @@
-"""The numbers of all of Serve, from wherever somebody asks: every process is asked, those that answer in time count."""
+"""Gather the metrics of all of Serve: ask every process, and take those that answer in time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kernel_spec.metrics import GAUGE, FamilySnapshot, MetricsSnapshot
 
 DEADLINE_SECONDS = 1.0
 _SOURCES_SHARE = 0.4
-"""Of the time: so long the controller has to say whom to ask."""
+"""The share of the time that the controller has to say which processes there are."""
 
 
 class Gatherer:
     """Asks the controller which processes there are, and all of them for their snapshots.
 
-    `controller()` returns its handle. While it does not answer, those are asked that it named the last time. Used on
-    one event loop; who asks while a round is under way gets what that brings.
+    `controller()` returns its handle. While it does not answer, the processes that it named last are asked. Used on one
+    event loop; a call during a round gets the result of that round.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Gatherer:
         self._round: asyncio.Task[list[MetricsSnapshot]] | None = None
 
     async def gather(self) -> list[MetricsSnapshot]:
-        """Return the snapshots of all processes that answered within a second, and one that says who did not."""
+        """Return the snapshots of all processes that answered within a second, and one with the names of the others."""
         if self._round is None or self._round.done():
             self._round = asyncio.get_running_loop().create_task(self._gather())
         return await asyncio.shield(self._round)

@@ -1,4 +1,4 @@
-"""What batches and multiplexed models show: series of the replica in which they are."""
+"""Metrics of batches and multiplexed models, in the replica that has them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class BatchMetrics:
 
 
 class ModelMetrics:
-    """The series of one loader of multiplexed models. Models are not told apart: there may be any number of them."""
+    """The series of one loader of multiplexed models. Models have no label: there may be any number of them."""
 
     __slots__ = ("failures", "gets", "loads", "times", "unloads")
 

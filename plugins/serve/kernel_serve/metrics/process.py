@@ -1,4 +1,4 @@
-"""What every process of Serve shows of itself: memory, processor time, how late its data loop is."""
+"""Metrics of every process of Serve: memory, processor time, and the delay of its data loop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _LAG_MS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 20
 
 
 def watch_process(registry: ServeRegistry, component: str, id: str) -> None:
-    """Show this process, which is asked from now on; `component` is "proxy", "replica" or "controller"."""
+    """Add the metrics of this process, and mark it as a part of Serve.
+
+    `component` is "proxy", "replica" or "controller".
+    """
     registry.is_asked = True
     place = (component, id)
     memory = registry.gauge("serve_process_memory_bytes", "Memory that the process has in RAM.", _LABELS)
@@ -36,7 +39,7 @@ def watch_process(registry: ServeRegistry, component: str, id: str) -> None:
 
 
 def watch_loop(registry: MetricRegistry, component: str, id: str, loop: asyncio.AbstractEventLoop) -> None:
-    """Measure, once a second, how late `loop` does what it was to do; called on it."""
+    """Measure, once a second, how late `loop` runs its timers. Call it on that loop."""
     lag = registry.histogram(
         "serve_event_loop_lag_ms",
         "Milliseconds that the loop which all requests of this process need was late, looked at once a second.",
@@ -54,7 +57,7 @@ def watch_loop(registry: MetricRegistry, component: str, id: str, loop: asyncio.
 
 
 def resident_bytes() -> int:
-    """Return how much memory this process has in RAM; 0 where that can't be known."""
+    """Return the memory of this process in RAM, in bytes; 0 where that can't be found out."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * _PAGE

@@ -1,4 +1,4 @@
-"""What a proxy counts of the requests that it takes from outside."""
+"""Metrics of a proxy: the requests that it takes from outside."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernel_spec.metric_series import CounterSeries, HistogramSeries
 from kernel_spec.metrics import OTHER
 
 WEBSOCKET = "WEBSOCKET"
-"""The method that WebSockets are counted under; their status is 101 once they are accepted."""
+"""The method under which WebSockets are counted; their status is 101 once they are accepted."""
 _METHODS = frozenset(
     ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", WEBSOCKET, "GRPC")
 )
@@ -22,7 +22,7 @@ _PROCESS = ("proxy",)
 
 
 class ProxyMetrics:
-    """The series of one proxy. Routes are those of endpoints, never what a client sent."""
+    """The series of one proxy. Routes are the prefixes of endpoints, never paths from a client."""
 
     def __init__(self, registry: MetricRegistry, proxy: str) -> None:
         labels = ("application", "deployment", "route", "method")
@@ -55,12 +55,12 @@ class ProxyMetrics:
         )
         ongoing = registry.gauge("serve_http_ongoing_requests", "Requests that this proxy works on now.", ("proxy",))
         self.ongoing = ongoing.labelled(proxy)
-        """Raised and lowered by whoever serves a request."""
+        """The number of requests that the proxy works on; the code that serves a request raises and lowers it."""
         self._proxy = proxy
         self._bound: dict[tuple[str, str, str, int], tuple[CounterSeries, HistogramSeries]] = {}
 
     def ended(self, target: str, route: str, method: str, status: int, milliseconds: float) -> None:
-        """Count a request to the deployment `target` ("" if it belongs to none) that is over."""
+        """Count a finished request to the deployment `target` ("" if it belongs to none)."""
         try:
             requests, latency = self._bound[target, route, method, status]
         except KeyError:
@@ -71,7 +71,7 @@ class ProxyMetrics:
             latency.total += milliseconds
 
     def grpc_ended(self, target: str, path: str, code: str, milliseconds: float) -> None:
-        """Count a gRPC call that is over; `path` is that of a method which there is."""
+        """Count a finished gRPC call; `path` is that of a method that exists."""
         place = (*ends_of_key(target), path)
         self._calls.labelled(*place, code, self._proxy).value += 1
         self._call_latency.labelled(*place, self._proxy).observe(milliseconds)
@@ -87,7 +87,7 @@ class ProxyMetrics:
         return found
 
     def keep(self, targets: Collection[str]) -> None:
-        """Forget what was counted of deployments that are not among these any more."""
+        """Remove the series of deployments that are not among these."""
         self._bound.clear()
 
         def wanted(values: tuple[str, ...]) -> bool:

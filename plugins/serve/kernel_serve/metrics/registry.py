@@ -1,8 +1,8 @@
-"""What Serve counts in this process.
+"""The registry of what Serve counts in this process.
 
-It is a registry of its own, since Serve asks its own processes for what `/-/metrics` shows: there each process is there
-as long as it lives. The kernel's registry includes it, so `kernel.metrics.collect()` has it beside all else, with what
-ended processes have counted.
+It is a registry of its own, because `/-/metrics` asks the processes of Serve alone, and shows each as long as it lives.
+The kernel's registry includes it, so `kernel.metrics.collect()` has it beside everything else, together with what ended
+processes have counted.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ class ServeRegistry(MetricRegistry):
     """The metrics of Serve and its deployments in one process."""
 
     is_asked = False
-    """Whether Serve asks this process for its snapshot: it does so if the process is a part of Serve."""
+    """Whether this process is a part of Serve, which `/-/metrics` asks for its snapshot."""
 
 
 REGISTRY = ServeRegistry()
-"""That of this process."""
+"""The registry of this process."""
 
 KERNEL_REGISTRY.include(REGISTRY.families)
 if hasattr(os, "register_at_fork"):

@@ -1,4 +1,4 @@
-"""What a replica counts of the requests that it carries out."""
+"""Metrics of a replica: the requests that it carries out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernel.metrics.registry import MetricRegistry
 from kernel_serve.metrics.buckets import LATENCY_MS
 
 CANCELLED = 499
-"""The outcome of a request whose asker is gone."""
+"""The status of a request whose caller has gone."""
 
 _LABELS = ("application", "deployment", "replica")
 _PROCESS = ("replica",)
@@ -30,7 +30,10 @@ class KindMetrics:
         self.latency = metrics.latency.labelled(*place, kind)
 
     def ended(self, status: int, milliseconds: float) -> None:
-        """Count a request that is over; `status` is that of its answer, for other types than HTTP as HTTP would say."""
+        """Count a finished request.
+
+        `status` is that of its answer; other types than HTTP have the corresponding HTTP status.
+        """
         self.requests.value += 1
         latency = self.latency
         latency.counts[bisect_left(LATENCY_MS, milliseconds)] += 1
@@ -80,7 +83,7 @@ class ReplicaMetrics:
         )
 
     def kind(self, kind: str) -> KindMetrics:
-        """Return the series of a type of requests. To be kept."""
+        """Return the series of a type of requests. Keep them."""
         return KindMetrics(self, kind)
 
     def refused(self, reason: str) -> None:
@@ -88,7 +91,7 @@ class ReplicaMetrics:
         self._refused.labelled(*self.place, reason).value += 1
 
     def watch(self, ongoing: Callable[[], int], limit: Callable[[], int], models: Callable[[], Any]) -> None:
-        """Show how many requests there are, and may be, and how many multiplexed models are loaded."""
+        """Add the numbers of running and allowed requests, and of loaded multiplexed models."""
         now = self._registry.gauge(
             "serve_deployment_ongoing_requests", "Requests that this replica works on now.", _LABELS
         ).labelled(*self.place)

@@ -1,4 +1,4 @@
-"""What a process shows of its router: everything is read when somebody looks, nothing is counted twice."""
+"""Metrics of the router of a process, read from its tallies for each snapshot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PROCESS = ("router",)
 
 
 def watch_router(registry: MetricRegistry, router: str, dispatchers: Callable[[], Mapping[str, Dispatcher]]) -> None:
-    """Show the dispatchers of a router, which is named `router` in the labels."""
+    """Add the metrics of a router's dispatchers; `router` is its name in the labels."""
     queued = registry.gauge(
         "serve_deployment_queued_requests", "Requests that wait in this router for a replica with room.", _LABELS
     )

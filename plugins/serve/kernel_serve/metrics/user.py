@@ -1,6 +1,7 @@
-"""Metrics of deployments' own: made and counted anywhere in user code, in any thread.
+"""Metrics of users' deployments: made and counted anywhere in user code, in any thread.
 
-They carry the application, the deployment and the replica in which they count, beside the tags that they are given.
+They have the application, the deployment and the replica in which they count as tags, beside the tags that they are
+given.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from kernel_serve.metrics.registry import REGISTRY
 
 
 class InReplica:
-    """What makes a metric one of Serve: where it counts."""
+    """Adds the tags of the replica to a metric, and puts it into Serve's registry."""
 
     registry: MetricRegistry = REGISTRY
     automatic: tuple[str, ...] = ("application", "deployment", "replica")
@@ -28,8 +29,8 @@ class Counter(InReplica, user.Counter):
 
 
 class Gauge(InReplica, user.Gauge):
-    """A number that is as it is now: `set`."""
+    """A number that is set: `set`."""
 
 
 class Histogram(InReplica, user.Histogram):
-    """How values are spread: `observe`. `boundaries` are the upper bounds of its buckets, in rising order."""
+    """The distribution of values: `observe`. `boundaries` are the upper bounds of its buckets, in rising order."""

@@ -1,4 +1,4 @@
-"""The models of one instance: loads them, lends them to requests and lets them go, as the table says."""
+"""The models of one instance: load them, lend them to requests, and unload them, as the table decides."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log = logger()
 
 
 class ModelCache:
-    """Up to `limit` models that `loader` makes (None: any number), on the event loop that is running."""
+    """Up to `limit` models that `loader` makes (None: any number), on the running event loop."""
 
     def __init__(self, name: str, loader: Callable[[str], Any], limit: int | None) -> None:
         self.loop = asyncio.get_running_loop()
@@ -31,7 +31,7 @@ class ModelCache:
         self._table = ModelTable(limit)
         self._tickets = count()
         self._askers: dict[int, asyncio.Future[Any]] = {}
-        self._models: dict[str, list[Any]] = {}  # each the only one in a list, which can be emptied elsewhere
+        self._models: dict[str, list[Any]] = {}  # each is the only item of a list, which can be emptied elsewhere
         self._users: set[Hashable] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._metrics = ModelMetrics(name)
@@ -56,13 +56,13 @@ class ModelCache:
             del self._askers[ticket]
 
     async def clear(self) -> None:
-        """Let all models go that no request uses, and wait until they are gone."""
+        """Unload all models that no request uses, and wait until they are gone."""
         self._do(self._table.clear())
         if self._tasks:
             await asyncio.wait(set(self._tasks))
 
     def _user(self) -> Hashable:
-        """Return for whom a model is lent, and see to it that it is told when that is over."""
+        """Return the user of a model, and have the table notified when that user has ended."""
         request = current_request()
         if request.at_end is not None:
             if request not in self._users:

@@ -1,4 +1,4 @@
-"""Calls the user's loader of a model, and what lets a model go."""
+"""Call the user's loader of a model, and unload a model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 async def load(loader: Callable[[str], Any], model_id: str) -> Any:
-    """Return the model that `loader` makes; a plain function does so in a thread."""
+    """Return the model that `loader` makes; a plain function runs in a thread."""
     if inspect.iscoroutinefunction(loader):
         return await loader(model_id)
     model = await asyncio.to_thread(_without_stop, loader, model_id)
@@ -17,10 +17,10 @@ async def load(loader: Callable[[str], Any], model_id: str) -> Any:
 
 
 async def let_go(models: list[Any]) -> None:
-    """Empty `models`, a list of one: call its `unload()` if it has one, then drop it, in a thread.
+    """Empty `models`, a list of one: call the model's `unload()` if it has one, then drop it, in a thread.
 
-    The list is the only one that has it, so that its `__del__` runs in the thread too, and once. A `__del__` that is
-    an `async def`, which nothing else would await, is awaited. Raises what `unload` raises; the model is dropped then.
+    The list is the only owner, so that the model's `__del__` runs in the thread too, and once. A `__del__` that is an
+    `async def` is awaited, as Python would not do it. Raises what `unload` raises, after the model was dropped.
     """
     try:
         unload = getattr(models[0], "unload", None)
@@ -38,7 +38,7 @@ async def let_go(models: list[Any]) -> None:
 
 
 def _without_stop(function: Callable[..., Any], *args: Any) -> Any:
-    """Call `function`. A future can't carry StopIteration: raises RuntimeError in its place."""
+    """Call `function`. Raises RuntimeError in place of StopIteration, which a future can't carry."""
     try:
         return function(*args)
     except StopIteration as error:

@@ -66,14 +66,14 @@ class MultiplexedMethod(InstanceMethod):
 
 
 class Caches:
-    """The cache of one loader, of one instance. Another event loop begins with an empty one."""
+    """The caches of one loader of one instance, one for each event loop."""
 
     def __init__(self, name: str, loader: Callable[[str], Any], limit: int) -> None:
         self._made_of = (name, loader, limit)
         self._latest: ModelCache | None = None
 
     def here(self) -> ModelCache:
-        """Return that of the running event loop."""
+        """Return the cache of the running event loop."""
         if self._latest is None or self._latest.loop is not asyncio.get_running_loop():
             name, loader, limit = self._made_of
             self._latest = ModelCache(name, loader, None if limit == UNLIMITED else limit)

@@ -1,4 +1,4 @@
-"""Which models this process has loaded, and who wants to know: a replica tells its routers."""
+"""The models that this process has loaded, and listeners for changes: a replica reports them to its routers."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _by_cache: dict[Hashable, tuple[str, ...]] = {}
 
 
 class Cache(Protocol):
-    """What has models of one event loop."""
+    """A cache with the models of one event loop."""
 
     loop: asyncio.AbstractEventLoop
 
     def clear(self) -> Awaitable[None]:
-        """Let all models go that no request uses, and wait until they are gone."""
+        """Unload all models that no request uses, and wait until they are gone."""
 
 
 caches: WeakSet[Cache] = WeakSet()
-"""All that there are."""
+"""All caches of the process."""
 
 
 async def clear() -> None:
-    """Let all models of the running event loop go that no request uses, and wait until they are gone."""
+    """Unload all models of the running event loop that no request uses, and wait until they are gone."""
     here = [cache for cache in caches if cache.loop is asyncio.get_running_loop()]
     await asyncio.gather(*(cache.clear() for cache in here))
 
@@ -40,14 +40,14 @@ def models() -> tuple[str, ...]:
 def listen(listener: Listener) -> Callable[[], None]:
     """Call `listener` with the ids of all loaded models after each change, in the thread of the change.
 
-    Returns what ends that.
+    Returns a function that ends that.
     """
     _listeners.append(listener)
     return lambda: _listeners.remove(listener)
 
 
 def note(cache: Hashable, ids: tuple[str, ...]) -> None:
-    """Note that the models of `cache` are `ids` now, and tell the listeners if that is new."""
+    """Set the models of `cache` to `ids`, and call the listeners if that is a change."""
     before = models()
     if ids:
         _by_cache[cache] = ids
@@ -60,5 +60,5 @@ def note(cache: Hashable, ids: tuple[str, ...]) -> None:
 
 
 def forget(cache: Hashable) -> None:
-    """Forget a cache that is gone. Nobody is told: what has it no more takes no requests."""
+    """Forget a cache that has ended. Listeners are not called: its replica takes no more requests."""
     _by_cache.pop(cache, None)

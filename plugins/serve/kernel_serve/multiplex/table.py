@@ -1,9 +1,10 @@
-"""Decides which models a replica has: who asks for what in, what to load and unload out. No event loop, no models.
+"""Decide which models a replica has: requests for models in, loading and unloading out. No event loop, no models.
 
-At most `limit` models are there at a time, those that are being loaded or unloaded among them. For a new one the model
-goes that was asked for longest ago, and one that nobody uses before one that is in use; a model in use goes when its
-users are done, and until then new askers for it queue up behind the one for whom it goes. So nobody waits for ever.
-Who has a model already and asks for another never waits for others: they might wait for it. The limit is exceeded then.
+At most `limit` models are there at a time, those that are being loaded or unloaded included. A new model replaces the
+one that was asked for longest ago, an unused one before one in use. A model in use goes when its users have ended;
+until then new requests for it queue up behind the request that replaces it, so that no request waits for ever. A user
+that has a model and asks for another one never waits for other users, which might wait for it: the limit is exceeded
+then.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ from kernel_spec.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LoadModel:
-    """Load the model; then say `loaded` or `failed`."""
+    """Load the model; then call `loaded` or `failed`."""
 
     model_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unload:
-    """Unload the model; then say `unloaded`."""
+    """Unload the model; then call `unloaded`."""
 
     model_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class GrantModel:
-    """Give the model to who asked with this ticket."""
+    """Give the model to the request with this ticket."""
 
     ticket: int
     model_id: str
@@ -41,7 +42,7 @@ Instruction = LoadModel | Unload | GrantModel
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Someone waits for a model: `user` will have it until `released`."""
+    """A request that waits for a model: `user` will have it until `released`."""
 
     ticket: int
     user: Hashable
@@ -55,10 +56,10 @@ class Resident:
     def __init__(self) -> None:
         self.state: Literal["loading", "loaded", "unloading"] = "loading"
         self.askers: list[Ask] = []
-        """Those who wait for it to be loaded."""
+        """The requests that wait until it is loaded."""
         self.users: set[Hashable] = set()
         self.leaving = False
-        """Whether it goes when its users are done."""
+        """Whether it goes when its users have ended."""
 
     @property
     def idle(self) -> bool:
@@ -67,12 +68,12 @@ class Resident:
 
 
 class ModelTable:
-    """Which models there are, who uses them and who waits for them. Every method returns what is to be done then."""
+    """The models, their users, and the requests that wait for them. Every method returns instructions."""
 
     def __init__(self, limit: int | None) -> None:
         self.limit = limit
         self._residents: dict[str, Resident] = {}  # the one asked for longest ago first
-        self._waiting: dict[str, list[Ask]] = {}  # by model, in the order in which they came
+        self._waiting: dict[str, list[Ask]] = {}  # by model, in the order of their arrival
         self._held: dict[Hashable, set[str]] = {}
 
     def ids(self) -> tuple[str, ...]:
@@ -94,7 +95,7 @@ class ModelTable:
         return self._progress()
 
     def withdraw(self, ticket: int) -> list[Instruction]:
-        """Note that who asked does not wait any more. A model that is being loaded will be kept all the same."""
+        """Note that a request no longer waits. A model that is being loaded is kept all the same."""
         for resident in self._residents.values():
             resident.askers = [ask for ask in resident.askers if ask.ticket != ticket]
         for model_id, asks in list(self._waiting.items()):
@@ -104,19 +105,19 @@ class ModelTable:
         return self._progress()
 
     def loaded(self, model_id: str) -> list[Instruction]:
-        """Note that a model is there."""
+        """Note that a model is loaded."""
         resident = self._residents[model_id]
         resident.state = "loaded"
         asks, resident.askers = resident.askers, []
         return [*[self._granted(model_id, ask) for ask in asks], *self._progress()]
 
     def failed(self, model_id: str) -> tuple[list[int], list[Instruction]]:
-        """Note that a model can't be loaded; return also the tickets of those who wait for it."""
+        """Note that a model can't be loaded; return also the tickets of the requests that wait for it."""
         resident = self._residents.pop(model_id)
         return [ask.ticket for ask in resident.askers], self._progress()
 
     def unloaded(self, model_id: str) -> list[Instruction]:
-        """Note that a model is gone."""
+        """Note that a model is unloaded."""
         del self._residents[model_id]
         return self._progress()
 
@@ -131,7 +132,7 @@ class ModelTable:
         return [*out, *self._progress()]
 
     def clear(self) -> list[Instruction]:
-        """Let all models go that nobody uses."""
+        """Have all models unloaded that have no user."""
         idle = [(model_id, each) for model_id, each in self._residents.items() if each.idle]
         return [self._unload(model_id, resident) for model_id, resident in idle]
 
@@ -152,7 +153,7 @@ class ModelTable:
         return Unload(model_id)
 
     def _progress(self) -> list[Instruction]:
-        """Do what those who wait can have done, in the order in which they came."""
+        """Serve the waiting requests that can be served, in the order of their arrival."""
         out: list[Instruction] = [*self._stayed(), *self._loads_with_room()]
         if self.limit is None:
             return out
@@ -173,7 +174,7 @@ class ModelTable:
         return out
 
     def _stayed(self) -> list[Instruction]:
-        """Let those in use stay for whom nobody waits in front any more, and serve who has asked for them since."""
+        """Keep models in use that no waiting request replaces any more, and serve requests for them since."""
         out: list[Instruction] = []
         while self._waiting:
             first = next(iter(self._waiting))
@@ -194,13 +195,13 @@ class ModelTable:
         return out
 
     def _let_leave(self, count: int) -> None:
-        """Mark as many of the models in use as must go for those who wait, and no others."""
+        """Mark as many models in use as must go for waiting requests, and no others."""
         for resident in self._residents.values():
             resident.leaving = resident.state == "loaded" and count > 0
             count -= resident.leaving
 
     def validate(self) -> None:
-        """Raise AssertionError if something that must always hold does not."""
+        """Raise AssertionError if the table is not consistent."""
         for model_id, resident in self._residents.items():
             for user in resident.users:
                 assert model_id in self._held[user], f"{user} does not know that it has {model_id}"

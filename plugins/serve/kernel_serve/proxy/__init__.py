@@ -1,1 +1,1 @@
-"""The proxies: HTTP, WebSockets and gRPC from outside, handed to replicas by the router of the proxy's process."""
+"""The proxies: they take HTTP, WebSockets and gRPC from outside, and send requests to replicas by a router."""

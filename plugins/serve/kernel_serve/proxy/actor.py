@@ -1,4 +1,4 @@
-"""The actor of a proxy: what the controller calls. Requests come in by its own ports."""
+"""The actor of a proxy: the methods that the controller calls. Requests come in by the proxy's own ports."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from kernel_spec.metrics import MetricsSnapshot
 
 
 class ProxyActor:
-    """Takes requests on one node. All of its methods are coroutines of the actor's own loop."""
+    """Takes requests on one node. All methods are coroutines of the actor's own loop."""
 
     def __init__(
         self,
@@ -42,10 +42,11 @@ class ProxyActor:
         beside: tuple[str, ...] = (),
         ports_before: tuple[int, ...] = (),
     ) -> None:
-        """`shares_grpc`: another proxy of the session has the port for gRPC, or may be just taking it.
+        """Make a proxy that does not listen yet.
 
-        `beside`: where others of this node listen. `ports_before`: those of the one whose place this takes, which may
-        have died, and whose process may be about to end.
+        `shares_grpc`: another proxy of the session has the gRPC port, or is about to. `beside`: the addresses of other
+        proxies of this node. `ports_before`: the ports of the proxy that this one replaces; that may have died, and its
+        process may be about to end.
         """
         self._ports_before = ports_before
         self._index = index
@@ -64,14 +65,14 @@ class ProxyActor:
     async def start(self) -> Listening:
         """Listen, and return where. Raises ServeError when a port is taken, or a certificate can't be used.
 
-        Asked again, it answers the same: another life of the controller may ask.
+        A second call returns the same: a restarted controller may call again.
         """
         if self._started is None:
             self._started = asyncio.ensure_future(self._on_data_loop(self._start()))
         return await asyncio.shield(self._started)
 
     async def stand_by(self) -> None:
-        """Never return: this call fails when the process ends, and that is how the controller hears of it."""
+        """Never return: this call fails when the process ends, and so tells the controller of its end."""
         await asyncio.Event().wait()
 
     async def _start(self) -> Listening:
@@ -91,15 +92,15 @@ class ProxyActor:
         )
         await service.ready()
         grpc_address = await self._start_grpc(service)
-        await server.start(listening)  # last: who has begun to take requests must not fail any more
+        await server.start(listening)  # last: once requests are taken, nothing may fail any more
         self._heirs = Heirs(listening, node, self._index)
         host, self._port = listening.getsockname()[:2]
         return Listening(f"{host}:{self._port}", grpc_address)
 
     async def _start_grpc(self, service: ProxyService) -> str:
-        """Take gRPC, if there are services to take it for.
+        """Take gRPC, if there are services for it.
 
-        Return the address, "" if there are no services. Raises ServeError when its port is taken.
+        Returns the address, "" if there are no services. Raises ServeError when its port is taken.
         """
         options = self._grpc
         if not options.grpc_servicer_functions:
@@ -113,7 +114,7 @@ class ProxyActor:
         return address
 
     def _patience(self, port: int) -> float:
-        """Return how long a port that is taken may become free, in seconds."""
+        """Return how many seconds to wait for a port that is taken."""
         return ENDING_SECONDS if port in self._ports_before else HANDING_SECONDS
 
     def _open_access_log(self) -> AccessLog | None:
@@ -128,7 +129,7 @@ class ProxyActor:
         return self._access_log
 
     async def check_health(self) -> None:
-        """Raise when the loop that serves requests does not answer, or serves no more."""
+        """Raise an error when the loop that serves requests does not answer, or the server has ended."""
 
         async def work() -> None:
             if self._server is not None and not self._server.serving:
@@ -137,7 +138,7 @@ class ProxyActor:
         await self._on_data_loop(work())
 
     async def await_news(self, versions: Mapping[str, str]) -> None:
-        """Return when requests go the ways that topics in these versions, or later ones, say."""
+        """Return when requests are routed by these versions of topics, or later ones."""
         await self._on_data_loop(process_router().await_news(versions))
 
     async def metrics(self) -> MetricsSnapshot:
@@ -145,13 +146,13 @@ class ProxyActor:
         return REGISTRY.snapshot()
 
     async def trace_anew(self) -> None:
-        """Trace as the session's setting says now."""
+        """Apply the session's present setting of tracing."""
         await asyncio.to_thread(setting.set_up_anew, "proxy", self._id)
 
     async def step_aside(self, moved: bool = False) -> None:
-        """Return when who connects from now on comes to others that have the same ports, or to nobody.
+        """Return when new connections reach other proxies with the same ports, or are refused.
 
-        `moved`: as for `drain`, which is to follow.
+        `moved`: as for `drain`, which is called next.
         """
 
         async def work() -> None:
@@ -167,8 +168,8 @@ class ProxyActor:
     async def drain(self, patience: float = 0.0, moved: bool = False) -> None:
         """Take no more connections, and return when the requests under way are answered.
 
-        Clients that keep idle connections have `patience` seconds to be told, with their next answer, to leave. Where
-        others have `moved` to another address of the port, who connects now comes to them.
+        Clients with idle connections get `patience` seconds, in which an answer may ask them to close. With `moved`
+        other proxies have the port at another address, and new connections reach those.
         """
 
         async def work() -> None:

@@ -1,4 +1,4 @@
-"""The proxy as an ASGI application: for WebSockets, its own routes, and middlewares."""
+"""The proxy as an ASGI application: for WebSockets, the paths below `/-/`, and middlewares."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEPT = (
     "type",
 )  # fmt: skip
 _AHEAD = 256 << 10
-"""How many bytes of an answer may wait for a slow client."""
+"""The number of bytes of an answer that may wait for a slow client."""
 
 
 class ProxyApplication:
@@ -60,7 +60,7 @@ class ProxyApplication:
 
 
 def plain(scope: dict[str, Any]) -> dict[str, Any]:
-    """Return what replicas are told of a scope: values that can travel."""
+    """Return what replicas get of a scope: its values that marshal takes."""
     kept = {name: scope[name] for name in _KEPT if name in scope}
     kept["headers"] = [(bytes(name), bytes(value)) for name, value in scope["headers"]]
     kept["raw_path"] = scope.get("raw_path") or scope["path"].encode()
@@ -85,7 +85,7 @@ class _Pipe:
         self.must_wait = False
 
     async def run(self) -> None:
-        """Carry the request there and the answer back."""
+        """Send the request to a replica, and its answer back."""
         reading = asyncio.get_running_loop().create_task(self._read())
         try:
             over = False

@@ -1,4 +1,4 @@
-"""Requests that an ASGI application answers: a middleware, or a route of the proxy."""
+"""Requests that an ASGI application answers: a middleware, or a path of the proxy itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernel_serve.proxy.request_ids import HEADER
 
 _log = logger()
 _AHEAD = 256 << 10
-"""How many bytes of a body may wait for an application that does not read."""
+"""The number of bytes of a body that may wait for an application that does not read."""
 
 
 class ASGICycle:
@@ -39,7 +39,7 @@ class ASGICycle:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def feed(self, body: bytes, end: bool) -> None:
-        """Give it more of the body."""
+        """Give the application more of the body."""
         self._events.append({"type": "http.request", "body": body, "more_body": not end})
         self._size += len(body)
         if not end and self._size >= _AHEAD:
@@ -47,12 +47,12 @@ class ASGICycle:
         self._changed.set()
 
     def gone(self) -> None:
-        """Tell it that the client is gone."""
+        """Tell the application that the client has gone."""
         self._gone = True
         self._changed.set()
 
     def resume(self) -> None:
-        """The client takes more."""
+        """Let the application send again: the client takes more."""
         self._changed.set()
 
     async def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""The protocols that other distributions add to a proxy's port, beside HTTP/1.1 and WebSocket.
+"""Protocols that other distributions add to a proxy's port, beside HTTP/1.1 and WebSocket.
 
 A distribution offers one by an entry point in the group `kernel_serve.protocols`: a class, which is called without
 arguments. `kernel-serve-http2` is one of them.
@@ -19,15 +19,15 @@ _log = logger()
 
 
 class ExtraProtocol(Protocol):
-    """How a client says that it speaks a protocol, and what its connection is given to then."""
+    """A protocol: how a connection that speaks it begins, and what handles the connection."""
 
     alpn: str
-    """What the protocol is called where TLS negotiates it, such as "h2"."""
+    """The name of the protocol in TLS, such as "h2"."""
     preface: bytes
-    """The first bytes of every connection. No request of HTTP/1 begins with them."""
+    """The first bytes of every connection. They must begin no request of HTTP/1."""
 
     def connection(self, state: ServerState) -> ClientConnection:
-        """Return what gets the connection of one client. It is made for the first byte, so it may import much."""
+        """Return the handler of one client's connection. It is made for the first byte, so it may import much."""
 
 
 class ClientConnection(Protocol):
@@ -40,17 +40,17 @@ class ClientConnection(Protocol):
 
     @property
     def deadline(self) -> float:
-        """When `expire` is called (`state.now()`), unless the client has been heard before."""
+        """The time at which `expire` is called (`state.now()`), unless the client sends something before."""
 
     def expire(self) -> None:
-        """The deadline is over."""
+        """End the connection, or the request that is late: the deadline is over."""
 
     def finish(self) -> None:
         """Take no new requests; close when those under way are answered."""
 
 
 def installed_protocols() -> list[ExtraProtocol]:
-    """Return what the installed distributions offer, by name. What can't be loaded is left out, with a warning."""
+    """Return the protocols of the installed distributions, by name. Warn of an entry point that can't be loaded."""
     found: list[ExtraProtocol] = []
     offered = {point.name: point for point in importlib.metadata.entry_points(group=GROUP)}
     for _, point in sorted(offered.items()):

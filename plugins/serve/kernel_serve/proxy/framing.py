@@ -1,4 +1,4 @@
-"""Answers as HTTP/1.1 has them on the wire."""
+"""Frame answers as HTTP/1.1 has them on the wire."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _LINES = {
 }
 _NO_BODY = frozenset((204, 304))
 _OURS = frozenset((b"connection", b"transfer-encoding", b"keep-alive", b"date"))
-"""Headers that belong to the connection with the client, which is the proxy's."""
+"""Headers of the connection with the client: the proxy sets them, and drops those of replicas."""
 BROKEN = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-"""What is sent instead of an answer that would not be HTTP."""
+"""The answer in place of one that would not be HTTP."""
 
 LENGTH, CHUNKED, CLOSE, NONE = range(4)
-"""How the client knows where a body ends."""
+"""How the client knows where a body ends: by content-length, chunks, the end of the connection, or without a body."""
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -29,7 +29,7 @@ class Clock:
         self._line = b""
 
     def line(self) -> bytes:
-        """Return the header's line."""
+        """Return the header's line, with the line break."""
         second = int(time.time())
         if second != self._second:
             self._second = second
@@ -40,11 +40,11 @@ class Clock:
 def head(
     status: int, headers: Headers, method: str, version: str, keep_alive: bool, whole: bool, size: int, date: bytes
 ) -> tuple[bytes, int, bool, int]:
-    """Return the head of an answer, how its body is told from what follows, whether the connection stays open, and how
-    many bytes of a body of kind LENGTH are to follow `size`.
+    """Return the head of an answer, and how its body is framed.
 
-    `whole`: the body, of `size` bytes, is all there. The head is BROKEN for a header that would end early, or begin
-    another, a length that is not the body's, or a status that ends no request.
+    The result is the head, the kind of framing, whether the connection stays open, and how many bytes of a body of kind
+    LENGTH are to follow `size`. `whole`: the body, of `size` bytes, is complete. The head is BROKEN for a header that
+    would end early or begin another one, a length that is not the body's, and a status that ends no request.
     """
     line = _LINES.get(status)
     if line is None:
@@ -92,7 +92,7 @@ def head(
 
 
 def piece(body: bytes, kind: int, end: bool) -> bytes:
-    """Return a piece of a body as it is sent."""
+    """Return a piece of a body as it is on the wire."""
     if kind == NONE:
         return b""
     if kind != CHUNKED:

@@ -1,4 +1,4 @@
-"""One gRPC call on its way through the proxy: to a replica, its answer back, and how it ends."""
+"""One gRPC call in the proxy: send it to a replica, pass its answer back, and end it with a status."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ from kernel_serve.wire.link import PIECE, Exchange, ExchangeAbortedError, LinkLo
 _log = logger()
 
 _NEARLY = 0.95
-"""Who goes after this share of its time went for its deadline. A client cancels its call when that is over; we hear the
-deadline rounded up by as much as a hundredth, and count from when the call has come."""
+"""The share of a call's time after which an end by the client counts as its deadline.
+
+A client cancels its call when its deadline is over. The proxy gets the deadline rounded up by as much as a hundredth,
+and counts from the call's arrival.
+"""
 _MOST_DETAILS = 2000
-"""Characters of a status's text that a client is sent."""
+"""The number of characters of a status's text that a client is sent."""
 
 _DETOURS = 3
-"""How many other deployments are asked for a call whose own has ended before it had begun."""
+"""The number of other deployments to try when the deployment of a call ends before the call has begun."""
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
@@ -47,9 +50,9 @@ class EndedCall(NamedTuple):
 
 
 class GRPCCall:
-    """One call: `async with` it, so that what goes wrong becomes its status, and the replica hears of its end.
+    """One call. With `async with` its errors become its status, and its replica is notified of its end.
 
-    `on_ended` is told of its end.
+    `on_ended` is called at its end.
     """
 
     def __init__(
@@ -74,7 +77,7 @@ class GRPCCall:
         return self
 
     async def open(self, given: Any) -> IncomingMessages:
-        """Send the request; return the answer. `given` is its message (or EOF), if its method has just one."""
+        """Send the request; return the answer. `given` is its message (or EOF) if its method takes exactly one."""
         routing, method = self._routing, self._method
         begun = routing.begin(method, self._context)
         meta, self._deadline = begun.meta, begun.deadline
@@ -87,7 +90,7 @@ class GRPCCall:
             await self._abort(grpc.StatusCode.UNIMPLEMENTED, details)
         seconds = begun.until_answer
         if seconds is not None and (method.streams_in or len(given) > PIECE):
-            # the first that is heard of such a call is that it is admitted: the router would take that for an answer
+            # the first event of such a call is its admission, which the router would take for an answer
             self._timer = asyncio.get_running_loop().call_later(seconds, self._too_late, seconds)
         if method.streams_in:
             self._exchange = await routing.open(begun, b"", False)
@@ -101,7 +104,7 @@ class GRPCCall:
         return IncomingMessages(self._exchange)
 
     async def _sent(self, begun: Begun, message: bytes) -> Exchange:
-        """Send a whole request. If its deployment ends before it has begun, another of the endpoint's may take it."""
+        """Send a whole request. If its deployment ends before it has begun, try another one of the endpoint's."""
         for _ in range(_DETOURS):
             try:
                 return await self._routing.open(begun, message, True, self._method.repeatable)
@@ -114,7 +117,7 @@ class GRPCCall:
         return await self._routing.open(begun, message, True, self._method.repeatable)
 
     async def _feed(self, exchange: Exchange) -> None:
-        """Pass a client's messages on, as fast as the replica takes them."""
+        """Send a client's messages on, as fast as the replica takes them."""
         read = self._context.read
         while (message := await read()) is not grpc.aio.EOF:
             await send_message(exchange, message)
@@ -124,16 +127,17 @@ class GRPCCall:
         exchange.send(None, b"", end=True)
 
     async def _all_said(self) -> None:
-        """Return if the client has ended its messages itself; if they were cut off, wait to be cancelled.
+        """Return if the client has ended its messages; if they were cut off, wait to be cancelled.
 
-        gRPC reads the same end of both. It tells of a call that was cut off right after that, and so before another
-        read, which finds the end again. To tell is to cancel the call's task, which then has one turn to cancel this.
+        gRPC reads the same end in both cases. When a call is cut off, gRPC cancels its task right after that end, and
+        so before another read, which finds the end again. The cancelled task then has one turn of the loop to cancel
+        this one.
         """
         await self._context.read()
         await asyncio.sleep(0)
 
     def answering(self) -> None:
-        """The answer has begun: from now on the client's own deadline is all that limits it, which gRPC keeps."""
+        """Stop the timer: the answer has begun. From now on only the client's deadline counts, which gRPC keeps."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -145,11 +149,11 @@ class GRPCCall:
             self._exchange.abort({"reason": "cancelled"})
 
     async def finish(self, incoming: IncomingMessages) -> None:
-        """Give the client the status with which the replica has ended the call."""
+        """Send the client the status with which the replica has ended the call."""
         status = incoming.last_meta
         trailing = ((REQUEST_ID, self._id), *status.get("trailing", ()))
         code, details = status.get("code"), status.get("details", "")
-        if len(details) > _MOST_DETAILS:  # it travels in a header, and clients refuse headers that are too large
+        if len(details) > _MOST_DETAILS:  # clients refuse headers that are too large, and it travels in one
             details = details[:_MOST_DETAILS] + "..."
         if code is None:
             await self._abort(grpc.StatusCode.INTERNAL, f"the answer has no status (request {self._id})")
@@ -181,7 +185,7 @@ class GRPCCall:
         if self._exchange is not None:
             self._exchange.abort({"reason": "cancelled"})
         if isinstance(error, asyncio.CancelledError):
-            # gRPC ends calls that way whose client is gone, and those whose deadline is over
+            # gRPC cancels calls whose client has gone, and those whose deadline is over
             self._code = grpc.StatusCode.DEADLINE_EXCEEDED if self._is_over_time() else grpc.StatusCode.CANCELLED
         elif isinstance(error, ServeError):
             await self._refuse(self._late or error)

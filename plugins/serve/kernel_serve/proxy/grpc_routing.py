@@ -1,4 +1,4 @@
-"""Where a gRPC call goes, and what is sent there: from its metadata to a replica, and to shadows."""
+"""Route gRPC calls: from their metadata to a deployment, and to shadows."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from kernel_serve.values import Endpoint
 from kernel_serve.wire.link import Exchange
 
 REQUEST_ID = "request_id"
-"""The key in the metadata; it is sent back in the trailing metadata."""
+"""The key of the request's id in the metadata, and in the trailing metadata of the answer."""
 MODEL = "multiplexed_model_id"
-"""The key in the metadata."""
+"""The key of the multiplexed model's id in the metadata."""
 LARGEST_COPY = 256 << 10
-"""Bytes of a message of which shadows get copies."""
+"""The largest message in bytes that is copied to shadows."""
 
 
 class GRPCRouter(Protocol):
-    """What the routing needs of a router."""
+    """The part of a router that routing needs."""
 
     endpoints: tuple[Endpoint, ...]
 
@@ -31,14 +31,13 @@ class GRPCRouter(Protocol):
 
 
 Shadow = Callable[[str, dict[str, Any], bytes, "float | None"], None]
-"""Takes the key of a deployment, and a call's meta, message and time in seconds."""
+"""Sends a copy: takes the key of a deployment, the call's meta and message, and its time limit in seconds."""
 
 
 class Begun(NamedTuple):
-    """What is known of a call before it is sent. Times are in seconds.
+    """A call before it is sent. Times are in seconds from now.
 
-    Until `until_answer` seconds are over the answer has begun, and until `deadline` seconds are over, which is the
-    client's, it has ended.
+    `until_answer` is the limit for the begin of its answer; `deadline`, the client's, is the limit for its end.
     """
 
     target: str
@@ -59,7 +58,7 @@ class GRPCRouting:
         self._new_id = _ids()
 
     def begin(self, method: RPCMethod, context: Any) -> Begun:
-        """Return where a call goes, the meta with which it is opened, and its time."""
+        """Return where a call goes, the meta with which it is opened, and its time limits."""
         metadata = tuple((key, value) for key, value in context.invocation_metadata() or ())
         named = dict(metadata)
         id = named.get(REQUEST_ID) or self._new_id()
@@ -86,24 +85,24 @@ class GRPCRouting:
         return Begun(found.target, found.shadows, meta, min(limits, default=None), seconds)
 
     def find(self, meta: dict[str, Any]) -> GRPCTarget:
-        """Return where a call goes now. Raises NotServingError if there is no such application."""
+        """Return where a call goes now. Raises NotServingError for an unknown application."""
         self._targets.learn(self._router.endpoints)
         return self._targets.find(dict(meta["metadata"]).get(APPLICATION, ""), meta["metadata"], meta["peer"])
 
     async def open(self, begun: Begun, body: bytes, end: bool, repeatable: bool = False) -> Exchange:
-        """Send a call to a replica."""
+        """Send a call to a replica; return its exchange."""
         dispatcher = self._router.dispatcher(begun.target)
         return await dispatcher.open(begun.meta, body, end, begun.until_answer, repeatable)
 
     def copy(self, method: RPCMethod, begun: Begun, message: bytes) -> None:
-        """Send copies of a call to shadows. Those of streams are not: they may never end."""
+        """Send copies of a call to shadows. Calls with streams are not copied: they may never end."""
         if begun.shadows and not method.streams_out and len(message) <= LARGEST_COPY:
             for key in begun.shadows:
                 self._shadow(key, begun.meta, message, begun.until_answer)
 
 
 def _ids() -> Callable[[], str]:
-    """Return what makes ids that are unlike all others."""
+    """Return a function that returns a new id each time."""
     beginning = secrets.token_hex(8)
     count = 0
 

@@ -1,4 +1,4 @@
-"""gRPC from outside: a server that passes messages on as bytes, whatever the services are."""
+"""The gRPC server of a proxy: it passes messages on as bytes, whatever the services are."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from kernel_serve.rpc.methods import RPCMethod, all_methods
 from kernel_serve.settings import GRPCOptions
 
 LARGEST_MESSAGE = 256 << 20
-"""Bytes; a message is all in memory, in the proxy and in the replica."""
+"""The largest message in bytes. A message is in memory as a whole, in the proxy and in the replica."""
 _LOOK_SECONDS = 0.05
 
 
 class GRPCServer:
-    """Serves the services that the options name, on the event loop that runs."""
+    """Serves the services that the options name, on the running event loop."""
 
     def __init__(
         self,
@@ -35,9 +35,10 @@ class GRPCServer:
         on_ended: Callable[[EndedCall], None] = lambda call: None,
         shadow: Shadow = lambda key, meta, body, timeout: None,
     ) -> None:
-        """With `shared`, other servers may have the same port; `on_ended` is told of each call that is over.
+        """Make a server that does not listen yet.
 
-        `shadow` sends a copy of a call to a deployment. Raises DeploymentError for a bad servicer function.
+        With `shared`, other servers may have the same port. `on_ended` is called for each finished call. `shadow` sends
+        a copy of a call to a deployment. Raises DeploymentError for a bad servicer function.
         """
         self._routing = GRPCRouting(router, options, shadow)
         self._on_ended = on_ended
@@ -56,7 +57,9 @@ class GRPCServer:
         self._port = 0
 
     async def start(self, patience: float = 0.0) -> str:
-        """Listen, and return the address, such as "127.0.0.1:9000". A port that is taken is waited for `patience` s.
+        """Listen, and return the address, such as "127.0.0.1:9000".
+
+        Wait up to `patience` seconds for a port that is taken.
 
         Raises ServeError when the port is taken, or its certificate can't be used.
         """
@@ -72,7 +75,7 @@ class GRPCServer:
         return f"{self._host}:{self._port}"
 
     async def _await_port(self, seconds: float) -> None:
-        """Return when the port is free, or others may have it too, or the time is over."""
+        """Return when the port is free, or may be shared, or the time is over."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while not self._shared and loop.time() < deadline:
@@ -81,11 +84,14 @@ class GRPCServer:
                 return
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
-                    return  # whoever listens says so
+                    return  # the error of listening says it better
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _listen(self, credentials: Any) -> int:
-        """Bind the port, and return it. gRPC itself says no more than that it can't, and shares it with anybody."""
+        """Bind the port, and return it. Raises ServeError with the reason, which gRPC's own errors lack.
+
+        gRPC alone would also share the port with any program.
+        """
         wanted, host = self._options.port, self._host.strip("[]")
         address = f"{self._host}:{wanted}"
         try:
@@ -105,13 +111,13 @@ class GRPCServer:
             raise cannot_listen("take gRPC", host, wanted, reason, "grpc_options") from error
 
     def filter_syns(self) -> None:
-        """Have those who connect from now on come to others that have the same port."""
+        """Have new connections reach other servers with the same port."""
         filter_syns(self._port)
 
     async def drain(self, seconds: float | None = None, others: bool = False) -> None:
-        """Take no more calls; return when those under way are answered, or after `seconds`, when they are cut off.
+        """Take no more calls; return when those under way are answered, or cut off after `seconds`.
 
-        With `others`, which have the same port, no connection that is made meanwhile is refused.
+        With `others`, servers with the same port, no connection that is made meanwhile is refused.
         """
         if others:
             await settled(self._port)
@@ -152,7 +158,7 @@ class GRPCServer:
         return message
 
     async def many(self, method: RPCMethod, context: Any) -> None:
-        """Answer a call with a stream of messages. The client's pace is that at which they are taken."""
+        """Answer a call with a stream of messages, as fast as the client takes them."""
         given = None if method.streams_in else await context.read()
         async with GRPCCall(self._routing, self._on_ended, method, context) as call:
             incoming = await call.open(given)
@@ -165,18 +171,18 @@ class GRPCServer:
 
 
 class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Finds the handler of a method, which passes bytes."""
+    """Finds the handler of a method; handlers pass messages as bytes."""
 
     def __init__(self, methods: dict[str, RPCMethod], server: GRPCServer) -> None:
         self._found = {path: _handler(method, server) for path, method in methods.items()}
 
     def service(self, details: Any) -> Any:
-        """Return the handler; None for a method that there is not, which gRPC answers by UNIMPLEMENTED."""
+        """Return the handler; None for an unknown method, which gRPC answers with UNIMPLEMENTED."""
         return self._found.get(details.method)
 
 
 def _handler(method: RPCMethod, server: GRPCServer) -> Any:
-    """Return gRPC's handler. To gRPC all requests are streams: it ignores a call without the one message it expects."""
+    """Return gRPC's handler. It reads all requests as streams: gRPC would ignore a call that lacks its one message."""
     if method.streams_out:
 
         async def many(_: Any, context: Any) -> None:

@@ -1,4 +1,4 @@
-"""Which deployment answers a gRPC call: that of the application that the call's metadata names."""
+"""Choose the deployment that answers a gRPC call: that of the application in the call's metadata."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kernel_serve.traffic.endpoint_table import ServedEndpoint
 from kernel_serve.values import Endpoint
 
 APPLICATION = "application"
-"""The key in the metadata."""
+"""The key of the application's name in the metadata."""
 
 
 class GRPCTarget(NamedTuple):
-    """Where a call goes: the key of a deployment, and those of the ones that get a copy."""
+    """Where a call goes: the key of a deployment, and the keys of those that get a copy."""
 
     target: str
     shadows: Sequence[str] = ()
@@ -31,7 +31,7 @@ class Targets:
         self._default: ServedEndpoint | None = None
 
     def learn(self, endpoints: Sequence[Endpoint]) -> None:
-        """Take the endpoints that there are now."""
+        """Replace the endpoints."""
         if endpoints is self._endpoints:
             return
         before, self._endpoints, self._served = self._served, endpoints, {}
@@ -40,16 +40,16 @@ class Targets:
             if served is None or served.endpoint != endpoint:
                 served = ServedEndpoint(endpoint, self._random)
             self._served[endpoint.name] = served
-        # a part of a split, or what only handles were meant to reach, leaves the one with a route the only one
+        # endpoints without a route do not count beside one with a route: they may be parts of a split, or for handles
         routed = [served for served in self._served.values() if served.endpoint.prefix]
         candidates = routed or list(self._served.values())
         self._default = candidates[0] if len(candidates) == 1 else None
 
     def find(self, application: str, metadata: Sequence[tuple[str, Any]], peer: str) -> GRPCTarget:
-        """Return where a call goes whose metadata name an application, or ("") none.
+        """Return where a call goes whose metadata name an application; `application` is "" if they name none.
 
-        Without a name it goes to the only application with a route, or, if none has a route, to the only one.
-        Raises NotServingError if there is no such application.
+        Without a name it goes to the only application with a route, or, if none has a route, to the only one. Raises
+        NotServingError for an unknown application.
         """
         served = self._served.get(application) if application else self._default
         if served is None:
@@ -66,5 +66,5 @@ class Targets:
 
 
 def _address(peer: str) -> str:
-    """Return the address in what gRPC calls a peer, such as `ipv4:127.0.0.1:4711`."""
+    """Return the address in gRPC's name of a peer, such as `ipv4:127.0.0.1:4711`."""
     return peer.partition(":")[2].rpartition(":")[0]

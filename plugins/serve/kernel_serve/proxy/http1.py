@@ -1,7 +1,7 @@
-"""One client's HTTP/1.1 connection: requests on their way, their answers back, in order, within limits of time.
+"""One client's HTTP/1.1 connection: its requests and their answers, in order, within time limits.
 
-`http1_reader.py` reads requests, `http1_writer.py` writes answers. Requests that come before the one in front of them
-is answered wait; while they do, or while a replica or the client is slow, nothing more is read, or sent.
+`http1_reader.py` reads requests, `http1_writer.py` writes answers. A request waits until those before it are answered;
+while one waits, or a replica or the client is slow, nothing more is read or sent.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from kernel_serve.proxy.server_state import ServerState
 from kernel_serve.proxy.transports import has_unread
 
 _WHOLE_BODY = 256 << 10
-"""Bodies up to this size are read before the request is sent on: such a request can be sent again."""
+"""The largest body in bytes that is read before its request is sent on: such a request can be sent again."""
 _MOST_WAITING = 16
 _FOREVER = float("inf")
 _LINGER_SECONDS = 2.0
-"""How long a client that still sends, though it is answered, may go on before the connection is cut off under it."""
+"""Seconds in which a client that still sends may read its answer, before the connection is reset."""
 
 
 class HTTP1Connection(asyncio.Protocol):
     """Takes requests from one client. It is also the `ResponseWriter` of the request that is being answered.
 
-    `websocket` makes the protocol that gets the connection when it becomes a WebSocket.
+    `websocket` returns the protocol that gets the connection when it becomes a WebSocket.
     """
 
     def __init__(self, state: ServerState, websocket: Callable[[], Any]) -> None:
@@ -41,28 +41,31 @@ class HTTP1Connection(asyncio.Protocol):
         self._waiting: deque[HTTP1Request] = deque()
         self._turning = False
         self._deaf = False
-        """What comes is not looked at any more."""
+        """Whether further bytes of the client are ignored."""
         self._holds: set[str] = set()
         self.transport: asyncio.Transport
         self.must_wait = False
         self._deadline = self._stalled = _FOREVER
-        """When the client must have sent, or have taken, something (the server's time)."""
+        """The times (of the server) by which the client must have sent, and have taken, something."""
         self._unsent = 0
 
     @property
     def deadline(self) -> float:
-        """When this connection is closed if it still waits for the client (the server's time); the server looks."""
+        """The time (of the server) at which this connection is closed if it still waits for the client.
+
+        The server checks it.
+        """
         return self._stalled if self.must_wait else self._deadline
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being answered, and nothing of another request is there."""
+        """Whether no request is being answered or read."""
         return self._answering is None and self._reader.arriving is None and not self._reader.head_bytes
 
     # -- the connection --------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Start."""
         transport = self.transport = cast(asyncio.Transport, transport)
         tls = transport.get_extra_info("ssl_object")
         client, here = (address_of(transport.get_extra_info(name)) for name in ("peername", "sockname"))
@@ -72,7 +75,7 @@ class HTTP1Connection(asyncio.Protocol):
         self._deadline = self._state.now() + self._state.options.header_timeout_s
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The client is gone."""
+        """Cancel the requests: the client has gone."""
         self._state.connections.discard(self)
         self._reader.close()
         answering, self._answering = self._answering, None
@@ -81,13 +84,13 @@ class HTTP1Connection(asyncio.Protocol):
             answering.proxied.gone()
 
     def pause_writing(self) -> None:
-        """The client is slow."""
+        """Hold the answer back: the client is slow."""
         self.must_wait = True
         self._stalled = self._state.now() + self._state.options.stall_timeout_s
         self._unsent = self.transport.get_write_buffer_size()
 
     def resume_writing(self) -> None:
-        """It takes more."""
+        """Send more of the answer: the client takes more."""
         self.must_wait = False
         if self._answering is not None:
             if self._answering.proxied is not None:
@@ -99,7 +102,7 @@ class HTTP1Connection(asyncio.Protocol):
             self._next()
 
     def eof_received(self) -> None:
-        """The client sends no more. Hardly any reads on then, and only so is it seen that one went away: it is gone."""
+        """Treat a half-closed connection as closed: it is how most disconnects show."""
 
     def data_received(self, data: bytes) -> None:
         """Take bytes."""
@@ -114,7 +117,7 @@ class HTTP1Connection(asyncio.Protocol):
         if reader.arriving is not None:
             if not self._holds and not self._deaf:
                 self._deadline = self._state.now() + self._state.options.stall_timeout_s
-        elif reader.head_bytes == len(data) and self._answering is None:  # a head has begun, and is not whole
+        elif reader.head_bytes == len(data) and self._answering is None:  # a head has begun
             self._deadline = self._state.now() + self._state.options.header_timeout_s
 
     # -- what the reader finds -------------------------------------------------------------------------------------
@@ -171,7 +174,7 @@ class HTTP1Connection(asyncio.Protocol):
     # -- answering -------------------------------------------------------------------------------------------------
 
     def _answer(self, incoming: HTTP1Request) -> None:
-        """Let it be this request's turn."""
+        """Begin to answer this request."""
         self._answering = incoming
         self._writer.keep_alive = incoming.keep_alive
         if incoming.too_large:
@@ -238,7 +241,7 @@ class HTTP1Connection(asyncio.Protocol):
             self._deadline = self._state.now() + self._state.options.keep_alive_timeout_s
 
     def _next(self) -> None:
-        """Begin with the requests that wait, as long as each is answered at once, and the client takes the answers."""
+        """Begin with the waiting requests, as long as each is answered at once, and the client takes the answers."""
         if self._turning:
             return
         self._turning = True
@@ -251,7 +254,7 @@ class HTTP1Connection(asyncio.Protocol):
             self._turning = False
 
     def _hold(self, why: str, wait: bool) -> None:
-        """Read no more while there is any reason not to."""
+        """Stop reading while there is any reason for it. `why` is a reason, and `wait` whether it holds."""
         held = bool(self._holds)
         if wait:
             self._holds.add(why)
@@ -269,14 +272,14 @@ class HTTP1Connection(asyncio.Protocol):
     # -- the end of it ---------------------------------------------------------------------------------------------
 
     def refuse(self, status: int, text: str) -> None:
-        """Answer that the request can't be taken, after those before it, and close the connection."""
+        """Answer, after the requests before it, that the request can't be taken, and close the connection."""
         if self._deaf or self.transport.is_closing():
             return
         self._deaf = True
         self._waiting.clear()
         answering, self._writer.keep_alive = self._answering, False
         if answering is not None and answering.complete:
-            self._deadline = _FOREVER  # it is still answered
+            self._deadline = _FOREVER  # an answer is still under way
             return
         self._answering = None
         if answering is not None and answering.proxied is not None:
@@ -289,8 +292,11 @@ class HTTP1Connection(asyncio.Protocol):
             self._close()
 
     def _close(self) -> None:
-        """Close the connection, after what was written. One on which the client still sends is closed to its end alone
-        at first: a reset would take the answer away from a client that has not read it yet."""
+        """Close the connection, after what was written.
+
+        If the client still sends, only the side to it is closed at first: a reset would discard an answer that it has
+        not read yet.
+        """
         transport, reader = self.transport, self._reader
         sends_on = self._deaf or reader.arriving is not None or bool(self._waiting) or has_unread(transport)
         self._deaf = True
@@ -305,7 +311,7 @@ class HTTP1Connection(asyncio.Protocol):
             self._deadline = self._state.now() + _LINGER_SECONDS
 
     def expire(self) -> None:
-        """The time that the client had for headers, a body or an answer, or between requests, is over."""
+        """End what is late: headers, a body, the reading of an answer, or the next request."""
         if self.must_wait:
             unsent, before = self.transport.get_write_buffer_size(), self._unsent
             self._stalled, self._unsent = self._state.now() + self._state.options.stall_timeout_s, unsent
@@ -321,6 +327,6 @@ class HTTP1Connection(asyncio.Protocol):
             self.transport.close()
 
     def finish(self) -> None:
-        """Close the connection, unless something is being answered, or comes in: then that is its last."""
+        """Close the connection; if a request is being answered or read, after that one."""
         if self.is_idle and not has_unread(self.transport):
             self.transport.close()

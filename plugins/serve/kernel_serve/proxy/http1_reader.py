@@ -1,4 +1,4 @@
-"""Reads the requests of an HTTP/1.1 connection, by llhttp (httptools), and sees to the limits of their heads."""
+"""Read the requests of an HTTP/1.1 connection, by llhttp (httptools), and check the limits of their heads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class RefusedError(Exception):
-    """What comes can't be taken as a request: the status to answer, and why. Nothing more is read."""
+    """The bytes are no request that can be taken. It has the status to answer, and why. Nothing more is read."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -27,23 +27,23 @@ class RefusedError(Exception):
 
 
 class Taker(Protocol):
-    """Is given what is read, as it is read. May raise RefusedError."""
+    """Takes what is read, as it is read. Its methods may raise RefusedError."""
 
     def take(self, incoming: HTTP1Request) -> None:
-        """Its head is there."""
+        """Take a request whose head is complete."""
 
     def take_body(self, incoming: HTTP1Request, body: bytes) -> None:
-        """There is a piece of its body."""
+        """Take a piece of its body."""
 
     def take_end(self, incoming: HTTP1Request) -> None:
-        """It is all there."""
+        """End it: it is complete."""
 
     def take_websocket(self, incoming: HTTP1Request, data: bytes) -> None:
-        """Instead of the above: a request for a WebSocket, `data` being its head and all that came behind."""
+        """Take a request for a WebSocket, instead of the above. `data` is its head and all that came behind."""
 
 
 class RequestReader:
-    """The reader of one connection. The parser calls what begins with `on_`."""
+    """The reader of one connection. The parser calls the methods `on_...`."""
 
     __slots__ = (
         "_before", "_chunk", "_chunked", "_client", "_expects", "_good_host", "_headers", "_hosts", "_most_body",
@@ -61,18 +61,20 @@ class RequestReader:
         self._expects = self._too_large = self._chunked = False
         self._hosts = 0
         self._good_host = b""
-        """One that was looked at already: a client hardly ever has another."""
+        """The host that was checked last: a client hardly ever has another one."""
         self._chunk = self._before = 0
         self._upgrading: HTTP1Request | None = None
         self.arriving: HTTP1Request | None = None
-        """The request whose head is there, and whose body is not yet."""
+        """The request whose head is complete, and whose body is not."""
         self.head_bytes = 0
-        """How many bytes there are of a head, or of a trailer, that is not whole, with those of what came in one piece
-        before it; 0 if there is none."""
+        """The bytes of an incomplete head or trailer, 0 without one.
+
+        Bytes that came in one piece before it are included.
+        """
         self._parser = self._new_parser()
 
     def feed(self, data: bytes) -> None:
-        """Take bytes. Raises RefusedError for what is no request, or one whose head is too large."""
+        """Take bytes. Raises RefusedError for bytes that are no request, and for a head that is too large."""
         size = self._chunk = len(data)
         if self.head_bytes or self.arriving is not None:
             self.head_bytes += size
@@ -91,11 +93,11 @@ class RequestReader:
             raise RefusedError(431, "the headers are too large")
 
     def close(self) -> None:
-        """Read no more, ever."""
+        """Stop reading for good."""
         self._parser = None
 
     def _change(self, rest: memoryview) -> None:
-        """Hand over a request for a WebSocket; take one for anything else as if it had not asked for it."""
+        """Hand over a request for a WebSocket. A request for another upgrade is taken as if it asked for none."""
         while True:
             incoming, self._upgrading = self._upgrading, None
             assert incoming is not None
@@ -120,18 +122,18 @@ class RequestReader:
         return parser
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Begin a request."""
         self.head_bytes = self._chunk
         self._url = b""
         self._expects = self._too_large = self._chunked = False
         self._hosts = 0
 
     def on_url(self, url: bytes) -> None:
-        """A part of its target."""
+        """Take a part of its target."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or a trailer, which comes behind the body, when the headers are nobody's business any more."""
+        """Take a header, or a trailer, which comes behind the body and is only checked."""
         name = name.lower()
         if name in _LOOKED_AT:
             if name == b"content-length":
@@ -154,7 +156,7 @@ class RequestReader:
         self._good_host = host
 
     def on_headers_complete(self) -> None:
-        """All headers are there."""
+        """Take the request: all headers are there."""
         parser, target, version = self._parser, self._url, self._parser.get_http_version()
         method = parser.get_method().decode("latin-1")
         if self.head_bytes > self._most_head and self._head_size() > self._most_head:
@@ -191,13 +193,13 @@ class RequestReader:
         self._taker.take(incoming)
 
     def on_body(self, body: bytes) -> None:
-        """A piece of its body."""
+        """Take a piece of its body."""
         if self.arriving is not None:
             self.head_bytes = 0
             self._taker.take_body(self.arriving, body)
 
     def on_message_complete(self) -> None:
-        """The request is all there."""
+        """End the request: it is complete."""
         incoming, self.arriving = self.arriving, None
         self.head_bytes, self._before = 0, self._chunk
         if incoming is not None:
@@ -212,7 +214,7 @@ class RequestReader:
             raise RefusedError(400, f"a request of HTTP/{version} has one Host header; this one has {self._hosts}")
 
     def _parts(self, target: bytes, method: str) -> tuple[bytes, bytes]:
-        """Return the path and the query of a target. A whole URL says better than the Host header whom it asks."""
+        """Return the path and the query of a target. The host in a whole URL replaces the Host header."""
         if target == b"*" and method == "OPTIONS":
             return target, b""
         url = httptools.parse_url(target)
@@ -229,9 +231,9 @@ class RequestReader:
 
 
 def _refusal(error: httptools.HttpParserError) -> RefusedError:
-    """Return why a parser has stopped: for what it has read, or for what was raised when it was read.
+    """Return the reason for which a parser has stopped: what it read, or what was raised when it read.
 
-    The latter is the context of the parser's error, unless that is raised while another is being handled.
+    The latter is the context of the parser's error, unless that is raised while another error is being handled.
     """
     cause = error.__context__ if isinstance(error, httptools.HttpParserCallbackError) else error
     if isinstance(cause, RefusedError):

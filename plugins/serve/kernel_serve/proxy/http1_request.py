@@ -6,7 +6,7 @@ from typing import Any
 
 
 class HTTP1Request:
-    """A request that comes in."""
+    """A request that is being read or answered."""
 
     __slots__ = ("body", "complete", "expects", "keep_alive", "proxied", "scope", "size", "too_large")
 
@@ -14,9 +14,9 @@ class HTTP1Request:
         self.scope = scope
         self.keep_alive = keep_alive
         self.expects = expects
-        """The client sends the body when it is told to go on."""
+        """Whether the client waits for `100 Continue` before it sends the body."""
         self.too_large = too_large
-        """Its length, as its headers have it, is more than may be."""
+        """Whether its content-length exceeds the limit."""
         self.body: list[bytes] = []
         self.size = 0
         self.complete = False
@@ -24,7 +24,7 @@ class HTTP1Request:
 
 
 def head_again(scope: dict[str, Any], without: bytes = b"") -> bytes:
-    """Return a request's head as it came, but for one header."""
+    """Return a request's head as it came, without the header `without`."""
     query = b"?" + scope["query_string"] if scope["query_string"] else b""
     target = scope["raw_path"] + query
     lines = [b"%b %b HTTP/%b\r\n" % (scope["method"].encode(), target, scope["http_version"].encode())]
@@ -33,10 +33,10 @@ def head_again(scope: dict[str, Any], without: bytes = b"") -> bytes:
 
 
 def header_of(incoming: HTTP1Request, name: bytes) -> bytes:
-    """Return a header's value, empty if there is none."""
+    """Return a header's value, b"" without it."""
     return next((value for each, value in incoming.scope["headers"] if each == name), b"")
 
 
 def address_of(found: Any) -> Any:
-    """Return an address as ASGI has it."""
+    """Return a socket's address in ASGI's form."""
     return (str(found[0]), int(found[1])) if isinstance(found, tuple) else None

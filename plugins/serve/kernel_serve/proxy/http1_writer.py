@@ -1,4 +1,4 @@
-"""Writes the answers of an HTTP/1.1 connection, one after the other; `framing.py` says how they look on the wire."""
+"""Write the answers of an HTTP/1.1 connection, one after the other; `framing.py` has their form on the wire."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class WrongLengthError(Exception):
-    """An answer is not as long as its content-length."""
+    """An answer does not have the length of its content-length."""
 
 
 class AnswerWriter:
@@ -30,7 +30,7 @@ class AnswerWriter:
         self._kind = _NONE_BEGUN
         """How the body of the answer under way is framed."""
         self._left = 0
-        """How many bytes of it are still to come, as its headers have it."""
+        """The number of bytes of it that are still to come, by its content-length."""
         self._path = ""
         self.keep_alive = True
         """Whether the connection goes on after the answer under way. Set it before an answer begins."""
@@ -42,7 +42,7 @@ class AnswerWriter:
 
     @property
     def shows_its_end(self) -> bool:
-        """Whether who reads the answer under way sees if it is cut short, however the connection ends."""
+        """Whether the client notices if the answer under way is cut short, however the connection ends."""
         return self._kind in (LENGTH, CHUNKED)
 
     def ask_on(self) -> None:
@@ -50,7 +50,10 @@ class AnswerWriter:
         self._write(_CONTINUE)
 
     def begin(self, scope: dict[str, Any], status: int, headers: Headers, body: bytes, end: bool) -> bool:
-        """Begin the answer to the request with this scope; return whether it is over, as also one is that can't be."""
+        """Begin the answer to the request with this scope; return whether it is complete.
+
+        An answer that can't be sent is replaced by a complete one.
+        """
         start, self._kind, self.keep_alive, self._left = head(
             status, headers, scope["method"], scope["http_version"], self.keep_alive, end, len(body), self._clock.line()
         )
@@ -71,7 +74,10 @@ class AnswerWriter:
         return end
 
     def go_on(self, body: bytes, end: bool) -> None:
-        """Send another piece. Raises WrongLengthError, and sends nothing, when it is too much or, at the end, less."""
+        """Send another piece.
+
+        Raises WrongLengthError, and sends nothing, if it is too long or, at the end, too short.
+        """
         if self._kind == LENGTH:
             self._left -= len(body)
             if self._left < 0 or (end and self._left):
@@ -84,7 +90,7 @@ class AnswerWriter:
             self._kind = _NONE_BEGUN
 
     def refuse(self, status: int, text: str, id: str) -> None:
-        """Answer, in words, what is no request, or one that can't be taken. It is the connection's last answer."""
+        """Answer a request that can't be taken with a text. It is the connection's last answer."""
         body = text.encode()
         headers = [(b"content-type", b"text/plain; charset=utf-8"), (REQUEST_ID, id.encode("latin-1"))]
         start, kind, _, _ = head(status, headers, "GET", "1.1", False, True, len(body), self._clock.line())

@@ -1,9 +1,9 @@
 """The socket at which a proxy listens, and how its successor gets it.
 
-Two proxies of one place never bind the same address: the one that follows is given the very socket of the one before,
-through an abstract UNIX socket. So connections that wait to be taken are lost by nobody, and a port that another
-program has is still refused. Where one follows at another address that hides the one before, as 0.0.0.0 hides
-127.0.0.1, it is given that socket as well, to have it share its port.
+Two proxies of one place never bind the same address: a successor gets the very socket of the proxy before, through an
+abstract UNIX socket. So no connection that waits to be accepted is lost, and a port that another program has is still
+refused. If the successor's address hides that of the proxy before, as 0.0.0.0 hides 127.0.0.1, it gets that socket as
+well, to share its port.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from kernel_serve.settings import HTTPOptions
 
 _CREDENTIALS = struct.Struct("3i")
 HANDING_SECONDS = 0.5
-"""How long a port that is taken may be one that is just being handed over."""
+"""Seconds to wait for a port that is taken: it may be just being handed over."""
 ENDING_SECONDS = 10.0
-"""How long a process that was killed may keep its port: on a busy machine it takes a while to end."""
+"""Seconds to wait for the port of a process that was killed: on a busy machine its end takes a while."""
 _LOOK_SECONDS = 0.05
 _ANSWER_SECONDS = 10.0
-"""How long the proxy that has a socket may take to give it: it may be busy, and binding the port would be an error."""
+"""Seconds that the proxy with the socket may take to give it. It may be busy, and to bind the port would be an error.
+"""
 
 
 def bind(options: HTTPOptions) -> socket.socket:
@@ -55,10 +56,10 @@ def _bound(options: HTTPOptions, shares: bool = False) -> socket.socket:
 async def listening_socket(
     options: HTTPOptions, node: str, index: int, beside: Sequence[str] = (), patience: float = HANDING_SECONDS
 ) -> tuple[socket.socket, bool]:
-    """Return a socket for proxy `index` of a node, and whether it was another proxy's. Raises ServeError.
+    """Return a socket for proxy `index` of a node, and whether another proxy had it before. Raises ServeError.
 
-    The one before it in its place is asked, and then the first of the node. `beside` are the addresses at which those
-    of the node listen. A port that is taken is waited for `patience` seconds.
+    The proxy before in its place is asked for it, then the first one of the node. `beside` are the addresses at which
+    proxies of the node listen. A port that is taken is waited for `patience` seconds.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + patience
@@ -99,13 +100,13 @@ def _asked_or_bound(options: HTTPOptions, node: str, index: int, beside: Sequenc
 
 
 def _resolved(host: str, port: int) -> str:
-    """Return the address that a host's name stands for."""
+    """Return the address of a host's name."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return str(socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)[0][4][0])
 
 
 class Heirs:
-    """Gives the socket of a proxy to whoever of this user follows it. For the data loop."""
+    """Gives the socket of a proxy to its successors, which run as the same user. For the data loop."""
 
     def __init__(self, listening: socket.socket, node: str, index: int) -> None:
         host, port = listening.getsockname()[:2]
@@ -115,7 +116,7 @@ class Heirs:
         self._starting = asyncio.get_running_loop().create_task(self._start())
 
     async def _start(self) -> None:
-        """Begin, as soon as the one before is gone: until then it gives the same socket."""
+        """Start once the proxy before has ended: until then that one gives the same socket."""
         loop = asyncio.get_running_loop()
         while True:
             at = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -129,7 +130,7 @@ class Heirs:
         self._server = await loop.create_unix_server(lambda: _Giver(self._listening), sock=at)
 
     def close(self) -> None:
-        """Give it to nobody any more."""
+        """Stop giving the socket."""
         self._starting.cancel()
         if self._server is not None:
             self._server.close()
@@ -148,7 +149,7 @@ class _Giver(asyncio.Protocol):
 
 
 def _ask(name: str) -> socket.socket | None:
-    """Return the socket of the proxy that gives it at `name`, None if there is none."""
+    """Return the socket of the proxy that gives it at `name`, None without such a proxy."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
         asking.settimeout(_ANSWER_SECONDS)
         try:

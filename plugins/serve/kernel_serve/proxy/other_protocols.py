@@ -12,11 +12,11 @@ from kernel_serve.proxy.transports import hand_over
 from kernel_serve.settings import HTTPOptions
 
 CONNECTION = "kernel_serve.connection"
-"""The key in a scope at which a WebSocket's transport is."""
+"""The key of a WebSocket's transport in its scope."""
 
 
 class Others:
-    """Makes protocols that call `application` (ASGI); `connections` are those that live."""
+    """Makes protocols that call `application` (ASGI)."""
 
     def __init__(self, options: HTTPOptions, application: Any) -> None:
         import uvicorn
@@ -35,12 +35,12 @@ class Others:
 
     @property
     def connections(self) -> set[Any]:
-        """Those that live."""
+        """The living connections."""
         return self._state.connections
 
     @property
     def tasks(self) -> set[Any]:
-        """What runs of the application."""
+        """The running tasks of the application."""
         return self._state.tasks
 
     def websocket(self) -> Any:
@@ -50,10 +50,10 @@ class Others:
 
 
 def begin_websocket(transport: asyncio.Transport, protocol: Any, data: bytes) -> None:
-    """Let a protocol of WebSockets have a connection, with the request that came by it.
+    """Hand a connection over to a protocol of WebSockets, with the request that came by it.
 
-    Raises ValueError if the protocol does not understand it, which it itself would not say; the connection is then the
-    caller's again.
+    Raises ValueError if the protocol does not understand the request, since the protocol would not say so; the
+    connection stays the caller's then.
     """
     before = transport.get_protocol()
     try:
@@ -61,7 +61,7 @@ def begin_websocket(transport: asyncio.Transport, protocol: Any, data: bytes) ->
         if not protocol.handshake_initiated:
             reason = protocol.conn.handshake_exc
             raise ValueError(str(getattr(reason, "__cause__", None) or reason))
-        if hasattr(protocol, "scope"):  # the application is about to begin with it
+        if hasattr(protocol, "scope"):  # the application is about to be called with it
             protocol.scope[CONNECTION] = transport
     except Exception as error:
         protocol.connection_lost(error)

@@ -1,4 +1,4 @@
-"""Ports that a proxy can't have: why, and who has them."""
+"""Say why a proxy can't have a port, and which program has it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pathlib import Path
 from kernel_serve.errors import ServeError
 
 _LISTENS = "0A"
-"""The state of a socket in the kernel's tables."""
+"""The state of a listening socket in Linux's tables."""
 _WORKER = b"kernel: worker"
-"""How the kernel names its processes; their command says nothing."""
+"""How kernel names its processes: their command does not tell them apart."""
 _LONGEST = 100
-"""Characters of a command that a message shows."""
+"""The number of characters of a command that a message shows."""
 
 
 def check_free(host: str, port: int) -> None:
-    """Raise the OSError of binding a port of TCP if that can't be done, also where its holder would share it."""
+    """Raise OSError if a TCP port can't be bound, or could only be shared with its holder."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -29,7 +29,7 @@ def check_free(host: str, port: int) -> None:
 
 
 def cannot_listen(what: str, host: str, port: int, error: OSError, option: str) -> ServeError:
-    """Return what to raise where a proxy can't do `what` at a port, which `option` of serve.start says."""
+    """Return the error for a proxy that can't do `what` at a port, which `option` of serve.start sets."""
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     holder = holder_of(port) if error.errno == errno.EADDRINUSE else ""
     failed = f"the proxy can't {what} on {where}: {error.strerror}{f', by {holder}' if holder else ''}"
@@ -41,7 +41,7 @@ def cannot_listen(what: str, host: str, port: int, error: OSError, option: str) 
 
 
 def holder_of(port: int) -> str:
-    """Return who listens at a TCP port of this machine; nothing if that can't be known."""
+    """Return the program that listens at a TCP port of this machine; "" if that can't be found out."""
     found = dict(_listening(port))
     if not found:
         return ""
@@ -49,7 +49,7 @@ def holder_of(port: int) -> str:
         if _has(process, found):
             return f"process {process.name} ({_command(process)})"
     user = next(iter(found.values()))
-    with contextlib.suppress(KeyError):  # a user without a name
+    with contextlib.suppress(KeyError):  # the user may have no name
         return f"a process of user {pwd.getpwuid(user).pw_name}"
     return f"a process of user {user}"
 
@@ -57,7 +57,7 @@ def holder_of(port: int) -> str:
 def _listening(port: int) -> Iterator[tuple[str, int]]:
     """Yield inode and user of each socket that listens at a port."""
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with contextlib.suppress(OSError), open(table) as lines:  # no such table: not Linux, or no IPv6
+        with contextlib.suppress(OSError), open(table) as lines:  # only Linux has such tables
             next(lines, None)
             for fields in map(str.split, lines):
                 if fields[3] == _LISTENS and int(fields[1].rpartition(":")[2], 16) == port:
@@ -65,10 +65,10 @@ def _listening(port: int) -> Iterator[tuple[str, int]]:
 
 
 def _has(process: Path, inodes: dict[str, int]) -> bool:
-    """Return whether a process has one of these sockets open; those of other users don't tell."""
+    """Return whether a process has one of these sockets open. It can't be seen for processes of other users."""
     with contextlib.suppress(OSError):
         for descriptor in (process / "fd").iterdir():
-            with contextlib.suppress(OSError):  # it was closed just now
+            with contextlib.suppress(OSError):  # it was closed meanwhile
                 if os.readlink(descriptor).removeprefix("socket:[").rstrip("]") in inodes:
                     return True
     return False

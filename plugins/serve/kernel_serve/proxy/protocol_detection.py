@@ -1,4 +1,4 @@
-"""The beginning of a client's connection: its first bytes, or TLS, say which protocol it speaks."""
+"""Detect the protocol of a client's connection, by its first bytes or by TLS."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kernel_serve.proxy.transports import hand_over, has_unread
 
 
 class ProtocolDetection(asyncio.Protocol):
-    """Has a connection until it is known what it speaks, and then hands it over.
+    """Has a connection until its protocol is known, and then hands it over.
 
-    `http1` makes what gets it, unless its beginning is that of one of the `others`.
+    `http1` returns the handler, unless the connection begins as one of the `others`.
     """
 
     def __init__(
@@ -26,10 +26,10 @@ class ProtocolDetection(asyncio.Protocol):
         self._first = b""
         self.transport: asyncio.Transport
         self.deadline = state.now() + state.options.header_timeout_s
-        """When this connection is closed if it is still silent (the server's time); the server looks."""
+        """The time (of the server) at which this connection is closed if it is still silent. The server checks it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Start."""
         self.transport = cast(asyncio.Transport, transport)
         self._state.connections.add(self)
         tls = transport.get_extra_info("ssl_object")
@@ -40,7 +40,7 @@ class ProtocolDetection(asyncio.Protocol):
                 return
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The client is gone."""
+        """End: the client has gone."""
         self._state.connections.discard(self)
 
     def data_received(self, data: bytes) -> None:
@@ -54,11 +54,11 @@ class ProtocolDetection(asyncio.Protocol):
             self._become(self._http1())
 
     def expire(self) -> None:
-        """The time in which the client had to say something is over."""
+        """Close the connection: the client was silent for too long."""
         self.transport.close()
 
     def finish(self) -> None:
-        """Close the connection, unless something comes in."""
+        """Close the connection, unless bytes are coming in."""
         if not self._first and not has_unread(self.transport):
             self.transport.close()
 

@@ -1,7 +1,7 @@
-"""One request on its way through the proxy: to a replica, and its answer back. No task is needed for it.
+"""One request in the proxy: sent to a replica, and its answer sent back, without a task of its own.
 
-Whoever has the client's connection gives what comes from there (`begin`, `feed`, `gone`), and a `ResponseWriter` for
-what goes there.
+The handler of the client's connection passes on what comes from there (`begin`, `feed`, `gone`), and is the
+`ResponseWriter` for the answer.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 Headers = list[tuple[bytes, bytes]]
 
 _SAFE = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
-"""Methods whose requests may be sent again when the replica that had them died (RFC 9110, 9.2.1)."""
+"""Methods whose requests may be sent again when their replica died (RFC 9110, 9.2.1)."""
 
 _DETOURS = 3
-"""How many other deployments are asked for a request whose own has ended before it had begun."""
+"""The number of other deployments to try when the deployment of a request ends before the request has begun."""
 
 
 class ResponseWriter(Protocol):
-    """Where an answer goes. While `must_wait` the proxied request holds back, until `resume` is called on it."""
+    """Takes an answer. While `must_wait`, the request sends nothing, until `resume` is called on it."""
 
     must_wait: bool
 
@@ -41,14 +41,14 @@ class ResponseWriter(Protocol):
         """Send another piece."""
 
     def break_off(self) -> None:
-        """Cut off an answer that has begun, so that the client sees that it is not whole."""
+        """Cut off an answer that has begun, so that the client sees that it is incomplete."""
 
     def hold(self, wait: bool) -> None:
-        """Read no more of the request's body for now, or do again."""
+        """Stop reading the request's body if `wait`; else read on."""
 
 
 class ProxiedRequest:
-    """A request, from its first bytes in the proxy to the last of its answer."""
+    """A request, from its first bytes in the proxy to the last ones of its answer."""
 
     __slots__ = (
         "_begun", "_detours", "_dispatcher", "_exchange", "_held", "_over", "_prefix", "_reply", "_request", "_scope",
@@ -73,7 +73,7 @@ class ProxiedRequest:
     # -- from the client -------------------------------------------------------------------------------------------
 
     def begin(self, body: bytes, end: bool) -> None:
-        """Send the request on, with the body or (not `end`) its beginning."""
+        """Send the request to a replica, with the whole body or (not `end`) its beginning."""
         service = self._service
         service.metrics.ongoing.value += 1
         found = service.decide(self._scope)
@@ -105,14 +105,14 @@ class ProxiedRequest:
         if timeout is None:
             timeout = service.options.request_timeout_s
         if timeout is not None and (not end or self._size > PIECE):
-            # the first that is heard of such a request is that it is admitted: the dispatcher would call that an answer
+            # the first event of such a request is its admission, which the dispatcher would take for an answer
             if self._timer is None:
                 self._timer = asyncio.get_running_loop().call_later(timeout, self._too_late, timeout)
             timeout = None
         dispatcher.submit(request, timeout)
 
     def feed(self, body: bytes, end: bool) -> None:
-        """Send more of the body on."""
+        """Send more of the body."""
         if self._over:
             return
         self._size += len(body)
@@ -125,13 +125,13 @@ class ProxiedRequest:
             self._send_on(self._exchange, body, end)
 
     def gone(self) -> None:
-        """The client is gone: nobody needs the answer."""
+        """Cancel the request: the client has gone."""
         if not self._over:
             self._give_up()
             self._end(CLIENT_GONE)
 
     def resume(self) -> None:
-        """The client takes more."""
+        """Send more of the answer: the client takes more."""
         if self._exchange is not None and not self._over:
             self._take()
 
@@ -185,7 +185,7 @@ class ProxiedRequest:
                 else:
                     self._status = meta[1]
                 reply.begin(meta[1], headers, body, end)
-            elif self._started:  # else the replica has only admitted a request whose body is still under way
+            elif self._started:  # otherwise the replica has only admitted a request whose body is still coming
                 if end:
                     self._end(self._status)
                 reply.go_on(body, end)
@@ -195,7 +195,7 @@ class ProxiedRequest:
             self._failed(exchange.failure)
 
     def _not_begun(self, error: Exception) -> None:
-        """Nothing came of the request. If that is for its deployment's end, another of the endpoint's may take it."""
+        """End a request that did not begin. If its deployment has ended, try another one of the endpoint's."""
         request = self._request
         if isinstance(error, NotServingError) and request is not None and not self._over and self._detours < _DETOURS:
             self._detours += 1
@@ -246,4 +246,4 @@ def _too_large(service: ProxyService) -> TooLargeError:
 
 
 def _ignore(error: Exception) -> None:
-    """Nobody is there any more to hear of it."""
+    """Ignore the error: the client has gone."""

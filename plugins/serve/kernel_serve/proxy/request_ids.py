@@ -1,4 +1,4 @@
-"""The ids of requests, by which answers, logs and traces are found that belong together."""
+"""The ids of requests, by which answers, logs and traces of one request are found."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ HEADER = b"x-request-id"
 
 
 class RequestIds:
-    """Gives ids to those requests whose clients have not."""
+    """Makes ids for requests that have none from their clients."""
 
     def __init__(self) -> None:
         self._beginning = os.urandom(8).hex()
         self._count = itertools.count(1)
 
     def new(self) -> str:
-        """Return one that no other request has."""
+        """Return an id that no other request has."""
         return f"{self._beginning}-{next(self._count):08x}"
 
     def of(self, headers: Iterable[tuple[bytes, bytes]]) -> str:

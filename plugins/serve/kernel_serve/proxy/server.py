@@ -29,10 +29,10 @@ _SYSTEM = "/-/"
 
 
 class HTTPServer:
-    """Serves an ASGI application, by HTTP/1.1, WebSocket and the extra `protocols`: those that are installed.
+    """Serves an ASGI application, by HTTP/1.1, WebSocket and the extra `protocols` (by default those installed).
 
-    `direct(scope, reply)`, if given, makes the `ProxiedRequest` of a request, which then needs no ASGI; middlewares,
-    and paths below `/-/`, do without it. Raises ServeError for a certificate that can't be used.
+    `direct(scope, reply)`, if given, makes the `ProxiedRequest` of a request, which then does not need ASGI; it is not
+    used with middlewares, and for paths below `/-/`. Raises ServeError for a certificate that can't be used.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class HTTPServer:
         self._tls = tls_context(options, [each.alpn for each in self._protocols])
 
     async def start(self, listening: Any) -> None:
-        """Begin to take connections at a bound socket. In the loop that serves."""
+        """Begin to take connections at a bound socket, in the running loop."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._detection, sock=listening, backlog=4096, ssl=self._tls)
         self._sweep()
@@ -63,7 +63,7 @@ class HTTPServer:
         return self._server is not None and self._server.is_serving()
 
     def _make_request(self, scope: dict[str, Any], reply: ResponseWriter) -> Any:
-        """Return what carries a request, by whichever protocol it came."""
+        """Return the handler of a request, of whichever protocol."""
         if self._direct is None or scope["path"].startswith(_SYSTEM):
             return ASGICycle(self._application, scope, reply, self.state.request_ids.of(scope["headers"]))
         return self._direct(scope, reply)
@@ -86,15 +86,15 @@ class HTTPServer:
         self._sweeping = asyncio.get_running_loop().call_later(_SWEEP_SECONDS, self._sweep)
 
     def stop_listening(self) -> None:
-        """Take no more connections. Those that wait at a socket that others have, too, are theirs."""
+        """Take no more connections. Those that wait at a socket which other proxies share are left to them."""
         if self._server is not None:
             self._server.close()
 
     async def drain(self, timeout: float = DRAIN_SECONDS, patience: float = 0.0) -> None:
-        """Take no more connections; return when those that were there have had their answers, and are closed.
+        """Take no more connections; return when the open ones have had their answers, and are closed.
 
         A connection of HTTP/1.1 without a request is closed with its next answer, or after `patience` seconds: a client
-        may be sending a request just now. After `timeout` seconds those that are left are cut off.
+        may be sending a request just now. After `timeout` seconds the rest is cut off.
         """
         self.state.closing = True
         self.stop_listening()

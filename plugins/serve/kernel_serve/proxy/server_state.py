@@ -1,4 +1,4 @@
-"""What a server's connections share: its settings, its time, its requests' ids, and the connections that there are."""
+"""What a server's connections share: options, clock, request ids, and the set of connections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernel_serve.proxy.request_ids import RequestIds
 from kernel_serve.settings import HTTPOptions
 
 RequestMaker = Callable[[dict[str, Any], ResponseWriter], Any]
-"""Takes the ASGI scope of a request, and what its answer goes to; returns what carries the request."""
+"""Takes the ASGI scope of a request, and the writer of its answer; returns the handler of the request."""
 
 
 class ServerState:
@@ -25,6 +25,6 @@ class ServerState:
         self.request_ids = RequestIds()
         self.connections: set[Any] = set()
         self.closing = False
-        """Whether each connection is to end with the answer that it sends next."""
+        """Whether each connection should be closed with the answer that it sends next."""
         self.now: Callable[[], float] = time.monotonic
         """Returns the server's time, in seconds."""

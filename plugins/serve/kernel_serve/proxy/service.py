@@ -1,4 +1,4 @@
-"""What all connections of a proxy share: the routes, the router, the options, and what is counted."""
+"""What all connections of a proxy share: the table of endpoints, the router, the options, and the metrics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Refusal = tuple[int, str, list[tuple[bytes, bytes]]]
 
 
 class RoutingDecision(NamedTuple):
-    """Where a request goes, or why it goes nowhere."""
+    """Where a request goes, or the refusal with which it is answered."""
 
     refusal: Refusal | None
     id: str
@@ -39,7 +39,7 @@ class RoutingDecision(NamedTuple):
 
 
 class ProxyService:
-    """Says where requests go. It follows the controller's news by the router."""
+    """Decides where requests go. It follows the controller's news by the router."""
 
     def __init__(
         self,
@@ -49,7 +49,10 @@ class ProxyService:
         access_log: AccessLog | None = None,
         by_name: bool = False,
     ) -> None:
-        """`by_name`: requests also come for endpoints that have no route, but are named (gRPC)."""
+        """Make the service of a proxy.
+
+        `by_name`: there are also requests for endpoints without a route, by their names (gRPC).
+        """
         self.router = router
         self.options = options
         self._by_name = by_name
@@ -66,23 +69,23 @@ class ProxyService:
         endpoints = self.router.endpoints
         self.endpoint_table = self.router.endpoint_table
         for endpoint in endpoints:
-            if endpoint.prefix or self._by_name:  # handles, which alone reach others, have links of their own
+            if endpoint.prefix or self._by_name:  # others are for handles, which have their own links
                 for target in (*endpoint.targets, *endpoint.shadows):
                     self.router.dispatcher(target.deployment)
         self.metrics.keep({target.deployment for endpoint in endpoints for target in endpoint.targets})
         self._heard.set()
 
     async def ready(self, timeout: float = 30.0) -> None:
-        """Wait until the controller has told where requests go. Raises ServeError after `timeout` seconds."""
+        """Wait until the controller has published the endpoints. Raises ServeError after `timeout` seconds."""
         try:
             await asyncio.wait_for(self._heard.wait(), timeout)
         except (asyncio.TimeoutError, TimeoutError):
             raise ServeError(f"the controller did not tell the proxy where requests go within {timeout:g} s") from None
 
     def decide(self, scope: dict[str, Any], id: str = "") -> RoutingDecision:
-        """Return where the request with this ASGI scope goes, and what the replica is told of it.
+        """Return where the request with this ASGI scope goes, with the meta for the replica.
 
-        Its id is the client's own, else the one given, else a new one.
+        Its id is the client's own, else `id`, else a new one.
         """
         model = ""
         for name, value in scope["headers"]:
@@ -134,7 +137,7 @@ class ProxyService:
         replica: str = "",
         span: Any = None,
     ) -> None:
-        """Count a request that is over, and write it down. `size` is that of the answer's body, in bytes."""
+        """Count a finished request, and log it. `size` is that of the answer's body, in bytes."""
         self.metrics.ongoing.value -= 1
         method = scope["method"]
         self.metrics.ended(target, prefix, method, status, milliseconds)
@@ -150,7 +153,7 @@ class ProxyService:
             )  # fmt: skip
 
     def grpc_ended(self, call: EndedCall) -> None:
-        """Count a gRPC call that is over, and write it down; its status is the number that gRPC has for it."""
+        """Count a finished gRPC call, and log it; its status is the number that gRPC has for it."""
         self.metrics.grpc_ended(call.target, call.path, call.code.name, call.milliseconds)
         if call.span is not None and tracing.active is not None:
             tracing.active.answered_by_grpc(call.span, call.code.value[0], call.replica)

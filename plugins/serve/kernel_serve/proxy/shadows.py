@@ -1,4 +1,4 @@
-"""Copies of requests, whose answers nobody gets: how a new version does with real requests, at no risk."""
+"""Send copies of requests, whose answers are discarded: a new version is tried with real requests, at no risk."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kernel_serve.wire.link import Exchange
 _log = logger()
 
 MOST = 256
-"""Copies that are under way at a time. What is more is not copied: shadows that are slow must cost little."""
+"""The number of copies that may be under way. Further ones are not sent: slow shadows must cost little."""
 NAME = "x-serve-shadow"
-"""By this header (in gRPC: key of the metadata) a deployment can tell that nobody gets its answer."""
+"""The header (in gRPC: key of the metadata) that marks a copy."""
 
 
 class Shadows:
@@ -25,10 +25,10 @@ class Shadows:
         self._router = router
         self.ongoing = 0
         self.left_out = 0
-        """Copies that were not sent, for there were too many."""
+        """The number of copies that were not sent, because too many were under way."""
 
     def send(self, key: str, meta: Mapping[str, Any], body: bytes, timeout: float | None) -> None:
-        """Send a copy of a whole request to a deployment, without waiting."""
+        """Send a copy of a whole request to a deployment, without waiting. `timeout` is in seconds."""
         if self.ongoing >= MOST:
             self.left_out += 1
             return
@@ -38,7 +38,7 @@ class Shadows:
         self._router.dispatcher(key).submit(request, timeout)
 
     def _swallow(self, exchange: Exchange) -> None:
-        """Take an answer that nobody wants, to its end."""
+        """Read an answer to its end, and discard it."""
 
         def take() -> None:
             end = False
@@ -52,13 +52,13 @@ class Shadows:
         take()
 
     def _failed(self, error: Exception) -> None:
-        """A shadow that fails harms nobody."""
+        """Count a copy that failed as over. Its error has no effect."""
         self.ongoing -= 1
         _log.debug("a shadow did not answer", error=str(error))
 
 
 def _marked(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the meta of a copy, in which the deployment sees that it is one."""
+    """Return the meta of a copy, with the header that marks it."""
     copy = {**meta, "id": f"{meta['id']}-shadow"}
     if meta["type"] == "grpc":
         copy["metadata"] = (*meta["metadata"], (NAME, "1"))

@@ -1,4 +1,4 @@
-"""The proxy's own routes, below `/-/`."""
+"""The paths that a proxy answers itself, below `/-/`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernel_spec.metric_text import CONTENT_TYPE
 async def system_answer(
     scope: dict[str, Any], send: Any, table: EndpointTable, metrics: Callable[[], Awaitable[str]]
 ) -> None:
-    """Answer a request for one of them; `metrics()` is the text of all metrics."""
+    """Answer a request for one of them; `metrics()` returns the text of all metrics."""
     if scope["type"] != "http":
         await send({"type": "websocket.close", "code": 1000})
     elif scope["path"] == "/-/routes":

@@ -1,4 +1,4 @@
-"""TLS as the options of a proxy ask for it, for HTTP and for gRPC."""
+"""TLS for HTTP and gRPC, as the options of a proxy say."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVAT
 
 
 def tls_context(options: HTTPOptions | GRPCOptions, protocols: Sequence[str] = ()) -> ssl.SSLContext | None:
-    """Return what makes connections secure, None if they need not be. Raises ServeError, which names the file.
+    """Return the context for TLS, None without a certificate. Raises ServeError, which names the bad file.
 
     `protocols` are offered to clients before HTTP/1.1, by their names in TLS.
     """
@@ -32,7 +32,7 @@ def tls_context(options: HTTPOptions | GRPCOptions, protocols: Sequence[str] = (
                     "file, at an absolute path"
                 ) from error
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    password = options.ssl_keyfile_password or ""  # without any OpenSSL would ask at the terminal
+    password = options.ssl_keyfile_password or ""  # without a password OpenSSL would ask for one at the terminal
     try:
         context.load_cert_chain(options.ssl_certfile, options.ssl_keyfile, password)
     except (ssl.SSLError, ValueError) as error:
@@ -55,10 +55,13 @@ def tls_context(options: HTTPOptions | GRPCOptions, protocols: Sequence[str] = (
 
 
 def grpc_credentials(options: GRPCOptions) -> Any:
-    """Return the same as gRPC's server takes it. Raises ServeError, which names the file."""
+    """Return the credentials for gRPC's server, None without a certificate.
+
+    Raises ServeError, which names the bad file.
+    """
     if options.ssl_certfile is None:
         return None
-    tls_context(options)  # gRPC itself would say no more than that it can't listen
+    tls_context(options)  # gRPC's own error would only say that it can't listen
     import grpc
 
     certificate = Path(options.ssl_certfile).read_bytes()
@@ -70,7 +73,7 @@ def grpc_credentials(options: GRPCOptions) -> Any:
 
 
 def _decrypted(key: bytes, password: str) -> bytes:
-    """Return a private key as gRPC takes it: without a password."""
+    """Return a private key without encryption, as gRPC takes it."""
     try:
         from cryptography.hazmat.primitives import serialization
     except ImportError as error:
@@ -78,10 +81,10 @@ def _decrypted(key: bytes, password: str) -> bytes:
             f"ssl_keyfile_password is given, and gRPC takes only keys that need none ({error}): "
             "run pip install cryptography, which decrypts the key when a proxy starts, or give one without a password"
         ) from error
-    block = _KEY.search(key)  # there may be certificates in the same file
+    block = _KEY.search(key)  # the file may have certificates, too
     try:
         found = serialization.load_pem_private_key(block[0] if block else key, password.encode())
-    except TypeError:  # it is not encrypted: OpenSSL has taken it without the password
+    except TypeError:  # the key is not encrypted: OpenSSL took it without the password
         return key
     form = serialization.PrivateFormat.PKCS8
     plain: bytes = found.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())

@@ -1,4 +1,4 @@
-"""What asyncio's transports do not offer: another protocol for a connection, and a look at what is unread."""
+"""What asyncio's transports do not offer: giving a connection to another protocol, and a look at unread bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def hand_over(transport: asyncio.Transport, protocol: Any, data: bytes) -> None:
-    """Let another protocol have the connection, and what came of it."""
+    """Give a connection, and the bytes that came by it, to another protocol."""
     protocol.connection_made(transport)
     transport.set_protocol(protocol)
     if data:
@@ -17,7 +17,7 @@ def hand_over(transport: asyncio.Transport, protocol: Any, data: bytes) -> None:
 
 
 def has_unread(transport: asyncio.Transport) -> bool:
-    """Return whether the client has sent something that was not read yet."""
+    """Return whether the client has sent bytes that were not read yet."""
     connection = transport.get_extra_info("socket")
     try:
         waiting = fcntl.ioctl(connection.fileno(), termios.FIONREAD, b"\0\0\0\0")

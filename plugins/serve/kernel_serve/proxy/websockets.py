@@ -1,4 +1,4 @@
-"""Passing WebSockets on: events both ways until one side closes."""
+"""Pass the events of WebSockets on, both ways, until one side closes."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from kernel_serve.routing.dispatcher import Dispatcher
 from kernel_serve.wire.link import PIECE, Exchange
 
 _INTERNAL = 1011
-"""A code of RFC 6455, 7.4."""
+"""The close code for an error of the server: RFC 6455, 7.4."""
 _HEARING_SECONDS = 10.0
-"""How long an application has to take what its client has sent, when that is gone."""
+"""Seconds that an application has to take what its client has sent, once the client has gone."""
 _LOOK_SECONDS = 1.0
-"""How often it is looked whether a client is gone of which the application takes nothing."""
+"""Seconds between two checks whether a client has gone of which the application takes nothing."""
 _ACCEPTED, _REFUSED = 101, 403
 
 
 async def pass_websocket(
     dispatcher: Dispatcher, meta: dict[str, Any], receive: Any, send: Any, connection: Any = None
 ) -> tuple[int, str]:
-    """Connect a client with a replica; return, when it is over, its status in HTTP and its replica.
+    """Connect a client with a replica; return, at the end, the HTTP status and the replica's id.
 
-    `connection` is the client's transport: by that it is seen to be gone while it can't be asked for what it has sent.
+    `connection` is the client's transport. It shows that the client has gone while the application takes nothing.
     """
-    await receive()  # that it connects
+    await receive()  # the event "websocket.connect"
     try:
         exchange = await dispatcher.open(meta, b"", False)
         up = asyncio.get_running_loop().create_task(_up(exchange, receive, connection))
@@ -47,9 +47,9 @@ async def pass_websocket(
 
 
 async def refuse(send: Any, status: int, text: str, headers: list[tuple[bytes, bytes]], id: str) -> None:
-    """Answer a client that there is no WebSocket for it, and why."""
+    """Answer a client's request for a WebSocket with an HTTP status, and why."""
     headers = [*headers, (HEADER, id.encode("latin-1"))]
-    with contextlib.suppress(OSError):  # the client is gone
+    with contextlib.suppress(OSError):  # the client has gone
         await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
         await send({"type": "websocket.http.response.body", "body": text.encode()})
 
@@ -68,11 +68,11 @@ async def _up(exchange: Exchange, receive: Any, connection: Any) -> None:
             else:
                 await _taken(exchange, exchange.send_all(meta, body, over), connection)
         except ServeError:
-            return  # `_down` hears of it, too
+            return  # `_down` gets the same error
 
 
 async def _taken(exchange: Exchange, sending: Coroutine[Any, Any, None], connection: Any) -> None:
-    """Wait until the application takes what is sent. If the client is gone, it has a limited time for that."""
+    """Wait until the application takes what is sent. If the client has gone, that time is limited."""
     task = asyncio.ensure_future(sending)
     try:
         while not task.done() and not has_left(connection):
@@ -87,7 +87,7 @@ async def _taken(exchange: Exchange, sending: Coroutine[Any, Any, None], connect
 
 
 def has_left(connection: Any) -> bool:
-    """Return whether the other end of a transport will send no more, though what it has sent is not read."""
+    """Return whether the other end of a transport will send no more, though what it has sent is not all read."""
     if connection is None or connection.is_closing():
         return connection is not None
     poll = select.poll()
@@ -96,10 +96,13 @@ def has_left(connection: Any) -> bool:
 
 
 async def _down(exchange: Exchange, send: Any, up: asyncio.Task[None], id: tuple[bytes, bytes]) -> int:
-    """Pass on what the application sends, until it has ended. Raises ServeError if it is lost before it has answered.
+    """Send the client what the application sends, until that ends.
 
-    What it sends when the client is gone is dropped: if its exchange were ended instead, it would be cancelled before
-    it had heard from `up` that the client is gone. Only one that has not taken what came before that never hears.
+    Raises ServeError if it is lost before it has answered.
+
+    What it sends when the client has gone is dropped. If the exchange were ended instead, the application would be
+    cancelled before it gets the disconnect from `up`. Only an application that has not taken the events before does not
+    get it.
     """
 
     def give_up() -> None:
@@ -122,7 +125,7 @@ async def _down(exchange: Exchange, send: Any, up: asyncio.Task[None], id: tuple
             message["headers"] = [*message.get("headers", ()), id]
         try:
             await send(message)
-        except OSError:  # by which `send` says that the client is gone
+        except OSError:  # `send` raises it when the client has gone
             gone = True
             asyncio.get_running_loop().call_later(_HEARING_SECONDS, give_up)
     return status

@@ -1,4 +1,7 @@
-"""The actor of a replica: what the controller calls. Requests do not come through here, but for tunnels' bytes."""
+"""The actor of a replica: the methods that the controller calls.
+
+Requests come by links, and only tunnels' bytes by calls.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +42,11 @@ from kernel_spec.metrics import MetricsSnapshot
 
 _log = logger()
 END_SECONDS = 3.0
-"""How long what a user wants to be run at the end of a replica may take at least."""
+"""The least time in seconds for what users have run at the end of a replica."""
 
 
 class ReplicaActor:
-    """One replica of a deployment. All of its methods are coroutines of the actor's own loop."""
+    """One replica of a deployment. All methods are coroutines of the actor's own loop."""
 
     def __init__(self, replica_id: str, spec: DeploymentSpec, route_prefix: str | None, standing: Standing) -> None:
         self._id = replica_id
@@ -55,7 +58,7 @@ class ReplicaActor:
         self._intake: RequestIntake | None = None
         self._ingress_app: ASGIIngress | None = None
         self._tunnels: TunnelEnds | None = None
-        self._listening: asyncio.AbstractServer | None = None  # which ends when nobody has it
+        self._listening: asyncio.AbstractServer | None = None  # kept, since it ends without a reference
         self._user_config: Any = None
         self._started: asyncio.Future[tuple[str, str]] | None = None
         self._watchdog = Watchdog()
@@ -65,14 +68,14 @@ class ReplicaActor:
     async def start(self) -> tuple[str, str]:
         """Make the user's object and take requests; return the socket's name and the node's id.
 
-        Asked again, it answers the same: another life of the controller may ask. Raises what the constructor raises.
+        A second call returns the same: a restarted controller may call again. Raises what the constructor raises.
         """
         if self._started is None:
             self._started = asyncio.ensure_future(self._on_data_loop(self._start()))
         return await asyncio.shield(self._started)
 
     async def stand_by(self) -> None:
-        """Never return: this call fails when the process ends, and that is how the controller hears of it."""
+        """Never return: this call fails when the process ends, and so tells the controller of its end."""
         await asyncio.Event().wait()
 
     async def _start(self) -> tuple[str, str]:
@@ -118,7 +121,7 @@ class ReplicaActor:
         return name, kernel.get_runtime_context().get_node_id()
 
     def _be_seen(self) -> None:
-        """Have `get_replica_context()` return what is now true."""
+        """Update what `get_replica_context()` returns."""
         spec, standing, instance = self._spec, self._standing, self._code and self._code.instance
         rank = ReplicaRank(standing.rank)
         enter_replica(ReplicaContext(spec.application, spec.name, self._id, instance, rank, standing.world_size))
@@ -131,15 +134,18 @@ class ReplicaActor:
         watch_router(REGISTRY, f"replica {self._id}", dispatchers_of_process)
 
     async def metrics(self) -> MetricsSnapshot:
-        """Return what this process has counted. It answers while user code blocks the data loop, too."""
+        """Return what this process has counted, even while user code blocks the data loop."""
         return REGISTRY.snapshot()
 
     async def trace_anew(self) -> None:
-        """Trace as the session's setting says now."""
+        """Apply the session's present setting of tracing."""
         await asyncio.to_thread(setting.set_up_anew, "replica", self._id)
 
     async def reconfigure(self, settings: DeploymentSettings, standing: Standing) -> None:
-        """Take other settings, or another standing; the object is told of what is its own. Raises what it raises."""
+        """Apply other settings, or another standing, and pass the object's part on to it.
+
+        Raises what the object raises.
+        """
 
         async def work() -> None:
             assert self._code is not None
@@ -159,15 +165,15 @@ class ReplicaActor:
         await self._on_data_loop(work())
 
     async def check_health(self) -> None:
-        """Raise what the object's own check raises. It runs where requests run: a loop that is stuck fails it, too."""
+        """Raise what the object's own check raises. It runs on the data loop, so a blocked loop fails it, too."""
         assert self._code is not None
         await self._on_data_loop(self._code.check_health())
 
     async def drain(self, wait_seconds: float, timeout_seconds: float) -> int:
-        """Take no more requests; return when all are answered, or the time is over, how many are not.
+        """Take no more requests. Return how many are unanswered when all are answered or the time is over.
 
-        Then the application in front, if there is one, is told that it ends, models are let go, and the object's
-        `__del__` is called. All of that together has as long again, and `END_SECONDS` at least.
+        Then the ASGI application, if there is one, is shut down, models are unloaded, and the object's `__del__` is
+        called. All of that together has the same time again, and `END_SECONDS` at least.
         """
         if self._intake is None:
             return 0
@@ -188,7 +194,7 @@ class ReplicaActor:
         return left
 
     async def _end(self) -> None:
-        """Run what users want to be run at the end of a replica."""
+        """Run what users have run at the end of a replica."""
         if self._ingress_app is not None:
             await self._ingress_app.stop()
         await loaded.clear()
@@ -196,24 +202,24 @@ class ReplicaActor:
             await self._code.end()
 
     async def numbers(self) -> dict[str, int]:
-        """Return how many requests there are and were."""
+        """Return the number of requests under way, and of those that were served."""
         return {"ongoing": self._gate.ongoing, "served": self._gate.served}
 
     async def collect(self, number: int) -> Any:
-        """Return a large result to whoever called for it, or raise what that call raised.
+        """Return a large result to its caller, or raise what the call raised.
 
-        Raises ServeError when it is not there any more.
+        Raises ServeError when it is not kept any more.
         """
         return self._stored.collect(number)
 
     async def tunnel(self, id: str) -> AsyncIterator[bytes | None]:
-        """Be one end of a link to another node: yield None, then what goes there."""
+        """Be one end of a link to another node: yield None, then the bytes for the other end."""
         assert self._tunnels is not None
         async for data in self._tunnels.run(id):
             yield data
 
     async def tunnel_feed(self, id: str, data: bytes) -> None:
-        """Take what came from there."""
+        """Take bytes from the other end."""
         assert self._tunnels is not None
         self._tunnels.feed(id, data)
 

@@ -1,4 +1,4 @@
-"""What user code returns, as an HTTP response."""
+"""Turn what user code returns into an HTTP response."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from kernel_serve.replica.user_code import UserCode
 
 
 async def to_response(result: Any, code: UserCode) -> Response:
-    """Return a Starlette response for any result: text, bytes, a stream of either, a response, or what JSON can say.
+    """Return a Starlette response for a result: text, bytes, a stream of either, a response, or a value for JSON.
 
-    Raises DeploymentError for a value that none of these is.
+    Raises DeploymentError for any other value.
     """
     if isinstance(result, str):
         return PlainTextResponse(result)
@@ -36,7 +36,7 @@ async def to_response(result: Any, code: UserCode) -> Response:
 
 
 def _json(value: Any, who: str) -> bytes:
-    """Return a value as JSON. Raises DeploymentError, which begins with `who`, for one that JSON can't say."""
+    """Return a value as JSON. Raises DeploymentError, which begins with `who`, for a value that JSON can't have."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
     except (TypeError, ValueError) as error:
@@ -49,7 +49,7 @@ def _json(value: Any, who: str) -> bytes:
 
 
 def refusal(error: HTTPException) -> Response:
-    """Return what starlette's `HTTPException` asks for."""
+    """Return the response for starlette's `HTTPException`."""
     headers = getattr(error, "headers", None)
     if isinstance(error.detail, str):
         return PlainTextResponse(error.detail, error.status_code, headers)
@@ -67,7 +67,7 @@ async def _pieces(items: AsyncIterator[Any], name: str) -> AsyncIterator[bytes]:
 
 
 def not_finite(value: Any, path: str = "the result") -> str:
-    """Return what to say of the first NaN or infinity in a value, and where it is; "" if there is none.
+    """Return what and where the first NaN or infinity in a value is; "" without one.
 
     The value must not contain itself before that.
     """
@@ -86,7 +86,7 @@ def not_finite(value: Any, path: str = "the result") -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can say for numpy's arrays and numbers, pydantic's models, dataclasses, and plain values."""
+    """Return a plain value for numpy's arrays and numbers, pydantic's models, dataclasses, and plain values."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if hasattr(value, "model_dump"):

@@ -1,4 +1,4 @@
-"""HTTP requests and WebSockets as an ASGI application sees them, over an exchange.
+"""HTTP requests and WebSockets over an exchange, as an ASGI application gets them.
 
 An exchange of type "http" opens with the scope; its answer begins with ("start", status, headers) beside the first
 piece of the body. One of type "websocket" carries ASGI's own events both ways.
@@ -30,13 +30,13 @@ class HTTPExchange:
         self._body_over = False
         self._start: tuple[Any, ...] | None = None
         self.started = False
-        """Whether anything of the answer is sent."""
+        """Whether a part of the answer is sent."""
         self.over = False
-        """Whether all of it is."""
+        """Whether all of the answer is sent."""
         self.status = 0
 
     async def receive(self) -> Message:
-        """Return a piece of the body; after the last one, wait until the client is gone and say so."""
+        """Return a piece of the body; after the last one, wait until the client has gone, and return that event."""
         if self._body is not None:
             body, self._body = self._body, None
             self._body_over = self._end
@@ -49,9 +49,9 @@ class HTTPExchange:
         return {"type": "http.request", "body": body, "more_body": not end}
 
     async def send(self, message: Message) -> None:
-        """Send the answer's beginning with the first piece of its body, or a later piece.
+        """Send the begin of the answer with the first piece of its body, or a later piece.
 
-        A beginning that nothing follows at once, as of a stream that waits for its first item, goes alone.
+        If no piece follows at once, as in a stream that waits for its first item, the begin is sent alone.
         """
         kind = message["type"]
         if kind == "http.response.start":
@@ -82,7 +82,7 @@ class HTTPExchange:
             self.started = True
 
     def break_off(self) -> None:
-        """End an answer that has begun: the client sees that it is cut short."""
+        """End an answer that has begun, so that the client sees that it is cut short."""
         self._exchange.abort({"reason": "the deployment failed while it answered"})
 
 
@@ -110,7 +110,7 @@ class WebSocketExchange:
         return message or {"type": "websocket.disconnect", "code": 1006}
 
     async def send(self, message: Message) -> None:
-        """Send an event to the client. Raises OSError for a message when it is gone, as ASGI has it."""
+        """Send an event to the client. Raises OSError for a message when the client has gone, as ASGI requires."""
         kind = message["type"]
         if kind == "websocket.send" and self._exchange.other_ended:
             raise OSError("the client is gone")
@@ -123,7 +123,7 @@ class WebSocketExchange:
             raise OSError("the client is gone") from error
 
     async def fail(self, text: str) -> None:
-        """End it, for the application has failed: by an answer of HTTP, if it had neither accepted nor refused it."""
+        """End the WebSocket, because the application failed: by HTTP, if it was neither accepted nor refused."""
         if self._answered:
             await self.send({"type": "websocket.close", "code": 1011})
             return
@@ -133,7 +133,7 @@ class WebSocketExchange:
 
 
 def to_wire(message: Message) -> tuple[Any, bytes]:
-    """Return an ASGI event of a WebSocket as meta and body of an exchange's event."""
+    """Return an ASGI event of a WebSocket as the meta and body of an exchange's event."""
     meta = {name: value for name, value in message.items() if name not in _BODIES and value is not None}
     if "headers" in meta:
         meta["headers"] = checked_headers(meta["headers"])
@@ -152,7 +152,7 @@ def to_wire(message: Message) -> tuple[Any, bytes]:
 
 
 async def receive_message(exchange: Exchange) -> tuple[Message | None, bool]:
-    """Return the next ASGI event that `to_wire` made one of, and whether it is the last; None if it is only the end."""
+    """Return the next ASGI event from `to_wire`, and whether it is the last; None for an end without an event."""
     meta, body, end = await exchange.receive()
     if meta is None:
         return None, end
@@ -179,7 +179,7 @@ def from_wire(meta: dict[str, Any], body: bytes) -> Message:
 def checked_headers(given: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return an answer's headers. Raises DeploymentError for one that HTTP can't have, or that would be two (RFC 9110).
 
-    What reads it might take a NUL for its end, and a line break for the beginning of another header.
+    Software that reads it might take a NUL for its end, and a line break for the begin of another header.
     """
     headers = [(bytes(name), bytes(value)) for name, value in given]
     names, values = zip(*headers, strict=True) if headers else ((), ())
@@ -206,5 +206,5 @@ def _check_header(name: bytes, value: bytes) -> None:
 _NOT_IN_NAMES = re.compile(rb"[^!#$%&'*+\-.^_`|~0-9A-Za-z]")
 _NOT_IN_VALUES = re.compile(rb"[\0\r\n]")
 _SHOWN = 100
-"""Characters of a bad value that a message shows."""
+"""The number of characters of a bad value that a message shows."""
 _BODIES = ("text", "bytes", "body")

@@ -1,4 +1,4 @@
-"""The ASGI application in front of a deployment's object, where `@serve.ingress(app)` has given it one."""
+"""The ASGI application in front of a deployment's object, if `@serve.ingress(app)` has set one."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from kernel_serve.replica.user_code import UserCode
 _log = logger()
 
 ASGI_INGRESS = "__serve_asgi_ingress__"
-"""Attribute of a class: the application, or a function that makes it."""
+"""The attribute of a class that has the application, or a function that makes it."""
 
 
 class ASGIIngress:
-    """An application, started up: what its start-up has put into ASGI's lifespan state is there for each request."""
+    """A started application. Each request gets what its start-up has put into ASGI's lifespan state."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
@@ -35,14 +35,14 @@ class ASGIIngress:
         await self._application(scope, receive, send)
 
     async def start(self) -> None:
-        """Run the application's start-up, if it has one. Raises DeploymentError."""
+        """Run the application's start-up, if it has one. Raises DeploymentError if that fails."""
         self._living = asyncio.get_running_loop().create_task(self._live())
         self._told.put_nowait("lifespan.startup")
         if failure := await self._heard.get():
             raise DeploymentError(f"the application in front of the deployment could not start: {failure}")
 
     async def stop(self) -> None:
-        """Run what it does at its end, if there is something."""
+        """Run the application's shutdown, if it has one."""
         if self._living is not None and not self._living.done():
             self._told.put_nowait("lifespan.shutdown")
             if failure := await self._heard.get():
@@ -57,14 +57,14 @@ class ASGIIngress:
             self._heard.put_nowait((message.get("message") or "no reason given") if failed else "")
 
         scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": self._state}
-        with contextlib.suppress(Exception):  # of an application that knows no lifespan
+        with contextlib.suppress(Exception):  # an application without lifespan may raise anything
             await self._application(scope, receive, send)
         self._heard.put_nowait("")
 
 
 async def asgi_ingress_of(target: Any, code: UserCode) -> ASGIIngress | None:
-    """Return the application of the object that `code` has made, its start-up done; None when it has none."""
-    # here: starlette, which programs that only deploy do not need
+    """Return the application of the object that `code` has made, after its start-up; None without one."""
+    # here, since programs that only deploy do not need starlette
     from kernel_serve.replica.exception_handlers import add_exception_handlers
 
     application = getattr(target, ASGI_INGRESS, None)
@@ -73,7 +73,7 @@ async def asgi_ingress_of(target: Any, code: UserCode) -> ASGIIngress | None:
     if inspect.isfunction(application) and len(inspect.signature(application).parameters) < 3:
         application = application(code.instance) if inspect.signature(application).parameters else application()
     if inspect.isclass(target):
-        bind_routes(application, target)  # also those that the application was given after its class
+        bind_routes(application, target)  # for routes that were added to the application after its class
     leave_own_routes(application, target)
     add_exception_handlers(application)
     found = ASGIIngress(application)

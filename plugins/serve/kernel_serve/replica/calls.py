@@ -1,4 +1,4 @@
-"""Calls of handles: arguments in, a result or a stream of items out, all pickled, or in the object store if large."""
+"""Calls by handles: arguments in, a result or a stream of items out, all pickled, or in the object store if large."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class MethodCalls:
         self._deployment = deployment
 
     async def handle(self, exchange: Exchange, meta: dict[str, Any], body: bytes, end: bool) -> int:
-        """Carry out one call. `meta` has its id, the method, and `stream` if items are wanted.
+        """Carry out one call. `meta` has its id, the method, and `stream` if it returns items.
 
-        Return 200, or 500 when it raised.
+        Returns 200, or 500 when it raised.
         """
         if not end:
             pieces = [body]
@@ -60,7 +60,7 @@ class MethodCalls:
                 await self._stored.offer(exchange, result)
                 exchange.send(None, b"", end=True)
         except BaseException as error:  # user code may raise anything
-            if exchange.closed:  # nobody waits for it any more
+            if exchange.closed:  # its caller has gone
                 raise asyncio.CancelledError from error
             _log.debug("a call raised", deployment=self._deployment, method=method, exc_info=True)
             data, described = pickled_error(error), describe(error)
@@ -86,13 +86,13 @@ class MethodCalls:
 
 
 def check_result(deployment: str, method: str, kind: int, result: Any) -> None:
-    """Raise TypeError if a call without `stream=True` was one of a generator."""
+    """Raise TypeError if a call without `stream=True` called a generator."""
     if kind in (ASYNC_ITEMS, PLAIN_ITEMS) or inspect.isgenerator(result):
         raise TypeError(f"{deployment}.{method}() is a generator: call it with handle.options(stream=True)")
 
 
 def check_items(deployment: str, method: str, items: Any) -> None:
-    """Raise TypeError if what a call with `stream=True` returned is neither a generator nor another iterator."""
+    """Raise TypeError if the result of a call with `stream=True` is neither a generator nor another iterator."""
     if not hasattr(items, "__aiter__") and not hasattr(items, "__next__"):
         raise TypeError(
             f"{deployment}.{method}() was called with stream=True, but returned a {type(items).__name__}: "
@@ -108,9 +108,9 @@ def describe(error: BaseException) -> str:
 
 
 def pickled_error(error: BaseException) -> bytes:
-    """Return an error as bytes; empty when it can't travel so, or is too large for one piece.
+    """Return an error as bytes; b"" if it can't be pickled, or is too large for one piece.
 
-    Pickle calls its class with its `args`, which are not always those that it was made with.
+    Unpickling calls its class with its `args`, which are not always those that it was made with.
     """
     try:
         data = dumps(error)

@@ -1,7 +1,7 @@
 """Routes of a FastAPI application that are methods of deployments' classes.
 
-Several classes may have their routes in one application. Each is served with its own and its bases' routes, and with
-those that are no class's.
+Several classes may have routes in one application. Each class is served with its own and its bases' routes, and with
+those of no class.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from kernel_serve.context import replica_of_process
 from kernel_serve.errors import DeploymentError
 
 _CLASS = "__serve_class__"
-"""Attribute of a route's function, and of the class that defines it: which class that is, as text that can travel."""
+"""The attribute of a route's function, and of the class that defines it, with a text that identifies the class."""
 
 
 async def replicas_object() -> Any:
-    """Return the object of the replica that this process is: `self` of routes that are methods."""
+    """Return the object of this process's replica: `self` of routes that are methods."""
     replica = replica_of_process()
     return replica and replica.servable_object
 
 
 def bind_routes(app: Any, cls: type) -> None:
-    """Have the routes of a FastAPI application that are methods of `cls` called with the replica's object as `self`.
+    """Have routes of a FastAPI application that are methods of `cls` called with the replica's object as `self`.
 
-    Nothing happens to other applications. Best called where the class is made: in a replica, to which it has travelled
-    as bytes, names in annotations that are strings may mean nothing any more.
+    Nothing happens to other applications. Call it where the class is made: in a replica, to which the class travels as
+    bytes, names in annotations that are strings may be unknown.
     """
     if not hasattr(app, "include_router"):
         return
@@ -45,7 +45,7 @@ def bind_routes(app: Any, cls: type) -> None:
 
 
 def leave_own_routes(app: Any, cls: Any) -> None:
-    """Take the routes that are methods of other classes than `cls` and its bases out of a FastAPI application."""
+    """Remove the routes that are methods of other classes than `cls` and its bases from a FastAPI application."""
     if not hasattr(app, "include_router"):
         return
     own = _classes(cls) if inspect.isclass(cls) else ()
@@ -55,7 +55,7 @@ def leave_own_routes(app: Any, cls: Any) -> None:
 
 
 def _routes(router: Any) -> Iterator[tuple[Any, int, Any]]:
-    """Yield each route that has a function, with the router that it is in, and its place there."""
+    """Yield each route with a function, with its router, and its place there."""
     for index, route in enumerate(router.routes):
         if (included := getattr(route, "original_router", None)) is not None:
             yield from _routes(included)
@@ -64,9 +64,9 @@ def _routes(router: Any) -> Iterator[tuple[Any, int, Any]]:
 
 
 def _is_of(function: Any, cls: type) -> bool:
-    """Return whether a function is one that the body of `cls` has defined, and no other class's already.
+    """Return whether a function was defined in the body of `cls`, and not in that of another class.
 
-    One whose name was given to another one afterwards, as with a GET and a POST, is only to be known by its own name.
+    A function whose name was given to another one afterwards, as with a GET and a POST, is identified by its own name.
     """
     if getattr(function, _CLASS, None) is not None:
         return False
@@ -77,7 +77,7 @@ def _is_of(function: Any, cls: type) -> bool:
 
 
 def _new_name(app: Any, cls: type) -> str:
-    """Return the name of a class; one that was defined anew, as a notebook does, has another than the one before."""
+    """Return a name for a class. A class that is defined again, as in a notebook, gets another name than before."""
     name = f"{cls.__module__}.{cls.__qualname__}"
     known = {getattr(route.endpoint, _CLASS, "") for _, _, route in _routes(app.router)}
     return f"{name}#{sum(each.rpartition('#')[0] == name for each in known) + 1}"
@@ -102,10 +102,10 @@ def _bind(app: Any, classes: Collection[str]) -> None:
 
 
 def _read_annotations(dependant: Any) -> None:
-    """Put what they mean in place of annotations that are strings, of a route and all that it depends on."""
+    """Replace annotations that are strings by their values, in a route and all that it depends on."""
     function = dependant.call
     if any(isinstance(each, str) for each in getattr(function, "__annotations__", {}).values()):
-        with contextlib.suppress(Exception):  # what can't be read now could not be read by FastAPI either
+        with contextlib.suppress(Exception):  # FastAPI could not read these either
             function.__annotations__ = typing.get_type_hints(function, include_extras=True)
     for each in dependant.dependencies:
         _read_annotations(each)

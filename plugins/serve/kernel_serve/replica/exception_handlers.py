@@ -1,4 +1,4 @@
-"""Why calls of handles failed, as answers of Starlette's applications, FastAPI's among them, which would say 500."""
+"""Answers of Starlette's (and FastAPI's) applications for failed calls of handles, in place of 500."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _log = logger()
 
 
 def add_exception_handlers(app: Any) -> None:
-    """Have an application, and those mounted in it, answer for failed calls of handles: 503 with Retry-After, or 408.
+    """Have an application, and those mounted in it, answer failed calls of handles with 503 and Retry-After, or 408.
 
-    What the user has a handler for stays the user's: one for the error's class, for another that it is of, for
-    `Exception` or for 500. Nothing happens to applications that are not Starlette's. To be called before `app` is.
+    Handlers of the user come first: those for the error's class, for a base of it, for `Exception` or for 500. Nothing
+    happens to applications that are not Starlette's. Call it before the first request.
     """
     if not isinstance(app, Starlette):
         return
@@ -35,7 +35,7 @@ def add_exception_handlers(app: Any) -> None:
 
 async def _answer(connection: HTTPConnection, error: Exception) -> Response:
     if not isinstance(connection, Request) or not isinstance(error, ServeError):
-        raise error  # a WebSocket's: whoever has called the application ends it
+        raise error  # the caller of the application ends a WebSocket
     request = current_request()
     _log.error(
         "a request raised", deployment=request.deployment, request_id=request.request_id,

@@ -1,10 +1,10 @@
-"""Whether a replica takes one more request."""
+"""Admission: whether a replica takes one more request."""
 
 from __future__ import annotations
 
 
 class AdmissionGate:
-    """Counts the requests of a replica. Once it drains, it takes none."""
+    """Counts the requests of a replica. While it drains, it admits none."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -14,11 +14,11 @@ class AdmissionGate:
 
     @property
     def full(self) -> bool:
-        """Whether there are as many requests as there may be."""
+        """Whether it has as many requests as it may have."""
         return self.ongoing >= self.limit
 
     def enter(self) -> str:
-        """Count a request in; return why it is refused instead, if it is."""
+        """Count a request in; return "", or the reason for which it is refused."""
         if self.draining:
             return "draining"
         if self.full:
@@ -27,7 +27,7 @@ class AdmissionGate:
         return ""
 
     def leave(self) -> bool:
-        """Count a request out; return whether there was no room before."""
+        """Count a request out; return whether the replica was full before."""
         was_full = self.full
         self.ongoing -= 1
         self.served += 1

@@ -30,9 +30,9 @@ _log = logger()
 
 _END = object()
 _OURS = (UNKNOWN, INTERNAL, UNAVAILABLE)
-"""Statuses that tell of a fault here, not in the request."""
+"""Statuses for failures of the deployment rather than of the request."""
 CONTEXTS = ("context", "grpc_context")
-"""Names of the parameter that takes the context. A method without it is called with its request alone."""
+"""Names of the parameter that takes the context. A method without one is called with its request alone."""
 
 
 class GRPCCalls:
@@ -45,9 +45,9 @@ class GRPCCalls:
         self._wants_context: dict[str, bool] = {}
 
     async def handle(self, exchange: Exchange, meta: dict[str, Any], body: bytes, end: bool) -> int:
-        """Carry out one call. `meta` has its id, the method's path and where its service comes from, and metadata.
+        """Carry out one call. `meta` has its id, the method's path, the import path of its service, and metadata.
 
-        Return 200, 500 for what is the deployment's fault, or else 400.
+        Returns 200, 500 for a failure of the deployment, or else 400.
         """
         request = RequestContext(
             meta["id"], meta.get("route", ""), self._application, self._deployment, meta.get("model", ""), []
@@ -66,7 +66,7 @@ class GRPCCalls:
             context.set_details(str(refused))
             last = b""
         except BaseException as error:  # user code may raise anything
-            if exchange.closed:  # the client is gone, or its time is over
+            if exchange.closed:  # the client has gone, or the time is over
                 raise asyncio.CancelledError from error
             _log.error(
                 "a gRPC call raised", deployment=self._deployment, request_id=request.request_id,
@@ -89,7 +89,7 @@ class GRPCCalls:
     async def _answer(
         self, exchange: Exchange, method: RPCMethod, incoming: IncomingMessages, context: GRPCContext
     ) -> bytes | None:
-        """Carry out a call, and send what it streams; return the one message that answers it, if it does not stream."""
+        """Carry out a call, and send the messages of a stream; return the one message of an answer without stream."""
         try:
             function, kind = self._code.method(method.name)
         except DeploymentError as error:
@@ -137,7 +137,7 @@ class GRPCCalls:
 
 
 def _tell(context: GRPCContext, error: BaseException, request_id: str) -> None:
-    """Have a call that raised `error` end so. What a call of its own failed for is passed on."""
+    """End a call that raised `error`. The failure of a call by a handle becomes its own."""
     if isinstance(error, CALLS_FAIL):
         code, trailing = code_of(error)
         context.set_code(code)
@@ -149,7 +149,7 @@ def _tell(context: GRPCContext, error: BaseException, request_id: str) -> None:
 
 
 class _RefusedError(Exception):
-    """A call that can't be carried out; its text is for the client."""
+    """The call can't be carried out; the text is for the client."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -171,7 +171,7 @@ async def _messages(method: RPCMethod, incoming: IncomingMessages) -> AsyncItera
 
 
 def _iterated(messages: Any, loop: asyncio.AbstractEventLoop) -> Iterator[Any]:
-    """Yield what `messages` yields on `loop`, in the thread in which this runs."""
+    """Yield what `messages` yields on `loop`, in the calling thread."""
     while (item := asyncio.run_coroutine_threadsafe(_next(messages), loop).result()) is not _END:
         yield item
 

@@ -1,4 +1,4 @@
-"""What a deployment's method can ask and set of the gRPC call that it answers."""
+"""The context of a gRPC call for a deployment's method, to read and to set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class AbortError(Exception):
 
 
 class GRPCContext:
-    """Of one call. Codes are `grpc.StatusCode`s, or their numbers. May be used from any thread."""
+    """The context of one call. Codes are `grpc.StatusCode`s, or their numbers. It may be used from any thread."""
 
     def __init__(self, metadata: Metadata, seconds: float | None, peer: str, is_over: Callable[[], bool]) -> None:
         self._metadata = metadata
@@ -26,15 +26,15 @@ class GRPCContext:
         self._trailing: Metadata = ()
 
     def set_code(self, code: Any) -> None:
-        """Let the call end with this status."""
+        """Set the status with which the call ends."""
         self._code = code
 
     def set_details(self, details: str) -> None:
-        """Let the status have this text."""
+        """Set the text of the status."""
         self._details = details
 
     def set_trailing_metadata(self, trailing_metadata: Iterable[tuple[str, str | bytes]]) -> None:
-        """Send these pairs after the answer."""
+        """Set the pairs to send after the answer."""
         self._trailing = tuple((str(key), value) for key, value in trailing_metadata)
 
     def code(self) -> Any:
@@ -62,15 +62,15 @@ class GRPCContext:
         return None if self._until is None else max(0.0, self._until - time.monotonic())
 
     def cancelled(self) -> bool:
-        """Return whether nobody waits for the answer any more."""
+        """Return whether the client no longer waits for the answer."""
         return self._is_over()
 
     def is_active(self) -> bool:
-        """Return whether somebody waits for the answer."""
+        """Return whether the client still waits for the answer."""
         return not self._is_over()
 
     def abort(self, code: Any, details: str = "") -> NoReturn:
-        """End the call at once, with a status other than OK. Raises the error that does so."""
+        """End the call at once, with a status other than OK. Raises AbortError, which does so."""
         self._code = code
         if self.code_number() == OK:
             self._code, details = UNKNOWN, details or "abort() was called with the code OK"

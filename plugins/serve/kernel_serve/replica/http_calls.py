@@ -29,7 +29,7 @@ _log = logger()
 class HTTPCalls:
     """Carries out requests: with an ASGI application, if the deployment has one, else by its `__call__`.
 
-    A WebSocket's application has `patience` seconds to return when its client is gone, before it is cancelled.
+    When its client has gone, a WebSocket's application has `patience` seconds to return, before it is cancelled.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class HTTPCalls:
             if not http.over and not exchange.closed:
                 raise DeploymentError(f"the application of {self._deployment} returned before it had answered")
         except BaseException as error:  # user code may raise anything
-            if exchange.closed and not http.over:  # the client is gone
+            if exchange.closed and not http.over:  # the client has gone
                 raise asyncio.CancelledError from error
             _log.error(
                 "a request raised", deployment=self._deployment, request_id=request.request_id,
@@ -70,7 +70,7 @@ class HTTPCalls:
         return http.status
 
     async def handle_websocket(self, exchange: Exchange, meta: dict[str, Any], body: bytes, end: bool) -> int:
-        """Carry out one WebSocket; return 101, 403 where there are none, 500 when it raised."""
+        """Carry out one WebSocket; return 101, 403 if the deployment takes no WebSockets, 500 when it raised."""
         socket = WebSocketExchange(exchange)
         request = self._enter(meta)
         try:
@@ -82,7 +82,7 @@ class HTTPCalls:
             if not exchange.closed:
                 await socket.send({"type": "websocket.close", "code": 1000})
         except BaseException as error:  # user code may raise anything
-            if exchange.closed:  # the client is gone
+            if exchange.closed:  # the client has gone
                 raise asyncio.CancelledError from error
             _log.error(
                 "a WebSocket raised", deployment=self._deployment, request_id=request.request_id,
@@ -96,7 +96,7 @@ class HTTPCalls:
 
     @contextlib.contextmanager
     def _ending_after(self, exchange: Exchange, request: RequestContext) -> Iterator[None]:
-        """Cancel what is done inside if it goes on too long after the client is gone."""
+        """Cancel the work inside if it goes on for too long after the client has gone."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         timers: list[asyncio.TimerHandle] = []
 
@@ -160,7 +160,7 @@ class HTTPCalls:
         await response(scope, http.receive, http.send)
 
     async def _decline(self, meta: dict[str, Any], http: HTTPExchange) -> None:
-        """Answer for a class that takes no requests, but calls of handles alone."""
+        """Answer for a class that takes calls by handles alone, and no requests."""
         text = (
             f"deployment {self._deployment} takes no HTTP requests: define __call__(self, request) in its class, or "
             "put an application in front with @serve.ingress(app); route_prefix=None keeps HTTP away from it"
@@ -172,7 +172,10 @@ class HTTPCalls:
 
     @staticmethod
     async def _failed(http: HTTPExchange, request_id: str, error: BaseException) -> int:
-        """Answer a request that raised `error`; return the status. What a call of its own failed for is passed on."""
+        """Answer a request that raised `error`; return the status.
+
+        The failure of a call by a handle becomes its own.
+        """
         if http.started:
             http.break_off()
             return 500

@@ -1,4 +1,4 @@
-"""What a replica writes down: its access log, and what its user code logs."""
+"""The logs of a replica: its access log, and what its user code logs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernel_serve.settings import DeploymentSettings, LoggingConfig, checked
 
 
 class ReplicaLogs:
-    """Does as `logging_config` says, from the beginning and after each change. On the data loop."""
+    """Applies `logging_config`, at first and after each change. On the data loop."""
 
     def __init__(self, deployment: str, replica: str) -> None:
         self._deployment = deployment
@@ -24,7 +24,7 @@ class ReplicaLogs:
         self._access: AccessLog | None = None
 
     def configure(self, settings: DeploymentSettings) -> None:
-        """Set up the loggers of user code. Raises OSError for a directory that can't be."""
+        """Configure the loggers of user code. Raises OSError for a directory that can't be used."""
         config = checked(LoggingConfig, settings.logging_config, "logging_config")
         if config == self._config:
             return
@@ -38,11 +38,11 @@ class ReplicaLogs:
             self._access = AccessLog(RotatingFile(path))
 
     def attach(self, intake: RequestIntake) -> None:
-        """Have the access log told of the intake's requests, if there is one."""
+        """Have the intake's requests written to the access log, if it is enabled."""
         intake.on_over = self._over if self._access is not None else None
 
     def settle(self) -> None:
-        """Return when all that was noted is written."""
+        """Return when everything that was noted is written."""
         if self._access is not None:
             self._access.settle()
 

@@ -1,4 +1,4 @@
-"""Where requests come in: links from routers, admission, and one task for each request."""
+"""The intake of requests: links from routers, admission, and one task for each request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernel_serve.wire.link import Exchange, RequestLink
 _log = logger()
 
 Handler = Callable[[Exchange, Any, bytes, bool], Awaitable[int]]
-"""Carries out a request, and returns as which HTTP status it ended; other types than HTTP: as it would be there."""
+"""Carries out a request, and returns the HTTP status with which it ended, or the corresponding one for other types."""
 
 
 class RequestIntake:
@@ -28,7 +28,7 @@ class RequestIntake:
         self._kinds: dict[str, tuple[Handler, KindMetrics]] = {}
         self._metrics = metrics
         self.on_over: Callable[[Any, int, float], None] | None = None
-        """Told of each request that is over: its meta, its outcome as a status, and milliseconds."""
+        """Called for each finished request with its meta, its outcome as a status, and milliseconds."""
         self._links: set[RequestLink] = set()
         self._models: list[str] = []
         self._told_full: set[RequestLink] = set()
@@ -36,7 +36,7 @@ class RequestIntake:
         self._idle = asyncio.Event()
 
     def add(self, link: RequestLink) -> None:
-        """A router has made a link."""
+        """Add the link of a router."""
         link.load = self.gate.ongoing
         self._links.add(link)
         if self._models:
@@ -45,7 +45,7 @@ class RequestIntake:
             link.refuse_more()
 
     def remove(self, link: RequestLink) -> None:
-        """A link is over."""
+        """Remove a link that is over."""
         self._links.discard(link)
         self._told_full.discard(link)
 
@@ -67,7 +67,7 @@ class RequestIntake:
             exchange.abort({"reason": f"a replica takes no requests of type {meta['type']!r}"})
             return
         if not end and meta["type"] != "websocket":
-            exchange.send(None)  # admitted: the router waits for this before it sends more
+            exchange.send(None)  # admission, for which the router waits before it sends more
         handler, metrics = found
         begun = perf_counter()
         work: Any = handler(exchange, meta, body, end)
@@ -118,15 +118,15 @@ class RequestIntake:
             self._idle.set()
 
     def tell_models(self, models: list[str]) -> None:
-        """Tell all routers which models are loaded here."""
+        """Send all routers the ids of the models that are loaded here."""
         self._models = models
         for link in self._links:
             link.notify({"models": models})
 
     async def drain(self, wait_seconds: float, timeout_seconds: float) -> int:
-        """Take no more, and wait until all are answered; return how many were not, after `timeout_seconds`.
+        """Take no more requests, and wait until all are answered; return how many are not, after `timeout_seconds`.
 
-        For `wait_seconds` those routers that have not heard yet are refused politely.
+        For `wait_seconds`, requests of routers that have not learned of it yet are refused rather than lost.
         """
         self.gate.draining = True
         for link in self._links:

@@ -1,7 +1,7 @@
-"""Results, and errors, that go through the object store: they wait in the replica until whoever called collects them.
+"""Results and errors that go through the object store: they wait in the replica until their caller collects them.
 
-The collected value is the result of a call of the replica's actor. So it belongs to the caller, as the results of all
-calls of actors do, and outlives the replica. An error is raised there, and comes as the kernel brings those of actors.
+The caller collects a value as the result of a call of the replica's actor. So the caller owns it, as the results of all
+calls of actors, and it outlives the replica. An error is raised by that call, and travels as errors of actors do.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kernel_serve.wire.link import Exchange
 
 
 class RaisedError(NamedTuple):
-    """What a call raised, and its traceback as text."""
+    """An exception of a call, and its traceback as text."""
 
     error: Exception
     described: str
@@ -29,9 +29,9 @@ class StoredResults:
         self._waiting: dict[int, tuple[Any, asyncio.Future[None]]] = {}
 
     async def offer(self, exchange: Exchange, value: Any) -> None:
-        """Tell the caller that there is a value to collect; return when that is done.
+        """Tell the caller that there is a value to collect; return when it was collected.
 
-        When the exchange ends before its time, the caller of this is cancelled, and the value is let go.
+        When the exchange ends before its time, the calling task is cancelled, and the value is dropped.
         """
         collected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         number = next(self._numbers)
@@ -45,9 +45,9 @@ class StoredResults:
             self._waiting.pop(number, None)
 
     def collect(self, number: int) -> Any:
-        """Return a value that was lent, once; raise it, if it is an error.
+        """Return a waiting value, once; raise it, if it is an error.
 
-        Raises ServeError when nobody waits for it any more.
+        Raises ServeError if the value was dropped.
         """
         found = self._waiting.pop(number, None)
         if found is None:

@@ -1,4 +1,4 @@
-"""The user's function or object in a replica: making it, finding its methods, asking it how it is."""
+"""The user's function or object in a replica: make it, find its methods, run them, and check its health."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _MOST_THREADS = 128
 
 
 class UserCode:
-    """A deployment's function, or an object of its class. Plain functions run in threads, so that none stops the loop.
+    """A deployment's function, or an object of its class.
+
+    Plain functions run in threads, so that they don't block the loop.
 
     `construct` may be called once; everything runs on the data loop.
     """
@@ -54,7 +56,7 @@ class UserCode:
         self.instance = instance
 
     def method(self, name: str) -> tuple[Callable[..., Any], int]:
-        """Return a method and how it runs. Raises DeploymentError when there is none of that name."""
+        """Return a method and how it runs. Raises DeploymentError for an unknown name."""
         found = self._methods.get(name)
         if found is None:
             found = self._methods[name] = self._find(name)
@@ -79,7 +81,7 @@ class UserCode:
         return not inspect.isclass(self._target) or self.has("__call__")
 
     def takes_arguments(self, name: str) -> bool:
-        """Return whether a method can be called with an argument. What can't be looked at is taken to."""
+        """Return whether a method can be called with an argument; True if its signature can't be read."""
         function, _ = self.method(name)
         try:
             return bool(inspect.signature(function).parameters)
@@ -87,7 +89,10 @@ class UserCode:
             return True
 
     async def run(self, function: Callable[..., Any], kind: int, args: Any, kwargs: Any) -> Any:
-        """Return what a function returns, or the generator that it is. What is no Exception becomes DeploymentError."""
+        """Return the result of a function, or its generator.
+
+        Raises DeploymentError for an exception that is no Exception.
+        """
         try:
             if tracing.active is not None and kind in (ASYNC, PLAIN):
                 with tracing.active.user_code(f"{self.name}.{getattr(function, '__name__', '__call__')}"):
@@ -107,10 +112,10 @@ class UserCode:
         return function(*args, **kwargs)
 
     async def in_thread(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call a function beside the loop, with the context of the request.
+        """Call a function in a thread, with the context of the request.
 
-        Who is cancelled meanwhile goes on when the function has returned: a thread can't be stopped, and as long as it
-        runs the request takes the room of one.
+        If the calling task is cancelled meanwhile, it ends when the function has returned: a thread can't be stopped,
+        and as long as it runs the request counts as under way.
         """
         context = contextvars.copy_context()
         running = self._threads.submit(context.run, _contained, function, args, kwargs)
@@ -145,11 +150,14 @@ class UserCode:
 
     @property
     def takes_rank(self) -> bool:
-        """Whether the object's `reconfigure` has a parameter `rank`, and so wants to hear of it."""
+        """Whether the object's `reconfigure` has a parameter `rank`, so that it must be called with each new rank."""
         return self.has("reconfigure") and "rank" in inspect.signature(self.method("reconfigure")[0]).parameters
 
     async def reconfigure(self, user_config: Any, rank: ReplicaRank) -> None:
-        """Hand the object its configuration, and its rank if it takes that. Raises DeploymentError when it can't."""
+        """Call the object's `reconfigure` with its configuration, and its rank if it takes that.
+
+        Raises DeploymentError for a `user_config` without that method, and what the method raises.
+        """
         if self.takes_rank:
             await self._call("reconfigure", user_config, rank=rank)
             return
@@ -169,7 +177,7 @@ class UserCode:
     async def end(self) -> None:
         """Call the object's `__del__`, which may be a coroutine; what it raises is logged.
 
-        The object itself stays: too much refers to it for its last reference ever to go.
+        The object itself stays: it has too many references for its last one ever to go.
         """
         if not self.has("__del__"):
             return
@@ -185,7 +193,10 @@ class UserCode:
 
 _NO_MORE = object()
 _USUAL = (Exception, asyncio.CancelledError, GeneratorExit)
-"""What else is raised, such as SystemExit, would pass by those who handle errors, or end an event loop."""
+"""Exceptions that are passed on as they are.
+
+Others, such as SystemExit, would pass by error handlers, or end an event loop.
+"""
 
 
 def _left(name: str, error: BaseException) -> DeploymentError:
@@ -196,7 +207,7 @@ def _left(name: str, error: BaseException) -> DeploymentError:
 
 
 def _contained(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Call a function whose outcome an asyncio future can hold: StopIteration it can't."""
+    """Call a function, and raise an error in place of StopIteration, which an asyncio future can't hold."""
     try:
         return function(*args, **kwargs)
     except StopIteration as error:
@@ -207,7 +218,7 @@ def kind_of(function: Callable[..., Any]) -> int:
     """Return how a function runs."""
     given: Any = function
     if not inspect.isroutine(given) and not inspect.isclass(given) and not inspect.iscoroutinefunction(given):
-        given = given.__call__  # an object that can be called
+        given = given.__call__  # an object with `__call__`
     function = inspect.unwrap(given)
     if inspect.iscoroutinefunction(function):
         return ASYNC

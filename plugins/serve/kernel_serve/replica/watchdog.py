@@ -1,4 +1,4 @@
-"""Noticing that user code stops the event loop which all requests of its replica need, and saying where."""
+"""Notice that user code blocks the event loop that all requests of its replica need, and say where."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from kernel_serve.logs import logger
 
 _log = logger()
 LONGEST_SECONDS = 1.0
-"""A loop that does not answer for so long is blocked."""
+"""The time in seconds after which a loop that does not answer counts as blocked."""
 _LIBRARIES = ("/kernel_serve/", "/site-packages/", "/dist-packages/", sysconfig.get_path("stdlib") + "/", "<frozen ")
 
 
 class Watchdog:
-    """Looks, from a thread of its own, whether a loop still turns; warns once for each time that it does not."""
+    """Checks, in a thread of its own, whether a loop still runs; warns once for each time that it is blocked."""
 
     def __init__(self, longest_seconds: float = LONGEST_SECONDS) -> None:
         self._longest = longest_seconds
         self._answered = threading.Event()
 
     def watch(self, loop: asyncio.AbstractEventLoop, what: str) -> None:
-        """Begin; called on the loop, which runs in this thread as long as the process lives."""
+        """Start. Call it on the loop, which runs in this thread as long as the process lives."""
         thread = threading.get_ident()
         threading.Thread(target=self._watch, args=(loop, thread, what), name="serve watchdog", daemon=True).start()
 
@@ -35,7 +35,7 @@ class Watchdog:
             asked = time.monotonic()
             try:
                 loop.call_soon_threadsafe(self._answered.set)
-            except RuntimeError:  # closed just now
+            except RuntimeError:  # the loop was closed meanwhile
                 return
             if not self._answered.wait(self._longest):
                 _log.warning(f"the event loop of {what} is blocked", where=where(thread))
@@ -50,7 +50,7 @@ class Watchdog:
 def where(thread: int) -> str:
     """Return the line of user code at which a thread is, such as `my_module.py:12 in __call__: time.sleep(5)`.
 
-    It is the innermost that is of no library, and the innermost of all where all are of libraries.
+    It is the innermost line outside of libraries; if all lines are in libraries, the innermost of all.
     """
     frame = sys._current_frames().get(thread)
     if frame is None:

@@ -1,1 +1,1 @@
-"""The REST API: what runs, and what is to run, over HTTP with the session's token."""
+"""The REST API over HTTP: read and change what runs, with the session's token."""

@@ -31,10 +31,10 @@ _log = logger()
 
 
 class RestBackend(Protocol):
-    """What the API does its work with. Its methods block, and are called in threads."""
+    """The operations behind the API. Its methods block, and are called in threads."""
 
     def status(self) -> dict[str, Any]:
-        """Return what the controller says of all there is. Raises NotServingError when Serve does not run."""
+        """Return the status of everything that runs. Raises NotServingError when Serve does not run."""
 
     def config(self) -> dict[str, Any] | None:
         """Return the `data` of the configuration that was deployed last."""
@@ -47,7 +47,7 @@ class RestBackend(Protocol):
 
 
 def make_app(backend: RestBackend, token: str) -> ASGIApp:
-    """Return the application, for those who show `token`."""
+    """Return the application, for clients that send `token`."""
     service = _Service(backend)
     routes = []
     for path, methods in (
@@ -61,7 +61,7 @@ def make_app(backend: RestBackend, token: str) -> ASGIApp:
 
 
 class _Guard:
-    """Lets those through who show the token."""
+    """Passes on requests with the token, and refuses others."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
@@ -85,11 +85,11 @@ class _Service:
         self._one_at_a_time = asyncio.Lock()
 
     async def status(self, request: Request) -> Response:
-        """Return what the controller says of all there is."""
+        """Answer with the status of everything that runs."""
         return JSONResponse(await self._status())
 
     async def show(self, request: Request) -> Response:
-        """Return the same, and the configuration that was deployed."""
+        """Answer with the status, and the configuration that was deployed."""
         status = await self._status()
         kept = await asyncio.to_thread(self._backend.config)
         config = kept if kept is not None and status["running"] else {}
@@ -144,7 +144,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """Answer what nobody expected, and what an application's code raised: its author is who asks."""
+    """Answer an unexpected error, also one of an application's code: its author is the client."""
     _log.warning("REST request failed", path=request.url.path, error=repr(error))
     status = 503 if isinstance(error, KernelError) else 500
     return _error(status, f"{type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""The process that serves the REST API: an actor of its own, where users' mistakes and strangers' requests stay.
+"""The process that serves the REST API: an actor of its own, which isolates users' mistakes and strangers' requests.
 
 It is found by name, outlives the program that started it, and starts Serve when something is deployed.
 """
@@ -27,7 +27,7 @@ DEFAULT_PORT = 8265
 
 
 class RestServer:
-    """Serves from `start` on. All methods are coroutines of the actor's loop."""
+    """Serves once `start` was called. All methods are coroutines of the actor's loop."""
 
     def __init__(self) -> None:
         self._serving: asyncio.Task[None] | None = None
@@ -35,10 +35,10 @@ class RestServer:
         self._address = ""
 
     async def start(self, host: str, port: int, token: str) -> str:
-        """Listen, if not done before, and return the address. Raises ServeError when the port is taken."""
+        """Listen, if it does not yet, and return the address. Raises ServeError when the port is taken."""
         if self._serving is not None:
             return self._address
-        import uvicorn  # the actor's class is imported by whoever starts it; uvicorn is for the actor alone
+        import uvicorn  # here, since the programs that start the actor do not need uvicorn
 
         listening = bind(HTTPOptions(host=host, port=port))
         app = make_app(_Backend(), token)

@@ -1,4 +1,4 @@
-"""The secret that callers of the REST API show: the session's."""
+"""The secret of the REST API: the session's token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ TOKEN_VARIABLE = "KERNEL_TOKEN"
 
 
 def session_token() -> str:
-    """Return the session's token as `kernel token` shows it. Raises ServeError where the session has no file of it."""
+    """Return the session's token, as `kernel token` shows it.
+
+    Raises ServeError where the session has no file with it.
+    """
     given = os.environ.get(TOKEN_VARIABLE)
     if given:
         return given.strip()

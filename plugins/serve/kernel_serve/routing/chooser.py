@@ -1,4 +1,4 @@
-"""Which replica of a deployment a request goes to: the less busy of two chosen at random.
+"""Choose the replica of a deployment for a request: the less busy of two chosen at random.
 
 That keeps queues nearly as short as looking at all of them would, without the herd that follows old news (Mitzenmacher,
 "The power of two choices in randomized load balancing", 2001).
@@ -13,7 +13,7 @@ from kernel_serve.values import Replica
 
 
 class Candidate:
-    """What is known of a replica: the requests sent from here, and the load that it told."""
+    """A replica as the router knows it: the requests sent from here, and the load that it reported."""
 
     __slots__ = ("load", "models", "reachable", "replica", "sent")
 
@@ -26,7 +26,7 @@ class Candidate:
 
     @property
     def busy(self) -> int:
-        """How many requests it has, as far as is known here."""
+        """The number of its requests, as far as is known here."""
         return self.sent if self.sent > self.load else self.load
 
     @property
@@ -46,7 +46,7 @@ class Chooser:
         self._far: list[Candidate] = []
 
     def update(self, replicas: Iterable[Replica]) -> tuple[list[Replica], list[Replica]]:
-        """Take the replicas that there are now; return those that are new, and those that are not there any more."""
+        """Replace the replicas; return the new ones, and those that are gone."""
         wanted = {replica.id: replica for replica in replicas}
         gone = [each.replica for id, each in self.candidates.items() if id not in wanted]
         new = [replica for id, replica in wanted.items() if id not in self.candidates]
@@ -63,7 +63,7 @@ class Chooser:
         return new, gone
 
     def choose(self, model: str = "", tried: Collection[str] = ()) -> Candidate | None:
-        """Return a candidate that has room, None if there is none.
+        """Return a candidate with room, None if all are full.
 
         One that has `model` loaded is preferred. Those in `tried` are chosen only if no other has room.
         """

@@ -1,7 +1,7 @@
-"""Getting requests to the replicas of one deployment: choosing, waiting, trying again.
+"""Send requests to the replicas of one deployment: choose, wait, try again.
 
 Everything here runs in the thread of one event loop. The router makes the links to the replicas that `update` returns,
-and tells by `linked` and `unlinked` when there is one and when it is lost.
+and calls `linked` and `unlinked` when a link is made or lost.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ from kernel_serve.wire.link import Exchange, ExchangeAbortedError, RequestLink
 
 _log = logger()
 REFUSALS = ("busy", "draining")
-"""Why a replica did not even begin with a request: it may go elsewhere."""
+"""Reasons of a replica for not beginning with a request, which may go elsewhere then."""
 
 
 class RoutedRequest:
-    """A request on its way. `on_first(exchange)` is called when a replica has begun to answer, or else `on_failure`.
+    """A request under way.
+
+    `on_first(exchange)` is called when a replica has begun to answer, or else `on_failure(error)`.
 
     `meta`, `body` and `end` are its first event; a "model" in `meta` is the one that its replica should have.
-    `repeatable`: it may be sent again, once, when the replica that had it died.
+    `repeatable`: it may be sent again, once, when its replica died.
     """
 
     __slots__ = (
@@ -64,26 +66,26 @@ class RoutedRequest:
         self.model: str = meta.get("model", "")
         self.repeatable = repeatable
         self.tried: tuple[str, ...] = ()
-        """The replicas that did not answer it."""
+        """The replicas that had it and did not answer it."""
         self.died_under: tuple[str, ...] = ()
-        """Those of them that died while they had it."""
+        """The replicas that died while they had it."""
         self.exchange: Exchange | None = None
         self.over = False
-        """It was handed over, or given up."""
+        """Whether it is answered or given up."""
         self.timer: asyncio.TimerHandle | None = None
         self.span: Any = None
-        """Of its way to a replica, where requests are traced."""
+        """The span of its way to a replica, where requests are traced."""
         self.waits_since = 0.0
-        """When it joined the queue, by the monotonic clock; 0 if it has not waited."""
+        """The time at which it joined the queue, by the monotonic clock; 0 if it has not waited."""
 
     def fail(self, error: Exception) -> None:
-        """Tell, once, that nothing came of it."""
+        """Call `on_failure`, unless it is over."""
         if not self.over:
             self.finish()
             self.on_failure(error)
 
     def finish(self) -> None:
-        """Nothing more is to be done for it."""
+        """Mark it as over, and stop its timer."""
         self.over = True
         if self.timer is not None:
             self.timer.cancel()
@@ -105,7 +107,7 @@ class Dispatcher:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def submit(self, request: RoutedRequest, timeout: float | None = None) -> None:
-        """Send a request, now or when there is room. `timeout` is in seconds, for all until the first answer."""
+        """Send a request, now or when a replica has room. `timeout` is in seconds, until the begin of the answer."""
         self.tally.submitted += 1
         if tracing.active is not None:
             request.span = tracing.active.queued(request.meta, self.key)
@@ -135,8 +137,8 @@ class Dispatcher:
     ) -> Exchange:
         """Send a request; return its exchange as soon as a replica has begun to answer.
 
-        `timeout` is in seconds, None for that of the deployment. Raises RequestError (or NotServingError) when nothing
-        came of it; cancelling the caller cancels the request.
+        `timeout` is in seconds, None for that of the deployment. Raises RequestError or NotServingError if it fails. If
+        the calling task is cancelled, the request is cancelled.
         """
         answered: asyncio.Future[Exchange] = asyncio.get_running_loop().create_future()
 
@@ -162,11 +164,11 @@ class Dispatcher:
 
     @property
     def request_timeout(self) -> float | None:
-        """The deployment's `request_timeout_s`; None if it has none, or nothing is known of it yet."""
+        """The deployment's `request_timeout_s`; None without one, or while the deployment is unknown."""
         return self.replica_set.request_timeout_s if self.replica_set is not None else None
 
     def cancel(self, request: RoutedRequest, error: RequestError | None = None) -> None:
-        """Give up a request that was submitted here; it fails with `error`."""
+        """Cancel a request that was submitted here; it fails with `error`, or RequestCancelledError."""
         if request.over:
             return
         self.queue.leave(request)
@@ -230,7 +232,7 @@ class Dispatcher:
         self._again(request)
 
     def _died(self, request: RoutedRequest, failure: Exception) -> RequestError:
-        """Return what to tell of a request that is not sent again after replicas died while they had it."""
+        """Return the error for a request that is not sent again after replicas died while they had it."""
         *before, last = request.died_under
         if not before:
             return DeploymentUnavailableError(
@@ -266,12 +268,12 @@ class Dispatcher:
     def _ended(self, candidate: Candidate, exchange: Exchange) -> None:
         candidate.sent -= 1
         if candidate.load and exchange.failure is None:
-            candidate.load -= 1  # the last news of it counted this request
+            candidate.load -= 1  # its last report counted this request
         if len(self.queue):
             self.serve_line()
 
     def serve_line(self) -> None:
-        """Send those that wait, as long as there is room."""
+        """Send waiting requests, as long as replicas have room."""
         while len(self.queue) and (candidate := self.chooser.choose()) is not None:
             request = self.queue.next()
             assert request is not None
@@ -285,7 +287,7 @@ class Dispatcher:
     # -- news ------------------------------------------------------------------------------------------------------
 
     def update(self, replica_set: ReplicaSet) -> tuple[list[Replica], list[Replica]]:
-        """Take news of the controller; return the replicas to link to, and those to forget."""
+        """Take the new replica set; return the replicas to link to, and those to forget."""
         were_unknown, self.replica_set = self.replica_set is None, replica_set
         self.queue.limit = replica_set.max_queued_requests
         new, gone = self.chooser.update(replica_set.replicas)
@@ -298,12 +300,12 @@ class Dispatcher:
             self._starving()
         room = sum(each.max_ongoing_requests for each in replica_set.replicas)
         while were_unknown and (request := self.queue.last_of_too_many(room)) is not None:
-            self._fail(request, self.queue.refusal())  # it came before it was known how many may wait
+            self._fail(request, self.queue.refusal())  # it came before the limit was known
         self.serve_line()
         return new, gone
 
     def linked(self, id: str, link: RequestLink) -> None:
-        """There is a link to a replica now."""
+        """Add the link to a replica."""
         self.links[id] = link
         link.peer = id
         if id in self.chooser.candidates:
@@ -312,13 +314,13 @@ class Dispatcher:
             self.serve_line()
 
     def unlinked(self, id: str) -> None:
-        """The link to a replica is lost."""
+        """Remove the link to a replica, which is lost."""
         self.links.pop(id, None)
         if id in self.chooser.candidates:
             self.chooser.candidates[id].reachable = False
 
     def on_load(self, id: str, load: int) -> None:
-        """A replica has told how many requests it has."""
+        """Take the number of requests that a replica reports."""
         candidate = self.chooser.candidates.get(id)
         if candidate is not None:
             candidate.load = load
@@ -326,7 +328,7 @@ class Dispatcher:
                 self.serve_line()
 
     def on_notice(self, id: str, said: dict[str, Any] | None) -> None:
-        """A replica has told that it drains, or which models it has loaded."""
+        """Take a replica's notice that it drains, or which models it has loaded."""
         candidate = self.chooser.candidates.get(id)
         if candidate is None or said is None:
             return
@@ -336,7 +338,7 @@ class Dispatcher:
             candidate.models = tuple(said["models"])
 
     def numbers(self) -> tuple[int, dict[str, int]]:
-        """Return how many requests wait here, and how many each replica was sent and has not answered."""
+        """Return the number of requests that wait here, and of those that each replica was sent and has not answered."""
         return len(self.queue), {id: each.sent for id, each in self.chooser.candidates.copy().items()}
 
 
@@ -349,7 +351,7 @@ def _paused(replica_set: ReplicaSet) -> DeploymentUnavailableError:
 
 
 def _what(meta: Mapping[str, Any]) -> str:
-    """Return the method of a request, and its path where it has one."""
+    """Return the method of a request, with its path if it has one."""
     scope = meta.get("scope")
     return f"{scope.get('method', '')} {scope.get('path', '')}".strip() if scope else str(meta.get("method", ""))
 

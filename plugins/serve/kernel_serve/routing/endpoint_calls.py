@@ -1,4 +1,4 @@
-"""Calls of endpoints: which deployment answers is decided when they are sent."""
+"""Calls of endpoints: their deployment is chosen when they are sent."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from kernel_serve.routing.router import process_router
 from kernel_serve.routing.sending import FAILED, HandleCall
 
 _NO_KEYS = {"headers": (), "client": None, "query_string": b""}
-"""A call has nothing by which it could be sticky."""
+"""The part of a scope by which endpoints are sticky; a call has nothing there."""
 
 
 class EndpointCall(HandleCall):
     """A call of one of the deployments among which an endpoint's requests are split.
 
-    Its `key` is the endpoint's name, until it is known which of them that is.
+    Its `key` is the endpoint's name, until the deployment is chosen.
     """
 
     def begin(self) -> None:
-        """Choose, and send the call. If the controller has not told the endpoints yet, wait until it has."""
+        """Choose the deployment, and send the call, once the endpoints are known."""
         router = process_router()
         if not router.knows_endpoints:
             self._resolving = asyncio.get_running_loop().create_task(self._begin_later())

@@ -48,7 +48,10 @@ def on_data_loop(function: Callable[[], None]) -> None:
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
-    """Run the loop. What exits in a task, or in a callback, ends that alone: all requests of the process are here."""
+    """Run the loop.
+
+    An exit such as SystemExit in a task or callback ends that alone: the loop has all requests of the process.
+    """
     asyncio.set_event_loop(loop)
     while True:
         try:

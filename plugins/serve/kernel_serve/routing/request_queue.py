@@ -1,4 +1,4 @@
-"""The requests that wait for a replica with room, in the order in which they came."""
+"""The requests that wait for a replica with room, in the order of their arrival."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class RequestQueue(Generic[T]):
-    """A queue with a limit. One that was at the front already (a replica refused it) goes back to the front."""
+    """A queue with a limit. A request that a replica refused goes back to the front."""
 
     def __init__(self, key: str, limit: int = UNLIMITED) -> None:
         self.key = key
@@ -23,32 +23,35 @@ class RequestQueue(Generic[T]):
         return len(self._waiting)
 
     def join(self, request: T) -> None:
-        """Wait at the end. Raises BackPressureError when as many wait as may."""
+        """Add a request at the end. Raises BackPressureError if the queue is full."""
         if self.limit != UNLIMITED and len(self._waiting) >= self.limit:
             raise self.refusal()
         self._waiting.append(request)
 
     def refusal(self) -> BackPressureError:
-        """Return what to tell one that may not wait."""
+        """Return the error for a request that may not wait."""
         return BackPressureError(
             f"deployment {self.key} has {len(self._waiting)} requests waiting here, as many as "
             f"max_queued_requests={self.limit} lets; try again later, or give it more replicas"
         )
 
     def last_of_too_many(self, besides: int) -> T | None:
-        """Take the last, if more wait than may `besides` those for whom there is room; else return None."""
+        """Remove and return the last request, if more than the limit and `besides` wait; else return None.
+
+        `besides` is the number of requests for which replicas have room.
+        """
         return self._waiting.pop() if self.limit != UNLIMITED and len(self) > self.limit + besides else None
 
     def rejoin(self, request: T) -> None:
-        """Wait at the front: this request was there before."""
+        """Add a request at the front: it was there before."""
         self._waiting.appendleft(request)
 
     def next(self) -> T | None:
-        """Take the first, None if nobody waits."""
+        """Remove and return the first request, None if the queue is empty."""
         return self._waiting.popleft() if self._waiting else None
 
     def leave(self, request: T) -> None:
-        """Wait no more."""
+        """Remove a request."""
         try:
             self._waiting.remove(request)
         except ValueError:

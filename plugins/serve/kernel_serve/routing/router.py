@@ -1,6 +1,6 @@
 """The router of a process: a dispatcher for each deployment it sends requests to, links, and news of the controller.
 
-It goes on with what it knows while the controller is away.
+It goes on with what it knows while the controller can't be reached.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _log = logger()
 REPORT_SECONDS = 1.0
 _LONGEST_PAUSE = 1.0
 _HEAR_SECONDS = 10.0
-"""How long the router of this process is waited for to hear of news: as long as a proxy is."""
+"""Seconds to wait until the router of this process knows new versions: as long as for a proxy."""
 _GONE_SECONDS = 1.0
-"""How long nobody may know a controller until Serve has ended: a head that has just begun does not know it either."""
+"""Seconds without a known controller after which Serve counts as ended: a restarted head does not know it at first."""
 
 
 class Router:
@@ -54,7 +54,7 @@ class Router:
         self.endpoints: tuple[Endpoint, ...] = ()
         self._random = random or Random()
         self.endpoint_table = EndpointTable((), self._random)
-        """The endpoints, as requests are looked up in them."""
+        """The endpoints, in which requests are looked up."""
         self._listeners: list[Callable[[], None]] = []
         self._waiting: list[asyncio.Future[None]] = []
         self._dispatchers: dict[str, Dispatcher] = {}
@@ -64,14 +64,14 @@ class Router:
         self._known: dict[str, Any] = {}
         self._closed = False
         self._gone_since: float | None = None
-        """Since when there is no controller at all, by the monotonic clock."""
+        """The time since which no controller is known, by the monotonic clock; None while one is."""
         self._run(self._watch())
         self._run(self._report())
 
     # -- requests --------------------------------------------------------------------------------------------------
 
     def dispatcher(self, key: str) -> Dispatcher:
-        """Return the dispatcher for a deployment; from now on its news are followed."""
+        """Return the dispatcher for a deployment, and follow the deployment's news from now on."""
         found = self._dispatchers.get(key)
         if found is None:
             found = self._dispatchers[key] = Dispatcher(key, self.node, self._random, self._report_now.set)
@@ -80,20 +80,20 @@ class Router:
 
     @property
     def dispatchers(self) -> Mapping[str, Dispatcher]:
-        """All dispatchers that there are now, by key. From any thread."""
+        """All dispatchers by key. From any thread."""
         return self._dispatchers.copy()
 
     @property
     def knows_endpoints(self) -> bool:
-        """Whether the controller has told the endpoints."""
+        """Whether the endpoints are known."""
         return ENDPOINTS in self._known
 
     def listen(self, function: Callable[[], None]) -> None:
-        """Call `function` each time that the controller has told the endpoints."""
+        """Call `function` each time that the endpoints have changed."""
         self._listeners.append(function)
 
     async def await_news(self, versions: Mapping[str, str]) -> None:
-        """Return when all that is followed here of these topics is known in these versions, or later ones."""
+        """Return when these topics, those that are followed here, are known in these versions or later ones."""
         while any(
             (topic == ENDPOINTS or topic in self._dispatchers) and is_older(self._known.get(topic), version)
             for topic, version in versions.items()
@@ -101,7 +101,7 @@ class Router:
             await self._next_news()
 
     async def await_endpoints(self) -> None:
-        """Return when the controller has told the endpoints."""
+        """Return when the endpoints are known."""
         while not self.knows_endpoints:
             await self._next_news()
 
@@ -140,8 +140,8 @@ class Router:
             dispatcher.linked(id, link)
 
     async def _lost(self, dispatcher: Dispatcher, replica: Replica, reason: str) -> None:
-        """Tell the controller; if that still names the replica in a while, try again."""
-        self._run(self._tell_lost(dispatcher.key, replica.id, reason))  # it may be away: nothing here waits for it
+        """Report a lost link to the controller; if the replica is still in the set after a while, link to it again."""
+        self._run(self._tell_lost(dispatcher.key, replica.id, reason))  # the controller may be away: nothing here waits
         await asyncio.sleep(_LONGEST_PAUSE)
         if replica.id in dispatcher.chooser.candidates and replica.id not in dispatcher.links:
             await self._link(dispatcher, replica)
@@ -155,7 +155,7 @@ class Router:
     # -- the controller --------------------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        """Ask the controller, again and again, for what has changed."""
+        """Ask the controller, again and again, for changed topics."""
         controller: Any = None
         pause = 0.05
         while not self._closed:
@@ -184,12 +184,12 @@ class Router:
                     self._not_serving(str(error))
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
-            except Exception:  # whatever is wrong with one piece of news, the next may be well
+            except Exception:  # one topic that can't be read must not stop the others
                 _log.exception("news of the controller could not be understood")
                 await asyncio.sleep(_LONGEST_PAUSE)
 
     def _not_serving(self, why: str) -> None:
-        """Fail what waits for replicas that nobody will start. Those to which there is a link go on."""
+        """Fail requests that wait for replicas which will never start. Dispatchers with a link go on."""
         now = time.monotonic()
         if self._gone_since is None:
             self._gone_since = now
@@ -218,7 +218,7 @@ class Router:
                     self._run(self._link(dispatcher, replica))
                 for replica in gone:
                     dispatcher.links.pop(replica.id, None)
-                if existed and not value.exists:  # it was deleted; whoever asks for it again is told so anew
+                if existed and not value.exists:  # it was deleted; a new dispatcher asks again
                     del self._dispatchers[topic], self._known[topic]
         waiting, self._waiting = self._waiting, []
         for each in waiting:
@@ -226,7 +226,7 @@ class Router:
                 each.set_result(None)
 
     async def _report(self) -> None:
-        """Tell the controller how many requests there are: each second, and at once when a deployment must wake."""
+        """Report the numbers of requests to the controller: each second, and at once when a deployment must wake."""
         last, told = RouterReport("", ""), 0.0
         while not self._closed:
             with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
@@ -257,7 +257,7 @@ class Router:
         return RouterReport(self.id, self.node, queued, ongoing, snapshot)
 
     def close(self) -> None:
-        """Send nothing more."""
+        """Stop asking and reporting."""
         self._closed = True
         for task in self._tasks:
             task.cancel()
@@ -273,7 +273,7 @@ _router: tuple[str, Router] | None = None
 
 
 async def find_controller() -> Any:
-    """Return the controller's handle. Raises NotServingError when there is none. In an event loop."""
+    """Return the controller's handle, in an event loop. Raises NotServingError if Serve does not run."""
     try:
         found = asyncio.get_running_loop().run_in_executor(None, controller_handle)
     except RuntimeError as error:  # Python's executors take nothing more when its main thread has ended
@@ -282,9 +282,9 @@ async def find_controller() -> Any:
 
 
 def controller_handle() -> Any:
-    """Return the controller's handle; it is looked up once, until it is forgotten or the session is another.
+    """Return the controller's handle. It is cached for the session, until `forget_controller`.
 
-    Raises NotServingError when there is none.
+    Raises NotServingError if Serve does not run.
     """
     global _controller
     session = kernel.get_runtime_context().get_worker_id()
@@ -299,7 +299,7 @@ def controller_handle() -> Any:
 
 
 def forget_controller() -> None:
-    """Look the controller up anew the next time: that one has ended."""
+    """Clear the cached handle of the controller, which has ended."""
     global _controller
     _controller = None
 
@@ -319,7 +319,7 @@ def process_router() -> Router:
 
 
 def dispatchers_of_process() -> Mapping[str, Dispatcher]:
-    """Return those of this process's router; none as long as there is no router. From any thread."""
+    """Return the dispatchers of this process's router; {} without a router. From any thread."""
     return _router[1].dispatchers if _router is not None else {}
 
 
@@ -329,17 +329,20 @@ def hear_here(versions: Mapping[str, str]) -> None:
         return
     try:
         session = kernel.get_runtime_context().get_worker_id()
-    except NotInitializedError:  # the router is of a session that is over
+    except NotInitializedError:  # the router belongs to a session that has ended
         return
     if _router[0] == session:
         hearing = asyncio.run_coroutine_threadsafe(_router[1].await_news(versions), data_loop())
         with contextlib.suppress(concurrent.futures.TimeoutError, TimeoutError):
             hearing.result(_HEAR_SECONDS)
-        hearing.cancel()  # of what took too long nothing is left to wait
+        hearing.cancel()  # a wait that took too long is cancelled
 
 
 def is_older(version: str | None, other: str) -> bool:
-    """Return whether a version of a topic (None: nothing is known) is of another life of the controller, or older."""
+    """Return whether a version of a topic is older than another one, or unknown (None).
+
+    Versions of another process of the controller count as older.
+    """
     if version is None:
         return True
     life, _, number = version.rpartition(":")

@@ -17,8 +17,11 @@ class Turns:
     __slots__ = ("_credits", "_enough", "_shares")
 
     def __init__(self, weights: Sequence[float], random: Random | None = None) -> None:
-        """Weights are from 0 on; nobody has a turn if all are 0. `random` chooses where the order begins, so that
-        several that have the same weights don't all begin with the same; without it, that is at its beginning."""
+        """Weights are from 0 on; nobody has a turn if all are 0.
+
+        `random` chooses where the order begins, so that several that have the same weights don't all begin with the
+        same; without it, that is at its beginning.
+        """
         total = sum(weights)
         self._shares = [(index, weight / total) for index, weight in enumerate(weights) if weight > 0]
         self._credits = [0.0] * len(weights)

@@ -238,8 +238,9 @@ class Exchange:
 
 
 class RequestLink:
-    """One side of a link. `write(data)` sends bytes; put those that come into `space`, or
-    call `feed` with them, and `lost` at the end.
+    """One side of a link.
+
+    `write(data)` sends bytes; put those that come into `space`, or call `feed` with them, and `lost` at the end.
 
     `on_open(exchange, meta, body, end)` is called for each exchange that the other side opens, `on_notice(meta)` for
     what it tells besides, `on_load(load)` whenever its number of requests is heard. `on_lost(reason)` is called when

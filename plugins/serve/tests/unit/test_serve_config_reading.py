@@ -138,7 +138,7 @@ AT = "serve.yaml:5: applications[0].deployments[0]."
     ("text", "message"),
     [
         (deployment("num_replica: 3"), AT + "num_replica: there is no such setting; did you mean 'num_replicas'?"),
-        (deployment("zzz: 3"), AT + "zzz: there is no such setting; there are: actor_options, autoscaling_config,"),
+        (deployment("zzz: 3"), AT + "zzz: there is no such setting; there are: actor_options, autoscaling"),
         (deployment("num_replicas: -3"), AT + 'num_replicas: num_replicas is a number from 0 on, or "auto", not -3'),
         (deployment("max_ongoing_requests: many"), AT + "max_ongoing_requests: max_ongoing_requests is a whole number"),
         (deployment("init_args: []"), AT + "init_args: arguments are given in the code, by bind(), or by `args`"),
