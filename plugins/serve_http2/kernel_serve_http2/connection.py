@@ -1,7 +1,7 @@
-"""One client's HTTP/2 connection: requests on their way and their answers back, many at a time, within limits.
+"""One client's HTTP/2 connection: many requests and their answers at a time, within limits.
 
-The frames are h2's matter. Here are the requests, the limits, and the flow: the client sends no
-more of a request that is held back, and a request waits for a client that does not take its answer.
+The frames are h2's. This module has the requests, the limits, and the flow control: the client sends no more of a
+request that is held back, and a request waits for a client that does not take its answer.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _log = logger()
 _FOREVER = float("inf")
 _LINGER_SECONDS = 2.0
 _TURN = 64 << 10
-"""How much of one answer is sent before it is another's turn, in bytes."""
+"""The number of bytes of one answer that are sent before another answer has its turn."""
 
 
 class HTTP2Connection(asyncio.Protocol):
@@ -69,17 +69,17 @@ class HTTP2Connection(asyncio.Protocol):
         self._scheme = "http"
         self.transport: asyncio.Transport
         self._deadline = _FOREVER
-        """When the next request must have come (the server's time)."""
+        """The time (of the server) by which the next request must come."""
 
     @property
     def deadline(self) -> float:
-        """When this connection, or a stream, is ended if it still waits for the client; the server looks."""
+        """The time (of the server) at which the connection, or a stream, ends if it still waits for the client."""
         return min((stream.deadline for stream in self._streams.values()), default=self._deadline)
 
     # -- the connection --------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Greet the client with the settings."""
+        """Send the client the settings."""
         self.transport = cast(asyncio.Transport, transport)
         self._client = _address(transport.get_extra_info("peername"))
         self._here = _address(transport.get_extra_info("sockname"))
@@ -102,7 +102,7 @@ class HTTP2Connection(asyncio.Protocol):
         self._state.connections.add(self)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The client is gone."""
+        """Cancel the requests: the client has gone."""
         self._closing = True
         self._state.connections.discard(self)
         if self._aborting is not None:
@@ -112,7 +112,7 @@ class HTTP2Connection(asyncio.Protocol):
             stream.gone()
 
     def data_received(self, data: bytes) -> None:
-        """Take frames. A client that breaks the protocol is told so, and the connection ends."""
+        """Take frames. If the client breaks the protocol, send it the reason, and close the connection."""
         if self._closing and not self._streams:
             return
         try:
@@ -131,16 +131,16 @@ class HTTP2Connection(asyncio.Protocol):
             self._break(ENHANCE_YOUR_CALM)
 
     def pause_writing(self) -> None:
-        """The client is slow."""
+        """Hold the answers back: the client is slow."""
         self._paused = True
 
     def resume_writing(self) -> None:
-        """It takes more."""
+        """Send more of the answers: the client takes more."""
         self._paused = False
         self._send_blocked()
 
     def expire(self) -> None:
-        """The time that the client had for a body or an answer, or without any request, is over."""
+        """End what is late: a body, the reading of an answer, or the next request."""
         now = self._state.now()
         for stream in [each for each in self._streams.values() if each.deadline < now]:
             stream.expire()
@@ -152,21 +152,21 @@ class HTTP2Connection(asyncio.Protocol):
         if not self._closing:
             self._closing = True
             self._deadline = _FOREVER
-            # h2 itself sends nothing more once it has said that it goes away.
+            # after its GOAWAY h2 itself sends nothing more
             goodbye = GoAwayFrame(0, last_stream_id=self._h2.highest_inbound_stream_id, error_code=NO_ERROR)
             self.transport.write(goodbye.serialize())
         if not self._streams:
             self._close()
 
     def _break(self, code: int) -> None:
-        """End the connection for a fault of the client's."""
+        """End the connection, because the client broke the protocol."""
         with contextlib.suppress(H2Error):
             self._h2.close_connection(code)
         self._flush()
         self._close()
 
     def _close(self) -> None:
-        """Close when what was written has gone out, but don't wait long for one who does not read."""
+        """Close when all that was written is sent, but soon if the client does not read."""
         self._closing = True
         if self._aborting is None and not self.transport.is_closing():
             self.transport.close()
@@ -222,7 +222,7 @@ class HTTP2Connection(asyncio.Protocol):
     # -- what streams ask for --------------------------------------------------------------------------------------
 
     def send_head(self, stream: HTTP2Stream, headers: Headers, end: bool) -> None:
-        """Send an answer's headers, which are all of it if `end`."""
+        """Send an answer's headers; with `end` the answer has no body."""
         headers.append((b"date", self._state.clock.line()[6:-2]))
         with self._unless_gone(stream):
             self._h2.send_headers(stream.number, headers, end_stream=end)
@@ -231,9 +231,9 @@ class HTTP2Connection(asyncio.Protocol):
             self._sent(stream)
 
     def send_body(self, stream: HTTP2Stream) -> None:
-        """Send of an answer's body what the client is ready for; the rest follows when it is."""
+        """Send as much of an answer's body as the client takes; the rest follows later."""
         if stream.must_wait:
-            return  # its turn will come
+            return  # it will have its turn
         while not stream.over and self._send_some(stream):
             pass
         if not stream.over and stream.out:
@@ -242,20 +242,20 @@ class HTTP2Connection(asyncio.Protocol):
             self._blocked.append(stream)
 
     def taken(self, number: int, size: int) -> None:
-        """Let the client send `size` bytes more, of this stream and altogether."""
+        """Allow the client to send `size` bytes more, in this stream and in all together."""
         if size:
             with contextlib.suppress(H2Error):
                 self._h2.acknowledge_received_data(size, number)
             self._flush()
 
     def reset(self, number: int, code: int) -> None:
-        """Break a stream off."""
+        """Reset a stream with an error code."""
         with contextlib.suppress(H2Error):
             self._h2.reset_stream(number, code)
         self._flush()
 
     def ended(self, stream: HTTP2Stream) -> None:
-        """A stream is over."""
+        """Forget a stream that is over."""
         if self._streams.pop(stream.number, None) is None or self._streams:
             return
         if self._closing:
@@ -264,7 +264,7 @@ class HTTP2Connection(asyncio.Protocol):
             self._deadline = self._state.now() + self._options.keep_alive_timeout_s
 
     def _send_some(self, stream: HTTP2Stream) -> bool:
-        """Send one turn's worth of a stream's body; return whether there is more to send, and room for it."""
+        """Send one turn of a stream's body; return whether there is more to send, and room for it."""
         number, out, sent = stream.number, stream.out, 0
         with self._unless_gone(stream):
             while out and sent < _TURN and not self._paused:
@@ -288,12 +288,12 @@ class HTTP2Connection(asyncio.Protocol):
     def _sent(self, stream: HTTP2Stream) -> None:
         if self._given_up:
             self._given_up -= 1
-        if not stream.body_over:  # nobody reads the rest of the request (RFC 9113, 8.1)
+        if not stream.body_over:  # the rest of the request is not read (RFC 9113, 8.1)
             self.reset(stream.number, NO_ERROR)
         stream.sent()
 
     def _send_blocked(self) -> None:
-        """Send, in turns, what waits for the client; let those requests go on whose answers are all sent so far."""
+        """Send, in turns, what waits for the client, and resume the requests whose answers are all sent so far."""
         progress = True
         while progress and not self._paused:
             progress = False
@@ -316,7 +316,7 @@ class HTTP2Connection(asyncio.Protocol):
 
     @contextlib.contextmanager
     def _unless_gone(self, stream: HTTP2Stream) -> Any:
-        """Take a stream, or a connection, that the client has closed for one that nobody waits for."""
+        """End a stream instead of raising an error, if the client has closed it or the connection."""
         try:
             yield
         except ProtocolError:

@@ -1,4 +1,4 @@
-"""What one HTTP/2 connection may take up."""
+"""The limits of one HTTP/2 connection."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from kernel_spec.dataclass import dataclass
 class HTTP2Limits:
     """Sizes are in bytes.
 
-    A client may have `streams` requests under way, and give up `resets` more than it lets be answered. Of one request's
-    body it may send `stream_window` ahead, of all together `connection_window`.
+    A client may have `streams` requests under way, and reset `resets` requests more than it lets be answered. Of one
+    request's body it may send `stream_window` bytes ahead, of all together `connection_window`.
     """
 
     streams: int = 128
@@ -18,4 +18,4 @@ class HTTP2Limits:
     stream_window: int = 256 << 10
     connection_window: int = 4 << 20
     unsent: int = 1 << 20
-    """What may wait to be sent to a client that does not read, and yet asks for more."""
+    """The number of bytes that may wait to be sent to a client that does not read, and still makes requests."""

@@ -1,4 +1,4 @@
-"""What serve's proxies are told of HTTP/2: how it begins, and what takes a connection that begins so."""
+"""HTTP/2 for serve's proxies: how a connection begins, and its handler."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class HTTP2:
         self._limits = limits or HTTP2Limits()
 
     def connection(self, state: ServerState) -> ClientConnection:
-        """Return a client's connection."""
-        from kernel_serve_http2.connection import HTTP2Connection  # h2 takes a while to load
+        """Return the handler of a client's connection."""
+        from kernel_serve_http2.connection import HTTP2Connection  # here, since h2 takes a while to load
 
         return HTTP2Connection(state, self._limits)

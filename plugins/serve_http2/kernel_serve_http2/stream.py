@@ -1,4 +1,4 @@
-"""One request over HTTP/2: its body on its way to a replica, and the answer to the client."""
+"""One request over HTTP/2: its body is sent to a replica, and the answer to the client."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from kernel_serve.settings import HTTPOptions
 Headers = list[tuple[bytes, bytes]]
 
 _WHOLE_BODY = 256 << 10
-"""Bodies up to this size are read before the request is sent on: such a request can be sent again."""
+"""The largest body in bytes that is read before its request is sent on: such a request can be sent again."""
 _OF_CONNECTIONS = frozenset(
     (b"connection", b"date", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade")
 )
-"""Headers that HTTP/2 does not know (RFC 9113, 8.2.2), or that are the proxy's."""
+"""Headers that HTTP/2 does not have (RFC 9113, 8.2.2), or that the proxy sets."""
 _WITHOUT_BODY = frozenset((204, 304))
 _FOREVER = float("inf")
 
 
 class StreamConnection(Protocol):
-    """What a stream needs of the connection that it belongs to."""
+    """The part of the connection that a stream needs."""
 
     def send_head(self, stream: HTTP2Stream, headers: Headers, end: bool) -> None:
-        """Send an answer's headers, which are all of it if `end`."""
+        """Send an answer's headers; with `end` the answer has no body."""
 
     def send_body(self, stream: HTTP2Stream) -> None:
-        """Send of an answer's body what the client is ready for."""
+        """Send as much of an answer's body as the client takes."""
 
     def taken(self, number: int, size: int) -> None:
-        """Let the client send `size` bytes more, of this stream and altogether."""
+        """Allow the client to send `size` bytes more, in this stream and in all together."""
 
     def reset(self, number: int, code: int) -> None:
-        """Break a stream off."""
+        """Reset a stream with an error code."""
 
     def ended(self, stream: HTTP2Stream) -> None:
-        """A stream is over."""
+        """Forget a stream that is over."""
 
 
 class HTTP2Stream:
-    """It is the `ResponseWriter` of its proxied request."""
+    """A request, and the `ResponseWriter` of its answer."""
 
     __slots__ = (
         "_bodiless", "_body", "_connection", "_held", "_refused", "_size", "_state", "_unacknowledged", "answer_over",
@@ -62,18 +62,18 @@ class HTTP2Stream:
         self._unacknowledged = 0
         self._bodiless = scope["method"] == "HEAD"
         self.out: deque[memoryview] = deque()
-        """What the client is not yet ready for."""
+        """The pieces of the answer that the client does not take yet."""
         self.must_wait = False
         self.body_over = False
-        """The client has sent all of the request."""
+        """Whether the client has sent all of the request."""
         self.started = False
-        """The head of the answer is sent."""
+        """Whether the head of the answer is sent."""
         self.answer_over = False
-        """The proxied request has given all of the answer."""
+        """Whether the proxied request has written all of the answer."""
         self.over = False
-        """The answer is sent, or nobody waits for it."""
+        """Whether the answer is sent, or is not needed any more."""
         self.deadline = 0.0
-        """When the client must have sent, or have taken, more (the server's time)."""
+        """The time (of the server) by which the client must have sent, or have taken, more."""
         self.was_heard()
 
     # -- from the client -------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class HTTP2Stream:
             self._connection.taken(self.number, size)
 
     def complete(self) -> None:
-        """The request is all there."""
+        """End the request: it is complete."""
         self.body_over = True
         self.was_heard()
         if self.over or self._refused:
@@ -108,25 +108,25 @@ class HTTP2Stream:
             self._begin(True)
 
     def gone(self) -> None:
-        """Nobody waits for the answer any more."""
+        """Cancel the request: the client has gone, or has reset it."""
         if not self.over:
             self._finish()
             if self.proxied is not None:
                 self.proxied.gone()
 
     def refuse(self, status: int, text: str) -> None:
-        """Answer, in words, a request that can't be taken."""
+        """Answer a request that can't be taken with a text."""
         self._refused = True
         id = self._state.request_ids.of(self.scope["headers"]).encode("latin-1")
         self.begin(status, [(b"content-type", b"text/plain; charset=utf-8"), (REQUEST_ID, id)], text.encode(), True)
 
     def was_heard(self) -> None:
-        """The client has sent something, or has taken something: if it is its turn again, it has its time again."""
+        """Set a new deadline, if the client is waited for: it has just sent or taken something."""
         waits = self.must_wait or not (self.body_over or self._held)
         self.deadline = self._state.now() + self._state.options.stall_timeout_s if waits else _FOREVER
 
     def expire(self) -> None:
-        """The client's time is over."""
+        """End the request or its answer: the client is late."""
         proxied, self.proxied = self.proxied, None
         if proxied is not None:
             proxied.gone()
@@ -185,7 +185,7 @@ class HTTP2Stream:
             self._connection.taken(self.number, size)
 
     def sent(self) -> None:
-        """All of the answer is sent."""
+        """Note that all of the answer is sent."""
         self._finish()
         self._connection.ended(self)
 
@@ -198,16 +198,16 @@ class HTTP2Stream:
 
 
 NO_ERROR, PROTOCOL_ERROR, INTERNAL_ERROR, REFUSED_STREAM, CANCEL, ENHANCE_YOUR_CALM = 0, 1, 2, 7, 8, 11
-"""Codes of RFC 9113, 7."""
+"""Error codes of RFC 9113, 7."""
 
 
 def too_large(options: HTTPOptions) -> str:
-    """Return what is said of a body that is too large."""
+    """Return the text for a body that is too large."""
     return f"the body is larger than {options.maximum_body_bytes:,} bytes"
 
 
 def answer_headers(status: int, given: Headers) -> Headers | None:
-    """Return an answer's headers as HTTP/2 has them; None if one of them would be more than one."""
+    """Return an answer's headers in HTTP/2's form; None if one of them would be more than one header."""
     headers = [(b":status", str(status).encode())]
     for name, value in given:
         name = name.lower()
@@ -221,8 +221,8 @@ def answer_headers(status: int, given: Headers) -> Headers | None:
 def scope_of(headers: Headers, root_path: str, client: Any, server: Any, scheme: str) -> dict[str, Any] | None:
     """Return the ASGI scope of a request with these headers.
 
-    None if they ask for no path, or one that is no text, or name no host, or several (RFC 9113, 8.3.1), or no length
-    that is a number.
+    None if their path is missing or no text, if they name no host or several (RFC 9113, 8.3.1), or if their
+    content-length is no number.
     """
     pseudo: dict[bytes, bytes] = {}
     plain: Headers = []
