@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class AutoscalingConfig:
-    """How the number of replicas of a deployment follows the number of its requests.
+    """Settings by which the number of replicas follows the number of requests.
 
     `target_ongoing_requests` is the mean number of requests, waiting ones included, that one replica should have.
     Numbers of requests are means over `look_back_period_s` seconds. A decision is carried out when it has held for
@@ -81,7 +81,7 @@ class AutoscalingConfig:
 
 @dataclass(frozen=True, slots=True)
 class LoggingConfig:
-    """How a deployment's replicas write what is logged to `kernel.serve`, `ray.serve`, and loggers below them.
+    """The logging of a deployment's replicas: of the loggers `kernel.serve`, `ray.serve`, and those below them.
 
     `encoding` is "TEXT" or "JSON" (an object a line), with `additional_log_standard_attrs` of `logging.LogRecord` among
     its fields. `log_level` is a level of `logging`, or its number. Lines go to standard error, and with `logs_dir` also
@@ -172,7 +172,7 @@ class DeploymentSettings:
 
 @dataclass(frozen=True, slots=True)
 class HTTPOptions:
-    """Where and how the proxies take HTTP.
+    """Settings of HTTP at the proxies.
 
     They listen on loopback by default. The default of `port` is KERNEL_SERVE_HTTP_PORT, else 8000; that of `host` is
     KERNEL_SERVE_HTTP_HOST.
@@ -226,7 +226,7 @@ class HTTPOptions:
 
 @dataclass(frozen=True, slots=True)
 class GRPCOptions:
-    """Where the proxies take gRPC, and for which services: import paths of `add_..._to_server` functions.
+    """Settings of gRPC at the proxies: the port, and the services by import paths of `add_..._to_server` functions.
 
     Without such a function gRPC is off. They are imported by new proxies, also from the directory `app_dir`. Proxies
     are replaced whenever an option changes: set `services_version` when services have changed. With `ssl_certfile` gRPC

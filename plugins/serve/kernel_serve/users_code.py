@@ -43,11 +43,11 @@ def import_application(path: str, args: Mapping[str, Any] | None = None) -> Appl
         raise DeploymentError(f"{path} is a deployment that is not bound; write there: {found.name}.bind(...)")
     if not callable(found) or inspect.isclass(found):
         raise DeploymentError(
-            f"{path} is a {type(found).__name__}; expected is what bind() returns, or a function that returns that"
+            f"{path} is a {type(found).__name__}; expected what bind() returns, or a function that returns that"
         )
     built = found(*_arguments(found, path, dict(args or {})))
     if not isinstance(built, Application):
-        raise DeploymentError(f"{path} returned a {type(built).__name__}; expected is what bind() returns")
+        raise DeploymentError(f"{path} returned a {type(built).__name__}; expected what bind() returns")
     return built
 
 
@@ -55,10 +55,10 @@ def import_name(path: str) -> Any:
     """Return the value of "module:name" (or "module.name"). Raises DeploymentError, and what the module raises."""
     module_name, _, name = path.rpartition(":" if ":" in path else ".")
     if not module_name or not name:
-        raise DeploymentError(f'{path!r} is no import path; expected is "module:name"')
+        raise DeploymentError(f'{path!r} is no import path; expected "module:name"')
     if os.sep in module_name or module_name.endswith(".py"):
         dotted = module_name.removesuffix(".py").strip("./").replace(os.sep, ".")
-        raise DeploymentError(f"{path!r} names a file; expected is its module, as in {f'{dotted}:{name}'!r}")
+        raise DeploymentError(f"{path!r} names a file; expected its module, as in {f'{dotted}:{name}'!r}")
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:

@@ -89,7 +89,7 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSet:
-    """What routers know of a deployment: its replicas that take requests, and its limits."""
+    """The replicas of a deployment that take requests, and its limits: what routers know of it."""
 
     key: str
     replicas: tuple[Replica, ...]

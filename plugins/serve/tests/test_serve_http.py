@@ -664,7 +664,7 @@ WEBSOCKET = (
         ([*WEBSOCKET, "Transfer-Encoding: chunked"], "transfer codings aren't supported"),
         ([*WEBSOCKET, "X: " + "y" * 20_000], "expected no more than 8192 bytes"),
         ([*WEBSOCKET, *["X: y"] * 200], "expected no more than 128 headers"),
-        ([*WEBSOCKET, "", "\xff" * 9], "its first frames are none"),
+        ([*WEBSOCKET, "", "\xff" * 9], "its first bytes are no frames of a WebSocket"),
     ],
 )
 def test_the_beginning_of_a_websocket_that_is_none_is_refused(

@@ -235,7 +235,7 @@ def test_what_can_not_be_says_so(url: str) -> None:
             NotServingError,
             "the traffic of '/x' names 'c', but there is no application of that name",
         ),
-        (("/x", {"a#Versio": 1}), {}, NotServingError, "application 'a' has not; did you mean 'Version'?"),
+        (("/x", {"a#Versio": 1}), {}, NotServingError, "has none of that name; did you mean 'Version'?"),
         (("nowhere", {"a": 1}), {}, NotServingError, "there is no endpoint 'nowhere'; there are a, b"),
         (("inside", {"a": 1}), {}, NotServingError, "'inside' has no route of its own: make an endpoint for it"),
         (("/x", {"a": 0}), {}, DeploymentError, "the weights of endpoint '/x' are all 0"),

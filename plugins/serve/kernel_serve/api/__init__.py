@@ -1,1 +1,1 @@
-"""What users call: deployments, running applications, handles."""
+"""The API for users: deployments, running applications, handles."""

@@ -120,7 +120,7 @@ class Deployment:
 
     @property
     def logging_config(self) -> Mapping[str, Any]:
-        """How the replicas log: settings of `LoggingConfig`."""
+        """The settings of `LoggingConfig` for the replicas."""
         return self.settings.logging_config
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

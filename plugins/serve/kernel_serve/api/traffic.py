@@ -116,7 +116,7 @@ def _key(name: str, known: Mapping[str, Any], what: str, kind: str) -> str:
         if deployment in deployments:
             return key_of(application, deployment)
         raise NotServingError(
-            f"{what} names a deployment {deployment!r}, which application {application!r} has not"
+            f"{what} names a deployment {deployment!r}, but application {application!r} has none of that name"
             f"{nearest(deployment, deployments)}"
         )
     alike = [each for each, found in applications.items() if found["is_backend"] == (kind == "backend")]

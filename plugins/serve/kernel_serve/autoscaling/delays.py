@@ -1,4 +1,4 @@
-"""How long a wish must hold before it is carried out, and how a deployment is kept from swinging."""
+"""Delays: a wish must hold for some time before it is carried out, and a deployment must not swing."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def ask(policy: Policy, context: AutoscalingContext) -> tuple[int, Mapping[str, 
     is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
     if not is_number or not math.isfinite(number) or number < 0 or not isinstance(state, Mapping):
         raise DeploymentError(
-            f"the policy returned {answer!r}; expected is a number of replicas from 0 on, or such a number and a "
+            f"the policy returned {answer!r}; expected a number of replicas from 0 on, or such a number and a "
             "mapping that is its state"
         )
     return math.ceil(number), state

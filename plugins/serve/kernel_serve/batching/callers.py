@@ -13,7 +13,7 @@ from kernel_serve.batching.queue import Item
 from kernel_serve.context import RequestContext
 
 END = object()
-"""What `StreamingCaller.next_item` returns after the last item."""
+"""The result of `StreamingCaller.next_item` after the last item."""
 
 
 class BatchCaller(Item):

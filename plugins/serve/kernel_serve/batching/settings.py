@@ -12,10 +12,11 @@ from kernel_spec.dataclass import dataclass
 
 @dataclass(slots=True)
 class BatchSettings:
-    """How large batches get, and how long the first request of a batch waits for others, in seconds.
+    """The size and the waiting time of batches.
 
-    `max_concurrent_batches` run at a time. `size_of` returns the size of a batch of the given items, in the unit of
-    `max_batch_size`; None counts them.
+    `max_batch_size` is in the unit of `size_of`, which returns the size of a batch of the given items; None counts
+    them. The first request of a batch waits `wait_seconds` for others. `max_concurrent_batches` run
+    at a time.
     """
 
     max_batch_size: int = 10

@@ -133,7 +133,7 @@ class Cursor:
         """
         aliases, refused = self.document.names.aliases_of(part), self.document.names.refused_in(part)
         if not isinstance(self.value, Mapping):
-            raise self.error(f"expected is a mapping of names to values, not {_shown(self.value)}")
+            raise self.error(f"expected a mapping of names to values, not {_shown(self.value)}")
         found: dict[str, Cursor] = {}
         for given, value in self.value.items():
             cursor = Cursor(self.document, (*self.path, given), value)
@@ -154,13 +154,13 @@ class Cursor:
         if self.value is None:
             return []
         if not isinstance(self.value, list):
-            raise self.error(f"expected is a list, not {_shown(self.value)}")
+            raise self.error(f"expected a list, not {_shown(self.value)}")
         return [Cursor(self.document, (*self.path, number), item) for number, item in enumerate(self.value)]
 
     def text(self) -> str:
         """Return a text that is not empty."""
         if not isinstance(self.value, str) or not self.value:
-            raise self.error(f"expected is a text, not {_shown(self.value)}")
+            raise self.error(f"expected a text, not {_shown(self.value)}")
         return self.value
 
     def mapping(self) -> dict[str, Any]:
@@ -168,7 +168,7 @@ class Cursor:
         if self.value is None:
             return {}
         if not isinstance(self.value, Mapping):
-            raise self.error(f"expected is a mapping of names to values, not {_shown(self.value)}")
+            raise self.error(f"expected a mapping of names to values, not {_shown(self.value)}")
         return dict(self.value)
 
 

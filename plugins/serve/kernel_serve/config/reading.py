@@ -86,7 +86,7 @@ def _application(cursor: Cursor) -> ApplicationConfig:
     path = given["import_path"].text()
     module, _, name = path.rpartition(":" if ":" in path else ".")
     if not module or not name or not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
-        raise given["import_path"].error(f'expected is "module:name", not {path!r}')
+        raise given["import_path"].error(f'expected "module:name", not {path!r}')
     deployments = tuple(_deployment(each) for each in _list(given, "deployments"))
     return ApplicationConfig(
         name=given["name"].text() if "name" in given else "default",
@@ -160,7 +160,7 @@ def _location(cursor: Cursor) -> str:
     for location in _LOCATIONS:
         if str(cursor.value).lower() == location.lower():
             return location
-    raise cursor.error(f"expected is one of {', '.join(_LOCATIONS)}, not {cursor.value!r}")
+    raise cursor.error(f"expected one of {', '.join(_LOCATIONS)}, not {cursor.value!r}")
 
 
 def _check_unique(
@@ -221,7 +221,7 @@ def _target(cursor: Cursor) -> TargetConfig:
     given = cursor.fields("target", _TARGET)
     weight = given["weight"].value if "weight" in given else 1.0
     if isinstance(weight, bool) or not isinstance(weight, (int, float)) or weight < 0:
-        raise given["weight"].error(f"expected is a number from 0 on, not {weight!r}")
+        raise given["weight"].error(f"expected a number from 0 on, not {weight!r}")
     application = given["application"].text() if "application" in given else ""
     deployment = given["deployment"].text() if "deployment" in given else ""
     if "#" in deployment and not application:
@@ -234,5 +234,5 @@ def _target(cursor: Cursor) -> TargetConfig:
 def _sticky(cursor: Cursor) -> str:
     value = cursor.text()
     if value != "client" and not any(value.startswith(kind) and len(value) > len(kind) for kind in _STICKY):
-        raise cursor.error(f'expected is "client", "header:NAME", "cookie:NAME" or "query:NAME", not {value!r}')
+        raise cursor.error(f'expected "client", "header:NAME", "cookie:NAME" or "query:NAME", not {value!r}')
     return value

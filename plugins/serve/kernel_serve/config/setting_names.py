@@ -25,11 +25,11 @@ Names = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class SettingNames:
-    """What may be written in a configuration instead of a setting's name, and what is refused.
+    """Other names of settings, and names that are refused.
 
     Parts of a configuration are "file", "http_options", "application", "deployment", "autoscaling_config", "endpoint"
-    and "target". `aliases` maps a part to (other name: name), `refused` maps a part to (name: why it can't be given
-    there). `autoscaling` translates the settings of an `autoscaling_config`, and raises ValueError for what it can't
+    and "target". `aliases` maps a part to (other name: name), `refused` maps a part to (name: the reason).
+    `autoscaling` translates the settings of an `autoscaling_config`, and raises ValueError for those that it can't
     translate; `autoscaling_names` are settings that it alone knows.
     """
 

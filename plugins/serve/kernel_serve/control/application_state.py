@@ -34,7 +34,7 @@ class ApplicationState:
         self.deployed = deployed
         self.deleting = False
         self.failure = ""
-        """Why the goal that was deployed last was given up, or is not reached."""
+        """The reason why the last goal was given up, or is not reached."""
 
     def deploy(self, goal: ApplicationSpec, deployed: float) -> None:
         """Set a new goal."""

@@ -29,7 +29,7 @@ class Attempts:
 
     @property
     def in_a_row(self) -> str:
-        """How often the version has failed, in words."""
+        """The number of failures in a row, in words."""
         return "once" if self.failed == 1 else f"{self.failed} times in a row"
 
     def fail(self, round: int, message: str, now: float) -> None:

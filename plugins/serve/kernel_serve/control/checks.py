@@ -21,7 +21,8 @@ def check_application(spec: ApplicationSpec) -> None:
             raise DeploymentError(f"deployment {each.key!r} is not one of application {spec.name!r}")
     if spec.ingress not in names:
         raise DeploymentError(
-            f"the ingress {spec.ingress!r} of application {spec.name!r} is none of its deployments: {', '.join(names)}"
+            f"the ingress {spec.ingress!r} of application {spec.name!r} is not among its deployments: "
+            f"{', '.join(names)}"
         )
 
 

@@ -267,7 +267,7 @@ class Controller:
             try:
                 return await work()
             except Exception:
-                _log.exception("the controller has had a problem, and tries again")
+                _log.exception("the controller failed, and tries again")
                 await asyncio.sleep(TROUBLE_SECONDS)
 
     async def _recover(self) -> list[Instruction]:

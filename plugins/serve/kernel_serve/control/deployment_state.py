@@ -42,11 +42,11 @@ class DeploymentState:
         """Whether replicas were lost and are not replaced yet."""
         self.deleting = False
         self.rolled_back = ""
-        """Why an earlier version serves instead of the one that was deployed last; "" if the last one serves."""
+        """The reason why an earlier version serves instead of the last one; "" if the last one serves."""
         self.next_step = -math.inf
         """The time of the next step."""
         self.published: Any = None
-        """What was published of it last."""
+        """The state that was published last."""
         self.new_id = new_id
         self.number = 0
         self.history: deque[str] = deque(maxlen=HISTORY)

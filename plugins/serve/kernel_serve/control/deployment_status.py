@@ -72,7 +72,10 @@ def is_paused(state: DeploymentState) -> bool:
 
 
 def unavailable_message(state: DeploymentState) -> str:
-    """Return why no replica takes requests. It has no times or counts in it: it changes only when the reason does."""
+    """Return why no replica takes requests.
+
+    It has no times or counts in it: it changes only when the reason does.
+    """
     if state.deleting:
         return f"{state.key} is being deleted"
     if is_paused(state):

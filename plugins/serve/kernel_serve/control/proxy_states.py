@@ -68,7 +68,7 @@ class ProxyState:
 
 
 class ProxyStates:
-    """The proxies of all nodes. Without a wish there are none."""
+    """The proxies of all nodes. Without a wish no proxy should exist."""
 
     def __init__(self) -> None:
         self.wish: ProxyWish | None = None

@@ -1,4 +1,4 @@
-"""What routers know of a deployment: its replicas that take requests."""
+"""The replica set of a deployment: its replicas that take requests, for routers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far an update may go now: how many replicas to start, and how many of the old ones to stop.
+"""The steps of an update: how many replicas to start now, and how many of the old ones to stop.
 
 New replicas come first (a surge), at most a step of them at a time. An old one stops only while as many replicas as
 wanted take requests without it. Where there is no room for a surge, one old replica stops first.

@@ -25,7 +25,7 @@ api = FastAPI(title="Irises", description="Which iris is it?", version="1")
 
 
 class Flower(BaseModel):
-    """What somebody has measured, in centimetres."""
+    """The size of a flower's petals, in centimetres."""
 
     petal_length: float = Field(gt=0, lt=30, examples=[4.7])
     petal_width: float = Field(gt=0, lt=30, examples=[1.4])

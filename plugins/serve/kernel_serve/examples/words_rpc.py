@@ -1,6 +1,6 @@
-"""What gRPC's compiler makes of `words.proto`.
+"""The code that gRPC's compiler generates from `words.proto`.
 
-Usually that is two files, which `python -m grpc_tools.protoc` writes once; here it is made when it is imported.
+Usually `python -m grpc_tools.protoc` writes it once, as two files; here it is made when it is imported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where Serve's files are: in a directory of their own in the session's logs."""
+"""The directory of Serve's files in the session's logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What user code logs with `logging`, with the request and the replica that it belongs to."""
+"""Log records of user code, with the request and the replica that they belong to."""
 
 from __future__ import annotations
 

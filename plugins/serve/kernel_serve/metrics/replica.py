@@ -64,7 +64,7 @@ class ReplicaMetrics:
         )
         self.cancelled = registry.counter(
             "serve_deployment_cancelled_total",
-            "Requests among them that nobody waited for to the end.",
+            "Requests among them whose callers had gone before the end.",
             (*_LABELS, "type"),
             _PROCESS,
         )

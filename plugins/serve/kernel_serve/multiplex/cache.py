@@ -118,7 +118,7 @@ class ModelCache:
         try:
             await let_go(self._models.pop(model_id))
         except Exception:
-            _log.exception("a model could not be unloaded as it wants to be", loader=self._name, model=model_id)
+            _log.exception("the unload() of a model raised", loader=self._name, model=model_id)
         finally:
             self._metrics.unloads.value += 1
             self._do(self._table.unloaded(model_id))

@@ -16,7 +16,7 @@ BROKEN = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\nconnection
 """The answer in place of one that would not be HTTP."""
 
 LENGTH, CHUNKED, CLOSE, NONE = range(4)
-"""How the client knows where a body ends: by content-length, chunks, the end of the connection, or without a body."""
+"""Framings of a body: by its content-length, by chunks, by the end of the connection, or no body at all."""
 
 Headers = list[tuple[bytes, bytes]]
 

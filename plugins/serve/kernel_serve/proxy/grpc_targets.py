@@ -15,7 +15,7 @@ APPLICATION = "application"
 
 
 class GRPCTarget(NamedTuple):
-    """Where a call goes: the key of a deployment, and the keys of those that get a copy."""
+    """The key of the deployment of a call, and the keys of those that get a copy."""
 
     target: str
     shadows: Sequence[str] = ()

@@ -147,7 +147,7 @@ class RequestReader:
             else:
                 self._chunked = True
                 if value.lower() != b"chunked":
-                    raise RefusedError(501, f"Transfer-Encoding {value!r} is not known here, but chunked")
+                    raise RefusedError(501, f"Transfer-Encoding {value!r} is not supported: only chunked is")
         self._headers.append((name, value))
 
     def _look_at_host(self, host: bytes) -> None:
@@ -186,7 +186,7 @@ class RequestReader:
         incoming = HTTP1Request(scope, parser.should_keep_alive(), expects, self._too_large)
         if parser.should_upgrade():
             if method == "CONNECT":
-                raise RefusedError(400, "this is no proxy by which to connect to others")
+                raise RefusedError(400, "CONNECT is not supported: this server forwards no connections")
             self._upgrading = incoming
             return
         self.arriving = incoming
@@ -207,7 +207,7 @@ class RequestReader:
 
     def _check(self, version: str) -> None:
         if version not in ("1.1", "1.0"):
-            raise RefusedError(505, f"HTTP/{version} is not spoken here, but HTTP/1.1")
+            raise RefusedError(505, f"HTTP/{version} is not supported: use HTTP/1.1")
         if self._chunked and version == "1.0":
             raise RefusedError(400, "HTTP/1.0 knows no Transfer-Encoding")
         if self._hosts > 1 or (version == "1.1" and not self._hosts):
@@ -219,7 +219,7 @@ class RequestReader:
             return target, b""
         url = httptools.parse_url(target)
         if not (url.host or target.startswith(b"/")):
-            raise RefusedError(400, f"there is nothing to be had by {method} of {target.decode('latin-1')!r}")
+            raise RefusedError(400, f"{method} {target.decode('latin-1')!r} has no path: it must begin with '/'")
         if url.host:
             host = b"[%b]" % url.host if b":" in url.host else url.host
             authority = host if url.port is None else b"%b:%d" % (host, url.port)

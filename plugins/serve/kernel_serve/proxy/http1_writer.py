@@ -28,7 +28,7 @@ class AnswerWriter:
         self._write = write
         self._clock = clock
         self._kind = _NONE_BEGUN
-        """How the body of the answer under way is framed."""
+        """The framing of the body of the answer under way."""
         self._left = 0
         """The number of bytes of it that are still to come, by its content-length."""
         self._path = ""

@@ -66,4 +66,4 @@ def begin_websocket(transport: asyncio.Transport, protocol: Any, data: bytes) ->
     except Exception as error:
         protocol.connection_lost(error)
         transport.set_protocol(before)
-        raise ValueError(str(error) or "its first frames are none") from error
+        raise ValueError(str(error) or "its first bytes are no frames of a WebSocket") from error

@@ -15,7 +15,7 @@ from kernel_serve.errors import ServeError
 _LISTENS = "0A"
 """The state of a listening socket in Linux's tables."""
 _WORKER = b"kernel: worker"
-"""How kernel names its processes: their command does not tell them apart."""
+"""The name of kernel's worker processes: their command does not tell them apart."""
 _LONGEST = 100
 """The number of characters of a command that a message shows."""
 

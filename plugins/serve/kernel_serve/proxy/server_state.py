@@ -1,4 +1,4 @@
-"""What a server's connections share: options, clock, request ids, and the set of connections."""
+"""The state that a server's connections share: options, clock, request ids, and the set of connections."""
 
 from __future__ import annotations
 

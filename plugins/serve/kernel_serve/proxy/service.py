@@ -1,4 +1,4 @@
-"""What all connections of a proxy share: the table of endpoints, the router, the options, and the metrics."""
+"""The parts that all connections of a proxy share: table of endpoints, router, options, and metrics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Refusal = tuple[int, str, list[tuple[bytes, bytes]]]
 
 
 class RoutingDecision(NamedTuple):
-    """Where a request goes, or the refusal with which it is answered."""
+    """The deployment of a request, or the refusal with which it is answered."""
 
     refusal: Refusal | None
     id: str
@@ -80,7 +80,7 @@ class ProxyService:
         try:
             await asyncio.wait_for(self._heard.wait(), timeout)
         except (asyncio.TimeoutError, TimeoutError):
-            raise ServeError(f"the controller did not tell the proxy where requests go within {timeout:g} s") from None
+            raise ServeError(f"the controller did not send the proxy the endpoints within {timeout:g} s") from None
 
     def decide(self, scope: dict[str, Any], id: str = "") -> RoutingDecision:
         """Return where the request with this ASGI scope goes, with the meta for the replica.

@@ -38,8 +38,8 @@ def tls_context(options: HTTPOptions | GRPCOptions, protocols: Sequence[str] = (
     except (ssl.SSLError, ValueError) as error:
         files = f"ssl_certfile={options.ssl_certfile!r}, ssl_keyfile={options.ssl_keyfile!r}"
         raise ServeError(
-            f"the proxy can't use {files}: {error}; they are to be a certificate and its private key, as PEM, and "
-            "ssl_keyfile_password what the key is encrypted with, if it is"
+            f"the proxy can't use {files}: {error}; they must be a certificate and its private key in PEM "
+            "format, and ssl_keyfile_password the password of the key if it is encrypted"
         ) from error
     if protocols:
         context.set_alpn_protocols([*protocols, "http/1.1"])
@@ -48,7 +48,8 @@ def tls_context(options: HTTPOptions | GRPCOptions, protocols: Sequence[str] = (
             context.load_verify_locations(options.ssl_ca_certs)
         except ssl.SSLError as error:
             raise ServeError(
-                f"the proxy can't use ssl_ca_certs={options.ssl_ca_certs!r}: {error}; it is to be certificates, as PEM"
+                f"the proxy can't use ssl_ca_certs={options.ssl_ca_certs!r}: {error}; it must be certificates in PEM "
+                "format"
             ) from error
         context.verify_mode = ssl.CERT_REQUIRED
     return context

@@ -1,4 +1,4 @@
-"""What asyncio's transports do not offer: giving a connection to another protocol, and a look at unread bytes."""
+"""Additions to asyncio's transports: give a connection to another protocol, and check for unread bytes."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class ASGIIngress:
         if self._living is not None and not self._living.done():
             self._told.put_nowait("lifespan.shutdown")
             if failure := await self._heard.get():
-                _log.error("the application in front of a deployment could not end well", failure=failure)
+                _log.error("the shutdown of the application in front of a deployment failed", failure=failure)
 
     async def _live(self) -> None:
         async def receive() -> dict[str, Any]:

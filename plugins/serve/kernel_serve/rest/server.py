@@ -51,7 +51,7 @@ class RestServer:
         while not self._server.started:
             if self._serving.done():
                 self._serving.result()
-                raise ServeError("the REST server ended before it had begun")
+                raise ServeError("the REST server ended while it was starting")
             await asyncio.sleep(0.005)
         found_host, found_port = listening.getsockname()[:2]
         self._address = f"{found_host}:{found_port}"

@@ -338,7 +338,7 @@ class Dispatcher:
             candidate.models = tuple(said["models"])
 
     def numbers(self) -> tuple[int, dict[str, int]]:
-        """Return the number of requests that wait here, and of those that each replica was sent and has not answered."""
+        """Return the number of requests that wait here, and the numbers that replicas have not answered, by id."""
         return len(self.queue), {id: each.sent for id, each in self.chooser.candidates.copy().items()}
 
 

@@ -185,7 +185,7 @@ class Router:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
             except Exception:  # one topic that can't be read must not stop the others
-                _log.exception("news of the controller could not be understood")
+                _log.exception("an update from the controller could not be read")
                 await asyncio.sleep(_LONGEST_PAUSE)
 
     def _not_serving(self, why: str) -> None:

@@ -1,4 +1,4 @@
-"""One call on its way, from the arguments to the result, on the data loop."""
+"""One call by a handle, from the arguments to the result, on the data loop."""
 
 from __future__ import annotations
 
@@ -30,15 +30,18 @@ from kernel_spec.errors import ActorError, ObjectLostError, TaskError
 ITEM, RESULT, OVER, FAILED = range(4)
 _COLLECT = "ReplicaActor.collect"
 _AHEAD = 256 << 10
-"""How many bytes of items may wait here to be asked for. What is more waits in the replica, and stops it in time."""
+"""The number of bytes of items that may wait here to be asked for.
+
+Further ones wait in the replica, and stop it in time.
+"""
 
 
 class HandleCall:
     """A call of a deployment's method. `begin` and what follows run on the data loop.
 
-    What comes is put into `outcomes` as (kind, payload): items of a stream, and at last a result, the stream's end, or
-    a failure. `listen(function)` has `function` called once, on the data loop, when there is more of it. Who takes
-    items away says so by `take_more`, when none is left and the call is `held`.
+    Outcomes are put into `outcomes` as (kind, payload): items of a stream, and at last a result, the stream's end, or a
+    failure. `listen(function)` has `function` called once, on the data loop, when there is another one. The reader of
+    items calls `take_more` when none is left and the call is `held`.
     """
 
     def __init__(
@@ -61,7 +64,7 @@ class HandleCall:
         self._timer: asyncio.TimerHandle | None = None
         self._encoded: Encoded | None = None
         self._kept: Sequence[ObjectRef] = ()
-        """What the replica may still have to read its arguments from."""
+        """References that keep what the replica may still have to read its arguments from."""
         self._refusal: Exception | None = None
         self._pieces: list[bytes] = []
         self._missing = self._ahead = 0
@@ -70,14 +73,17 @@ class HandleCall:
         self.outcomes: deque[tuple[int, Any]] = deque()
         self.over = False
         self.span: Any = None
-        """Of all of it, where calls are traced."""
+        """The span of the whole call, where calls are traced."""
         self._listeners: list[Callable[[], None]] = []
         self._lock = threading.Lock()
 
     # -- the way there -----------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Make bytes of the arguments, in the caller's thread, which may change them then. Raises nothing."""
+        """Pickle the arguments, in the caller's thread, so that the caller may change them afterwards.
+
+        Raises nothing.
+        """
         if any(_is_pending(each) for each in (*self._args, *self._kwargs.values())):
             return
         try:
@@ -87,7 +93,7 @@ class HandleCall:
         self._args, self._kwargs = (), {}
 
     def begin(self) -> None:
-        """Send the call, as soon as its arguments are there."""
+        """Send the call, once its arguments are there."""
         if self.over:
             return
         if self._refusal is not None:
@@ -139,7 +145,7 @@ class HandleCall:
         )
 
     def cancel(self, error: Exception | None = None) -> None:
-        """Give the call up: it fails, and what runs of it in the replica is cancelled."""
+        """Cancel the call: it fails with `error`, and the replica cancels its work."""
         if self.over:
             return
         if self._resolving is not None:
@@ -165,7 +171,7 @@ class HandleCall:
         self._end(FAILED, error)
 
     def take_more(self) -> None:
-        """All items that were there have been taken away. On the data loop."""
+        """Take more items: all that there were have been taken away. On the data loop."""
         self._ahead, self.held = 0, False
         if self._exchange is not None:
             self._take()
@@ -195,7 +201,7 @@ class HandleCall:
     def _collect(self, exchange: Exchange, number: int, described: str) -> None:
         """Have the replica put a result, or an item, into the object store, and read it there.
 
-        What was raised, `described` is of that, is raised by the replica's actor in its place.
+        If the value is an exception, which `described` has as text, the replica's actor raises it instead.
         """
         loop = asyncio.get_running_loop()
         reference = exchange.link.actor.collect.remote(number)
@@ -227,7 +233,7 @@ class HandleCall:
             self._end(RESULT, Stored(reference, read.result()))
 
     def _user_error(self, error: Exception | None, described: str) -> Exception:
-        """Return the exception that the deployment raised, its remote traceback attached."""
+        """Return the exception that the deployment raised, with its remote traceback attached."""
         raised = f"{self.key}.{self.meta['method']}()"
         if error is None:
             return UserCodeError(f"{raised} raised:\n{described}")
@@ -235,7 +241,7 @@ class HandleCall:
         return error
 
     def _piece(self, meta: Any, body: bytes) -> None:
-        """Take a piece of a result, or of an item, whose size is told beside its first piece if it has several."""
+        """Take a piece of a result, or of an item. The first of several pieces of an item has its size in `meta`."""
         if not self.meta.get("stream"):
             self._pieces.append(body)
             return
@@ -265,7 +271,7 @@ class HandleCall:
         if self._exchange is not None:
             self._exchange.wake = None
         self._kept = ()
-        self._request = self._exchange = None  # which know this call: what is large must not wait for gc
+        self._request = self._exchange = None  # they know this call, and what is large must not wait for gc
         self._tell()
 
     def _tell(self) -> None:
@@ -275,7 +281,7 @@ class HandleCall:
             listener()
 
     def listen(self, function: Callable[[], None]) -> bool:
-        """Call `function` at the next outcome, from the data loop; return False, and don't, if there is one."""
+        """Call `function` at the next outcome, from the data loop. If there is one already, return False instead."""
         with self._lock:
             if self.over or self.outcomes:
                 return False
@@ -283,7 +289,7 @@ class HandleCall:
             return True
 
     async def raw_result(self) -> bytes | ObjectRef:
-        """Return the result pickled, or where it is stored, on the data loop. Raises what the call raised."""
+        """Return the pickled result, or the reference to it, on the data loop. Raises what the call raised."""
         if self.meta.get("stream"):
             raise DeploymentError(
                 f"{self.key}.{self.meta['method']}() is a stream, which can't be an argument of a call"
@@ -314,7 +320,7 @@ def loaded(payload: bytes | Stored) -> Any:
 
 
 class Pending:
-    """What a response of a call is, for the calls that take it as an argument."""
+    """Stands for a response among the arguments of another call."""
 
     call: HandleCall
 
@@ -324,7 +330,7 @@ def _is_pending(argument: Any) -> bool:
 
 
 def _loaded_error(pickled: bytes) -> Exception | None:
-    """Return an exception, None if it did not travel, or can't be read here."""
+    """Return an exception; None if it did not travel, or can't be unpickled here."""
     try:
         error = loads(pickled) if pickled else None
     except Exception:
@@ -333,9 +339,9 @@ def _loaded_error(pickled: bytes) -> Exception | None:
 
 
 def _as_raised(error: Any) -> Any:
-    """Return what the deployment raised, as it was raised: which method of Serve's fetched it tells nobody anything.
+    """Return what the deployment raised, without the error of the method of Serve's that fetched it.
 
-    An error of a task of the user's comes as that.
+    An error of a task of the user's stays one.
     """
     if isinstance(error, TaskError) and isinstance(error.cause, Exception) and error.function_name == _COLLECT:
         return error.cause
@@ -343,4 +349,4 @@ def _as_raised(error: Any) -> Any:
 
 
 class RemoteTraceback(ServeError):
-    """Where a deployment raised."""
+    """The traceback in the replica of an error that a deployment raised."""

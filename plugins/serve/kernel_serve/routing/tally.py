@@ -1,4 +1,4 @@
-"""What a dispatcher counts: plain numbers, which whoever shows them reads."""
+"""The counters of a dispatcher: plain numbers, which metrics read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REASONS: dict[type[Exception], str] = {
 
 
 class RequestTally:
-    """Requests that were submitted, sent once more (by reason) and given up (by reason); how long some waited."""
+    """The number of requests that were submitted, sent again and given up (by reason), and how long some waited."""
 
     __slots__ = ("failed", "retried", "submitted", "waits")
 
@@ -35,7 +35,7 @@ class RequestTally:
         self.waits = HistogramSeries(LATENCY_MS)
 
     def retry(self, reason: str) -> None:
-        """Count a request that is sent once more."""
+        """Count a request that is sent again."""
         self.retried[reason] = self.retried.get(reason, 0) + 1
 
     def fail(self, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""What proxies and replicas share of gRPC: a service's methods, and messages on exchanges.
+"""The part of gRPC that proxies and replicas share: a service's methods, and messages on exchanges.
 
-Nothing here imports gRPC itself: what was generated for the user's services does, where it is imported.
+Nothing here imports gRPC itself: the generated code of the user's services does, where it is imported.
 """

@@ -1,7 +1,8 @@
 """gRPC's messages as the events of an exchange.
 
-The first event of a message has its length as `size` in its meta, and such of it as came with it; a large message goes
-on in events without meta. The answer's last event has `code`, `details` and `trailing` beside, or alone.
+The first event of a message has its length as `size` in its meta, and the first piece of it as its body; a large
+message goes on in events without meta. The answer's last event has `code`, `details` and `trailing`, beside a message
+or alone.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from kernel_serve.wire.link import Exchange
 Metadata = tuple[tuple[str, "str | bytes"], ...]
 
 OK, UNKNOWN, INVALID_ARGUMENT, UNIMPLEMENTED, INTERNAL, UNAVAILABLE = 0, 2, 3, 12, 13, 14
-"""Status codes, by which the answer ends: https://grpc.io/docs/guides/status-codes."""
+"""Status codes with which an answer ends: https://grpc.io/docs/guides/status-codes."""
 
 
 class Joiner:
-    """Puts messages together of the events in which they came."""
+    """Joins the pieces of messages."""
 
     __slots__ = ("_missing", "_parts")
 
@@ -26,7 +27,7 @@ class Joiner:
         self._missing = -1
 
     def add(self, size: int | None, body: bytes) -> bytes | None:
-        """Take an event; return the message that it completes, if it does. `size` is None if it begins none."""
+        """Take an event; return the message that it completes, else None. `size` is None if it begins no message."""
         if size is not None:
             if size == len(body):
                 return body
@@ -47,12 +48,12 @@ class IncomingMessages:
     __slots__ = ("_exchange", "_joiner", "end", "first", "last_meta")
 
     def __init__(self, exchange: Exchange, meta: Any = None, body: bytes = b"", end: bool = False) -> None:
-        """`meta`, `body` and `end` are of an event that has been taken already."""
+        """`meta`, `body` and `end` are those of an event that has been taken already."""
         self._exchange = exchange
         self._joiner = Joiner()
         self.end = end
         self.last_meta: dict[str, Any] = {}
-        """Of the event that has a status."""
+        """The meta of the event with the status; {} before it."""
         self.first = self._take(meta, body)
 
     def _take(self, meta: Any, body: bytes) -> bytes | None:
@@ -63,7 +64,7 @@ class IncomingMessages:
         return self._joiner.add(meta.get("size"), body)
 
     async def next(self) -> bytes | None:
-        """Return the next message; None if there are no more. Raises what `Exchange.receive` raises."""
+        """Return the next message; None after the last one. Raises what `Exchange.receive` raises."""
         message, self.first = self.first, None
         if message is not None:
             return message

@@ -1,4 +1,4 @@
-"""The methods of the user's services, learned from the `add_..._to_server` functions that gRPC's compiler generates."""
+"""Find the methods of users' services by the `add_..._to_server` functions that gRPC's compiler generates."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from kernel_spec.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RPCMethod:
-    """A method of a service: `path` is `/package.Service/Name`. Its messages are bytes but for `decode`, `encode`."""
+    """A method of a service: `path` is `/package.Service/Name`.
+
+    Its messages are bytes, except for `decode` and `encode`.
+    """
 
     path: str
     streams_in: bool
     streams_out: bool
     decode: Callable[[bytes], Any]
-    """Bytes to a request's message."""
+    """Parses the message of a request."""
     encode: Callable[[Any], bytes]
-    """A response's message to bytes."""
+    """Serializes the message of a response."""
     adder: str
-    """The import path of the function from which it was learned."""
+    """The import path of the function by which it was found."""
     repeatable: bool = False
     """Whether a call may be carried out twice, as its `idempotency_level` in the service's definition says."""
 
@@ -35,7 +38,7 @@ class RPCMethod:
 
     @property
     def name(self) -> str:
-        """Its own name, which is that of the deployment's method."""
+        """Its own name, which is the name of the deployment's method."""
         return self.path.rpartition("/")[2]
 
 
@@ -43,7 +46,7 @@ class RPCMethod:
 def methods_of(adder: str, directory: str | None = None) -> dict[str, RPCMethod]:
     """Return the methods of the service that `adder` adds, by path.
 
-    `adder` is the import path of a function: `module:function` or `module.function`, which may be in `directory`, too.
+    `adder` is the import path of a function: `module:function` or `module.function`, which may also be in `directory`.
     Raises DeploymentError if there is no such function, or it adds no service.
     """
     if directory is not None and directory not in sys.path:
@@ -102,7 +105,7 @@ def _imported(path: str) -> Callable[..., Any]:
         function = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise DeploymentError(
-            f"the gRPC servicer function {path!r} can't be imported ({error}): it is to be 'module:function', in a "
+            f"the gRPC servicer function {path!r} can't be imported ({error}): it must be 'module:function', in a "
             "module that proxies and replicas can import; app_dir of grpc_options is the directory where they look, too"
         ) from error
     if not callable(function):
@@ -111,7 +114,7 @@ def _imported(path: str) -> Callable[..., Any]:
 
 
 class _Servicer:
-    """Has every method that is asked for, and remembers for which it was asked."""
+    """Has every method that is asked for, and records which were."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -131,7 +134,7 @@ class _Server:
         self.generic += handlers
 
     def add_registered_method_handlers(self, service: str, handlers: Any) -> None:
-        """The same once more, for servers that look methods up by themselves."""
+        """Do nothing: these are the same handlers once more, for servers that look methods up by themselves."""
 
 
 @dataclass(frozen=True, slots=True)

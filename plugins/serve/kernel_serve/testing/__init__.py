@@ -1,1 +1,1 @@
-"""For tests of deployments and of autoscaling policies."""
+"""Helpers for tests of deployments and of autoscaling policies."""

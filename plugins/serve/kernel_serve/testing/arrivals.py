@@ -1,4 +1,4 @@
-"""When the requests of a trace arrive: rates that are steady, rise, fall or swing, and bursts."""
+"""The arrival times of a trace's requests: rates that are steady, rise, fall or swing, and bursts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from kernel_spec.dataclass import dataclass
 class Arrivals:
     """A part of a trace. Parts may overlap: their requests add up.
 
-    Either `requests` arrive at second `at`, or, from second `start` to `until` (None: the end), there are `rate` in a
-    second: one number, or two for a rate that goes evenly from the first to the second. With `period`, the rate swings
-    between the two like a wave, beginning with the first.
+    Either `requests` arrive at second `at`, or `rate` of them a second from `start` to `until` (None: the end): one
+    number, or two for a rate that changes evenly from the first to the second. With `period`, the rate swings between
+    the two like a wave, beginning with the first.
     """
 
     start: float = 0.0
@@ -44,7 +44,7 @@ class Arrivals:
         return (self.rate[0], self.rate[1])
 
     def rate_at(self, second: float, duration: float) -> float:
-        """Return requests a second at a moment of a trace that is `duration` seconds long."""
+        """Return the requests a second at a moment of a trace that is `duration` seconds long."""
         until = duration if self.until is None else self.until
         if self.at is not None or not self.start <= second < until:
             return 0.0
@@ -60,8 +60,8 @@ class Arrivals:
 class Trace:
     """Requests, what one takes, and what a replica can do. Times are in seconds.
 
-    `service_time_s` is the mean; `service` is how it varies: "constant" or "exponential". `arrivals` come at random
-    (`spacing="random"`) or evenly. `times` are arrivals that were recorded, beside those described.
+    `service_time_s` is the mean; `service` is its distribution: "constant" or "exponential". `arrivals` come at random
+    (`spacing="random"`) or evenly. `times` are recorded arrivals, beside those described.
     """
 
     name: str = "trace"
@@ -72,11 +72,11 @@ class Trace:
     service_time_s: float = 0.2
     service: str = "constant"
     start_time_s: float = 1.0
-    """Until a new replica takes requests."""
+    """The time until a new replica takes requests."""
     max_ongoing_requests: int = 5
     seed: int = 0
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """What else a file says, for its readers."""
+    """Other fields of a file, for its readers."""
 
     def __post_init__(self) -> None:
         if self.spacing not in ("random", "even"):
@@ -90,7 +90,7 @@ class Trace:
 
 
 def trace_of(data: Mapping[str, Any]) -> Trace:
-    """Return the trace that a file describes. Raises DeploymentError, which names what is wrong."""
+    """Return the trace that a file describes. Raises DeploymentError, which names the mistake."""
     given = dict(data)
     parts = given.get("arrivals", ())
     if not isinstance(parts, (list, tuple)):
@@ -103,7 +103,7 @@ def trace_of(data: Mapping[str, Any]) -> Trace:
 
 
 def arrival_times(trace: Trace) -> Iterator[float]:
-    """Yield when the requests of a trace arrive, in order. The same seed gives the same times."""
+    """Yield the arrival times of a trace's requests, in order. The same seed gives the same times."""
     draw = random.Random(trace.seed)
     single = sorted(
         [*trace.times, *(part.at for part in trace.arrivals if part.at is not None for _ in range(part.requests))]
@@ -126,7 +126,7 @@ def arrival_times(trace: Trace) -> Iterator[float]:
 
 
 def poisson(draw: random.Random, mean: float) -> int:
-    """Return how often something happens that happens `mean` times on average."""
+    """Return a random number with a Poisson distribution of this mean."""
     if mean <= 0:
         return 0
     if mean > 50:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 def write_certificates(folder: Path) -> None:
-    """Write certificates for 127.0.0.1 that sign themselves, of a "server" and of a "client", and their keys.
+    """Write self-signed certificates for 127.0.0.1, of a "server" and of a "client", and their keys.
 
     Of each there are NAME.pem and NAME.key; NAME-locked.key, whose password is "open sesame"; both in one file
-    (NAME-both.pem, NAME-both-locked.pem); and there is nonsense.pem. It needs the package cryptography.
+    (NAME-both.pem, NAME-both-locked.pem). There is also nonsense.pem. It needs the package cryptography.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization

@@ -1,4 +1,4 @@
-"""A controller in the session of a test, and what the test wants to know of it."""
+"""A controller in the session of a test, and what tests ask of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECONDS = 120.0
 
 
 class TestedController:
-    """Makes the session's controller, or finds the one that there is. The classes are those of its actors."""
+    """Makes the session's controller, or finds the existing one. Its actors are of the given classes."""
 
     __test__ = False
 
@@ -45,21 +45,21 @@ class TestedController:
         return str(found["message"])
 
     def view(self, name: str = "app", deployment: str = "main") -> dict[str, Any]:
-        """Return what is shown of a deployment."""
+        """Return the status of a deployment, as users see it."""
         found: dict[str, Any] = self.ask("status")["applications"][name]["deployments"][deployment]
         return found
 
     def replica_set(self, key: str = "app#main") -> ReplicaSet:
-        """Return what routers are told of a deployment."""
+        """Return what routers know of a deployment."""
         found: ReplicaSet = self.ask("watch", {key: None})[key][1]
         return found
 
     def numbers(self, key: str = "app#main") -> list[dict[str, Any]]:
-        """Return what each replica that takes requests says of itself."""
+        """Return the numbers of each replica that takes requests."""
         return [kernel.get(each.actor.numbers.remote(), timeout=SECONDS) for each in self.replica_set(key).replicas]
 
     def await_pids(self, count: int, without: int = 0, key: str = "app#main") -> set[int]:
-        """Wait until so many replicas answer, and the process `without` is none of them; return their processes."""
+        """Wait until `count` replicas answer, and the process `without` is not among them; return their processes."""
 
         found: set[int] = set()
 
@@ -77,7 +77,7 @@ class TestedController:
         return int(self.ask("status")["controller_pid"])
 
     def kill(self) -> None:
-        """End the controller's process as a fault would, and wait until another one has taken over."""
+        """Kill the controller's process, and wait until another one has taken over."""
         pid = self.pid()
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: self.pid() != pid, SECONDS, "another life of the controller")
@@ -90,13 +90,13 @@ class TestedController:
 
     @staticmethod
     def actors(state: Iterable[str] = ("ALIVE", "STARTING", "PENDING_CREATION", "RESTARTING")) -> list[str]:
-        """Return the names of the actors of Serve that live."""
+        """Return the names of the living actors of Serve."""
         rows = kernel.actors()
         return [row["name"] for row in rows if row["namespace"] == NAMESPACE and row["state"] in tuple(state)]
 
 
 def wait_until(condition: Callable[[], object], seconds: float, what: str) -> None:
-    """Return as soon as `condition()` is true. Raises AssertionError, saying `what` did not happen, after `seconds`."""
+    """Return as soon as `condition()` is true. Raises AssertionError after `seconds`: `what` did not happen."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"

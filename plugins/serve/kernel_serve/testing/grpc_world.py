@@ -1,4 +1,4 @@
-"""A replica behind a proxy's gRPC server in one process, with nothing between them but a link: for tests of gRPC."""
+"""A replica behind a proxy's gRPC server in one process, with only a link between them: for tests of gRPC."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from kernel_serve.values import Endpoint, Replica, ReplicaSet, Target
 from kernel_serve.wire.link import RequestLink
 
 SECONDS = 120.0
-"""How long a program may take, and what it waits for: the machine may be busy."""
+"""The longest time in seconds for a program, and for what it waits for: the machine may be busy."""
 
 Program = Callable[[Any, "OneReplica", Any], Coroutine[Any, Any, Any]]
 
 
 class OneReplica:
-    """A router with one replica, and nothing between them but a link. What happens is written down.
+    """A router with one replica, and only a link between them. It records what happens.
 
-    `failure` is what calls fail with; `fails`, once, makes what the next one fails with. `request_timeout_s` is the
-    deployment's own setting.
+    `failure` is the error with which calls fail; `fails` returns, once, the error of the next call. `request_timeout_s`
+    is the deployment's own setting.
     """
 
     def __init__(self, target: type, endpoints: tuple[Endpoint, ...], request_timeout_s: float | None = None) -> None:
@@ -65,11 +65,11 @@ class OneReplica:
         self.far = RequestLink(to_near, self.intake.take)
 
     def dispatcher(self, key: str) -> Dispatcher:
-        """Return one that knows this replica, or fails."""
+        """Return a dispatcher that knows this replica, or fails."""
         return _OneWay(key, self)
 
     def copy(self, key: str, meta: dict[str, Any], body: bytes, timeout: float | None) -> None:
-        """Write down what a shadow would be sent."""
+        """Record what a shadow would be sent."""
         self.copies.append((key, meta, body, timeout))
 
 
@@ -106,7 +106,7 @@ def serve_grpc(
     channel: Callable[[str], Any] = grpc.aio.insecure_channel,
     request_timeout_s: float | None = None,
 ) -> Any:
-    """Run `program(stub, replica, channel)` against a deployment that is of class `target`; it may take two minutes."""
+    """Run `program(stub, replica, channel)` against a deployment of class `target`; it may take two minutes."""
 
     async def whole() -> Any:
         replica = OneReplica(target, endpoints, request_timeout_s)
@@ -123,9 +123,9 @@ def serve_grpc(
 
 
 def with_enough_time(test: Callable[[float], bool], seconds: float) -> None:
-    """Run `test(seconds)`, with ever more seconds until it returns True: that it came to what it shows.
+    """Run `test(seconds)`, with ever more seconds until it returns True: it has come to what it shows then.
 
-    So it is with limits of time that are to be over after something has begun. Raises AssertionError if it never does.
+    It is for time limits that must be over after something has begun. Raises AssertionError if it never returns True.
     """
     while not test(seconds):
         assert seconds < SECONDS, f"it did not come to what it shows within {seconds:g} s"
@@ -136,13 +136,13 @@ async def in_time(answers: Coroutine[Any, Any, Any]) -> bool:
     """Return whether calls had these answers before their time was over."""
     try:
         await answers
-    except (grpc.aio.AioRpcError, asyncio.InvalidStateError):  # the latter is said of messages that are written then
+    except (grpc.aio.AioRpcError, asyncio.InvalidStateError):  # the latter for messages after the end
         return False
     return True
 
 
 class NeverEnding:
-    """A service whose answers never come to an end. Each method writes down in `ended` that it was cancelled."""
+    """A service whose answers never end. Each method records in `ended` that it was cancelled."""
 
     ended: list[str]
 

@@ -1,8 +1,7 @@
-"""Steady traffic on an application, with everything counted that a user of it would notice.
+"""Steady traffic on an application, with counts of all that a user of it would notice.
 
 A `RequestLoad` sends requests over HTTP, on connections that are kept, and calls by a handle, at a fixed rate, whatever
-comes back. It behaves as a good client does: when a connection breaks, it repeats what may be repeated (GET), and only
-that.
+comes back. It behaves as a good client: when a connection breaks, it repeats what may be repeated (GET), and only that.
 """
 
 from __future__ import annotations
@@ -19,27 +18,27 @@ from typing import Any
 from kernel_spec.dataclass import dataclass
 
 PATIENCE_SECONDS = 20.0
-"""A request that was not answered after so long has failed, unless a load is told otherwise."""
+"""The default time in seconds after which an unanswered request has failed."""
 _REPEAT_SECONDS = 0.02
 _EXAMPLES = 5
 
 
 @dataclass(slots=True)
 class LoadOutcome:
-    """What came of the requests. `failed` has, by what happened, those that a user would call failures."""
+    """The results of the requests. `failed` has those that a user would call failures, by what happened."""
 
     sent: int = 0
     answered: int = 0
     unavailable: int = 0
-    """503 with Retry-After, to requests that can't be repeated."""
+    """The number of 503s with Retry-After, to requests that can't be repeated."""
     reconnected: int = 0
-    """GETs that the client itself sent again, because its connection broke."""
+    """The number of GETs that the client itself sent again, because its connection broke."""
     broken: int = 0
-    """Requests that can't be repeated, whose connection broke before there was an answer."""
+    """The number of requests that can't be repeated whose connection broke before there was an answer."""
     failed: Counter[str] = field(default_factory=Counter)
     examples: list[str] = field(default_factory=list)
     times: list[tuple[float, float]] = field(default_factory=list)
-    """When each answer came (monotonic), and after how many seconds."""
+    """When each answer came (by the monotonic clock), and after how many seconds."""
 
     def fail(self, what: str, example: str) -> None:
         """Count a failure."""
@@ -49,7 +48,7 @@ class LoadOutcome:
 
     @property
     def longest_gap(self) -> float:
-        """The longest time, in seconds, in which there was no answer."""
+        """The longest time, in seconds, without an answer."""
         moments = sorted(moment for moment, _ in self.times)
         return max((later - sooner for sooner, later in itertools.pairwise(moments)), default=0.0)
 
@@ -125,10 +124,10 @@ class RequestLoad:
     """Requests to `addresses` ("HOST:PORT", several as behind a load balancer), in a thread with a loop of its own.
 
     `rate` requests a second go to `path`, every `posts`th of them a POST (0: none). The application answers with the
-    text of the query, so that each answer is known to be that of its request. `call(text)` returns something to await,
-    as a handle's `remote` does, and is called `calls` times a second. What was not answered after `patience` seconds
-    has failed. No more than `at_once` requests, and calls, are under way at a time (0: any number): those that could
-    not begin for that never do. A context manager: leaving it ends the traffic.
+    text of the query, so that each answer is known to be that of its request. `call(text)` returns an awaitable, as a
+    handle's `remote` does, and is called `calls` times a second. A request without an answer after `patience` seconds
+    has failed. At most `at_once` requests, and calls, are under way at a time (0: any number): those that could not
+    begin are left out. It is a context manager: leaving it ends the traffic.
     """
 
     def __init__(
@@ -150,7 +149,7 @@ class RequestLoad:
         self._patience, self._at_once = patience, at_once
         self._posting = 0
         self.most_posting = 0
-        """How many POSTs were under way at a time, at most."""
+        """The largest number of POSTs under way at a time."""
         self._under_way: dict[tuple[bool, int], None] = {}
         """Whether it is a request, and its number, of all that has no answer yet."""
         self._idle: deque[_Connection] = deque()
@@ -166,17 +165,17 @@ class RequestLoad:
         self.end()
 
     def end(self) -> None:
-        """Send nothing more, and wait for the answers that are to come."""
+        """Send nothing more, and wait for the answers of what is under way."""
         self._ending.set()
         self._thread.join()
 
     @property
     def answered(self) -> int:
-        """How many requests and calls were answered so far. From any thread."""
+        """Return the number of answered requests and calls. From any thread."""
         return self.http.answered + self.handle.answered
 
     def await_more(self, count: int, seconds: float = 120.0) -> None:
-        """Wait until so many more are answered. Raises AssertionError after `seconds`."""
+        """Wait until `count` more are answered. Raises AssertionError after `seconds`."""
         wanted, deadline = self.answered + count, time.monotonic() + seconds
         while self.answered < wanted:
             if time.monotonic() > deadline:
@@ -184,7 +183,10 @@ class RequestLoad:
             time.sleep(0.005)
 
     def await_answers(self, seconds: float = 120.0) -> None:
-        """Wait until nothing is under way that is now, nor the next request. Raises AssertionError after `seconds`."""
+        """Wait until all that is under way now, and one more request, is answered.
+
+        Raises AssertionError after `seconds`.
+        """
         number, deadline = self.http.sent + 1, time.monotonic() + seconds
         before = [*self._under_way.copy(), (True, number)]
         while (left := self._under_way.copy().keys() & before) or self.http.sent < number:
@@ -202,7 +204,7 @@ class RequestLoad:
             self._idle.popleft().transport.abort()
 
     async def _steadily(self, rate: float, send: Callable[[int], Any], outcome: LoadOutcome) -> None:
-        """Begin with `rate` requests a second, and return when all are over."""
+        """Begin `rate` requests a second, and return when all are over."""
         tasks: set[asyncio.Task[None]] = set()
         begun = time.monotonic()
         while rate and not self._ending.is_set():
@@ -277,7 +279,7 @@ class RequestLoad:
             return found
 
     async def _connection(self) -> _Connection:
-        """Return one that is idle, or a new one, to the next address that takes one."""
+        """Return an idle connection, or a new one, to the next address that accepts one."""
         while self._idle:
             kept = self._idle.pop()
             if kept.open:

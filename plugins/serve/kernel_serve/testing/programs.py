@@ -1,4 +1,4 @@
-"""Tests that are coroutines: running one, waiting in it until something holds, and a server's time."""
+"""Helpers for tests that are coroutines: run one, wait in it for a condition, and stop a server's clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kernel_serve.proxy.server import HTTPServer
 
 PROGRAM_SECONDS = 120.0
-"""How long a program may take, and what it waits for: the machine may be busy."""
+"""The longest time in seconds for a program, and for what it waits for: the machine may be busy."""
 
 
 def run(program: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
@@ -28,7 +28,7 @@ async def until(condition: Callable[[], bool], seconds: float = PROGRAM_SECONDS)
 
 
 class StoppedClock:
-    """The time of an `HTTPServer`, which stands still but for what a test lets pass."""
+    """The clock of an `HTTPServer`, which stands still until a test moves it."""
 
     def __init__(self, server: HTTPServer) -> None:
         self._server = server
@@ -36,7 +36,7 @@ class StoppedClock:
         server.state.now = lambda: self._now
 
     def pass_by(self, seconds: float) -> None:
-        """Let time pass, and have the server look whose time is over."""
+        """Move the clock, and have the server check its deadlines."""
         self._now += seconds
         if self._server._sweeping is not None:
             self._server._sweeping.cancel()

@@ -34,7 +34,7 @@ class Reflected:
         return sorted(self._database.get_services())
 
     def describe(self, service: str) -> str:
-        """Return a service's definition with those of its messages, about as in a file of protobuf's."""
+        """Return a service's definition with those of its messages, much like a file of protobuf's."""
         found = self._pool.FindServiceByName(service)
         lines, messages = [f"service {service} {{"], {}
         for method in found.methods:
@@ -60,9 +60,9 @@ class Reflected:
         metadata: Sequence[tuple[str, str]] = (),
         timeout: float | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """Call `package.Service/Method` with messages as JSON has them; yield the answers in the same form.
+        """Call `package.Service/Method` with messages in JSON's form; yield the answers in the same form.
 
-        Raises grpc.RpcError, and KeyError for a service or a method that there is not.
+        Raises grpc.RpcError, and KeyError for an unknown service or method.
         """
         service, _, name = method.rpartition("/")
         found = self._pool.FindServiceByName(service).methods_by_name[name]
@@ -87,7 +87,7 @@ def _kind(field: Any) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line says; return the exit code, 1 where the server answered with an error."""
+    """Run the command line; return the exit code, 1 where the server answered with an error."""
     parser = argparse.ArgumentParser(
         prog="python -m kernel_serve.testing.reflection", description="Ask a gRPC server what it has, and call it."
     )

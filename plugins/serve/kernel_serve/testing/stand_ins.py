@@ -1,8 +1,8 @@
-"""Replicas and proxies that serve nothing, for tests of the controller: they do as their `user_config` says.
+"""Replicas and proxies that serve nothing, for tests of the controller: their `user_config` says what they do.
 
-Words of that: `raises` (text: the constructor raises it), `raises_until` (path: it does until that file is there),
-`start_seconds`, `sick` (path: checks fail while that file is there), `refuses` (`reconfigure` raises), `log` (path of a
-file that gets a line for each thing that happens).
+Its keys: `raises` (text: the constructor raises it), `raises_until` (path: the constructor raises until that file
+exists), `start_seconds`, `sick` (path: checks fail while that file exists), `refuses` (`reconfigure` raises), `log`
+(path of a file that gets a line for each event).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class StandInReplica:
         self._started: asyncio.Future[tuple[str, str]] | None = None
 
     async def start(self) -> tuple[str, str]:
-        """Be made."""
+        """Start, as the configuration says."""
         if self._started is None:
             self._started = asyncio.ensure_future(self._start())
         return await asyncio.shield(self._started)
@@ -49,24 +49,24 @@ class StandInReplica:
         await asyncio.Event().wait()
 
     async def check_health(self) -> None:
-        """Raise when it is told so."""
+        """Raise an error if the configuration says so."""
         if "sick" in self._words and os.path.exists(self._words["sick"]):
             raise RuntimeError("I am sick")
 
     async def reconfigure(self, settings: DeploymentSettings, standing: Standing) -> None:
-        """Take other words."""
+        """Take another configuration."""
         self._log("reconfigure")
         if (settings.user_config or {}).get("refuses"):
             raise ValueError("not these")
         self._words, self._standing = settings.user_config or {}, standing
 
     async def drain(self, wait_seconds: float, timeout_seconds: float) -> int:
-        """There is nothing to wait for."""
+        """Return at once: there are no requests."""
         self._log("drain")
         return 0
 
     async def numbers(self) -> dict[str, Any]:
-        """Return what a test may want to know."""
+        """Return numbers for tests."""
         return {"pid": os.getpid(), "words": self._words, "version": self._spec.version, "standing": self._standing}
 
     def _log(self, what: str) -> None:
@@ -91,7 +91,7 @@ class StandInProxy:
         self._grpc_address = f"{http.host}:{grpc.port}" if grpc.grpc_servicer_functions else ""
 
     async def start(self) -> Listening:
-        """Say that it listens."""
+        """Return an address, without listening."""
         if self._address.endswith(":1"):
             raise PermissionError("the proxy can't listen on 127.0.0.1:1")
         return Listening(self._address, self._grpc_address)
@@ -101,13 +101,13 @@ class StandInProxy:
         await asyncio.Event().wait()
 
     async def check_health(self) -> None:
-        """It is well."""
+        """Return: it is healthy."""
 
     async def await_news(self, versions: Mapping[str, str]) -> None:
-        """It has nothing to learn."""
+        """Return: it follows no topics."""
 
     async def step_aside(self, moved: bool = False) -> None:
-        """It listens nowhere."""
+        """Return: it does not listen."""
 
     async def drain(self, patience: float = 0.0, moved: bool = False) -> None:
-        """There is nothing to wait for."""
+        """Return at once: there are no requests."""

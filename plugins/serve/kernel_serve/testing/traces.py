@@ -1,4 +1,4 @@
-"""Plays a trace of requests against an autoscaler. No time passes: an hour takes a moment."""
+"""Play a trace of requests against an autoscaler. The time is simulated: an hour takes a moment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Arrivals", "Moment", "Trace", "TraceOutcome", "play", "trace_of"]
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What was at a second of the trace."""
+    """The state at one second of the trace."""
 
     time: float
     target: int
@@ -29,30 +29,30 @@ class Moment:
 
 @dataclass(slots=True)
 class TraceOutcome:
-    """What happened: moment by moment, each change of the target, and how long requests waited (seconds)."""
+    """The course of a trace: each second, each change of the target, and how long requests waited (seconds)."""
 
     trace: Trace
     moments: list[Moment] = field(default_factory=list)
     changes: list[tuple[float, int]] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     wakes: list[float] = field(default_factory=list)
-    """For each time that a request found the deployment at zero: how long until its target was above."""
+    """For each request that found the deployment at zero, the seconds until its target was above."""
     requests: int = 0
     unserved: int = 0
     replica_seconds: float = 0.0
-    """The seconds that all replicas together were there, starting ones included: what it costs."""
+    """The seconds that all replicas together existed, starting ones included: the cost."""
 
     def targets(self, since: float = 0.0, until: float = float("inf")) -> list[int]:
         """Return the targets of each second in a span."""
         return [moment.target for moment in self.moments if since <= moment.time < until]
 
     def turns(self, since: float = 0.0) -> int:
-        """Return how often the target, from a moment on, went the other way than it did before."""
+        """Return how often the target, from a moment on, changed its direction."""
         steps = [later - earlier for earlier, later in pairwise(self.targets(since)) if later != earlier]
         return sum((earlier > 0) != (later > 0) for earlier, later in pairwise(steps))
 
     def wait(self, share: float) -> float:
-        """Return how long a request waited that waited longer than this share of all."""
+        """Return the waiting time that this share of the requests did not exceed."""
         ordered = sorted(self.waits)
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 
@@ -63,7 +63,7 @@ def play(trace: Trace, settings: AutoscalingConfig, autoscaler: Autoscaler | Non
 
 
 class _Play:
-    """Requests in one queue, and replicas, each with so many places."""
+    """Requests in one queue, and replicas with a fixed number of places each."""
 
     def __init__(self, trace: Trace, autoscaler: Autoscaler) -> None:
         self.trace = trace
@@ -73,7 +73,7 @@ class _Play:
         self.starting: deque[float] = deque()
         self.queue: deque[float] = deque()
         self.ends: list[float] = []
-        """When the requests that are worked on will end: a heap."""
+        """The end times of the requests that are worked on: a heap."""
         self.now = 0.0
         self._draw = random.Random(trace.seed + 1)
 
@@ -95,7 +95,7 @@ class _Play:
         return self.outcome
 
     def _pass_until(self, end: float) -> None:
-        """Let requests end and replicas become ready until then."""
+        """End requests, and let replicas become ready, until the time `end`."""
         while True:
             ready = self.starting[0] if self.starting else end
             done = self.ends[0] if self.ends else end
@@ -139,7 +139,7 @@ class _Play:
         self.outcome.changes.append((self.now, target))
         while self.ready + len(self.starting) < target:
             self.starting.append(self.now + self.trace.start_time_s)
-        while self.ready + len(self.starting) > target:  # those that start go first
+        while self.ready + len(self.starting) > target:  # starting replicas go first
             if self.starting:
                 self.starting.pop()
             else:

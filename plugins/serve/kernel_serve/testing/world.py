@@ -37,7 +37,7 @@ from kernel_spec.dataclass import dataclass
 
 @dataclass(slots=True)
 class Behaviour:
-    """How replicas of a version are: seconds that their start takes, how their constructor and checks fail."""
+    """The behaviour of a version's replicas: seconds until they take requests, failures of constructor and checks."""
 
     start_seconds: float = 0.2
     drain_seconds: float = 0.5
@@ -48,17 +48,17 @@ class Behaviour:
 
 @dataclass(slots=True)
 class Loads:
-    """What routers report, said directly: key to (queued, ongoing)."""
+    """The load of deployments, set directly: key to (queued, ongoing)."""
 
     loads: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def take(self, now: float, report: RouterReport) -> None:
-        """Take in a report of one router, the only one."""
+        """Take the report of the only router."""
         for key, queued in report.queued.items():
             self.loads[key] = (queued, sum(report.ongoing.get(key, {}).values()))
 
     def load(self, now: float, key: str, alive: Any = None) -> Any:
-        """Return what was said, None if nothing was."""
+        """Return the load that was set, None without one."""
         if key not in self.loads:
             return None
         queued, ongoing = self.loads[key]
@@ -72,7 +72,7 @@ class _Load:
 
 
 class PlainAutoscaler:
-    """Wants a replica for each request that there is, at once."""
+    """Wants a replica for each request, at once."""
 
     def __init__(self, settings: AutoscalingConfig, name: str = "") -> None:
         self.settings = settings
@@ -83,7 +83,7 @@ class PlainAutoscaler:
         self._seen = queued + ongoing
 
     def decide(self, now: float, current_target: int, ready: int) -> int:
-        """Return how many there are to be."""
+        """Return the number of replicas that there should be."""
         wanted = current_target if self._seen is None else self._seen
         return min(max(wanted, self.settings.min_replicas), self.settings.max_replicas)
 
@@ -92,19 +92,19 @@ class PlainAutoscaler:
         self.settings = settings
 
     def saved(self, epoch: float) -> dict[str, Any]:
-        """Return nothing: it needs nothing but what is reported."""
+        """Return {}: it needs only what is reported."""
         return {}
 
     def restore(self, saved: Mapping[str, Any], now: float, epoch: float) -> None:
-        """Go on."""
+        """Do nothing: it has no state."""
 
     def explanation(self, now: float, current_target: int) -> str:
-        """Say why."""
+        """Return its reason."""
         return f"{self._seen} requests"
 
 
 class ControlWorld:
-    """Nodes with room for so many replicas each, and everything that a `ServeState` has done there."""
+    """Nodes with room for a number of replicas each, on which the instructions of a `ServeState` are carried out."""
 
     def __init__(self, nodes: Mapping[str, int], state: ServeState | None = None) -> None:
         numbers = itertools.count()
@@ -114,14 +114,14 @@ class ControlWorld:
         self.room = dict(nodes)
         self.leaving: set[str] = set()
         self.placed: dict[str, str] = {}
-        """Id of a replica that holds a place to its node."""
+        """The node of each replica that holds a place, by its id."""
         self.alive: dict[str, str] = {}
-        """Id of a replica that takes requests to its version."""
+        """The version of each replica that takes requests, by its id."""
         self.waiting: dict[str, StartReplica] = {}
         self.behaviours: dict[str, Behaviour] = {}
         self.settings: dict[str, DeploymentSettings] = {}
         self.standings: dict[str, Standing] = {}
-        """Of those that take requests, as they were told last."""
+        """The standing that each replica that takes requests was sent last."""
         self.proxies: dict[str, str] = {}
         self.proxy_error = ""
         self.done: list[tuple[float, Instruction]] = []
@@ -139,24 +139,24 @@ class ControlWorld:
         self.settle()
 
     def delete(self, *names: str) -> list[str]:
-        """Delete applications; return which there are not."""
+        """Delete applications; return a sentence for each unknown name."""
         unknown = self.state.delete(names, self.now)
         self.settle()
         return unknown
 
     def load(self, key: str, queued: int, ongoing: int = 0) -> None:
-        """Have so many requests wait and be worked on, as a router reports."""
+        """Set how many requests wait and are worked on, as a router reports them."""
         self.state.report(RouterReport("r", "a", {key: queued}, {key: {"x": ongoing}}), self.now)
         self.settle()
 
     def see(self) -> None:
-        """Have the controller know the nodes as they are."""
+        """Show the controller the nodes as they are."""
         facts = {name: NodeFacts(index == 0, name in self.leaving) for index, name in enumerate(self.room)}
         self.state.see_nodes(facts, self.now)
         self.settle()
 
     def drain(self, node: str) -> None:
-        """Let a node be about to go."""
+        """Mark a node as about to leave."""
         self.leaving.add(node)
         self.see()
 
@@ -168,18 +168,18 @@ class ControlWorld:
         self.see()
 
     def kill(self, id: str) -> None:
-        """End a replica as a fault would."""
+        """Kill a replica."""
         if id in self.placed:
             self._forget(id)
             self._tell(lambda: self._deployment(id, "failed", "its process ended: signal 9"))
             self.settle()
 
     def ready(self, key: str, version: str | None = None) -> int:
-        """Return how many replicas of a deployment take requests."""
+        """Return the number of replicas of a deployment that take requests."""
         return sum(id.rpartition("#")[0] == key and version in (None, of) for id, of in self.alive.items())
 
     def ranks(self, key: str) -> dict[str, int]:
-        """Return the ranks of the replicas that take requests, as these were told; check that all know how many."""
+        """Return the ranks of the replicas that take requests, as they were sent; check that all know their number."""
         told = {id: self.standings[id] for id in self.alive if id.rpartition("#")[0] == key}
         assert {each.world_size for each in told.values()} <= {self.state.deployments[key].target}
         return {id: each.rank for id, each in told.items()}
@@ -187,7 +187,7 @@ class ControlWorld:
     # -- time ------------------------------------------------------------------------------------------------------
 
     def run(self, seconds: float) -> None:
-        """Let time pass."""
+        """Let `seconds` pass."""
         end = self.now + seconds
         while True:
             due = min(self._agenda[0][0] if self._agenda else end, max(self.now, self.state.next_step), end)
@@ -199,7 +199,7 @@ class ControlWorld:
                 return
 
     def settle(self) -> None:
-        """Let the controller do what there is to do now."""
+        """Have the controller do what is due now."""
         for _ in range(50):
             if self.state.next_step > self.now:
                 return
@@ -212,7 +212,7 @@ class ControlWorld:
         raise AssertionError("the controller does not come to rest")
 
     def after(self, seconds: float, what: Callable[[], None]) -> None:
-        """Do something later."""
+        """Call `what` in `seconds`."""
         heapq.heappush(self._agenda, (self.now + seconds, next(self._order), what))
 
     # -- instructions ----------------------------------------------------------------------------------------------

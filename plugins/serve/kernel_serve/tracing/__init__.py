@@ -1,6 +1,6 @@
-"""Traces of requests by OpenTelemetry, through all processes that a request crosses. Off, it costs a look at `active`.
+"""Traces of requests by OpenTelemetry, through all processes that a request crosses. Off, they cost a look at `active`.
 
-`setting.py` says whether and how, `spans.py` makes the spans; nothing of OpenTelemetry is imported before it is wanted.
+`setting.py` says whether and how, `spans.py` makes the spans. OpenTelemetry is not imported before it is needed.
 """
 
 from __future__ import annotations
@@ -11,4 +11,4 @@ if TYPE_CHECKING:
     from kernel_serve.tracing.spans import Tracing
 
 active: Tracing | None = None
-"""What makes the spans of this process, where requests are traced."""
+"""Makes the spans of this process; None where requests are not traced."""

@@ -1,4 +1,4 @@
-"""OpenTelemetry's side of the setting: the provider of tracers, and the exporters to which spans go."""
+"""Providers and exporters of OpenTelemetry for a setting."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from kernel_serve.errors import DeploymentError
 
 _EXPORTERS = "opentelemetry_traces_exporter"
-"""The group of entry points in which packages of OpenTelemetry offer exporters."""
+"""The group of entry points in which OpenTelemetry's packages offer exporters."""
 
 _ours: TracerProvider | None = None
-"""What this process has set for all of its code, which it can do once."""
+"""The provider that this process has set for all of its code, which it can do once."""
 
 
 def provider_for(setting: Any, component: str, id: str) -> Any:
     """Return the provider for this process: one that the program has set already, or a new one, which is set.
 
-    Raises DeploymentError for an exporter that there is not, and whatever the user's function raises.
+    Raises DeploymentError for an unknown exporter, and whatever the user's function raises.
     """
     global _ours
     there_is = trace.get_tracer_provider()
@@ -41,7 +41,7 @@ def provider_for(setting: Any, component: str, id: str) -> Any:
             )
         provider.add_span_processor(each if isinstance(each, SpanProcessor) else BatchSpanProcessor(each))
     if not isinstance(there_is, TracerProvider):
-        trace.set_tracer_provider(provider)  # so that what user code traces by itself goes the same way
+        trace.set_tracer_provider(provider)  # spans of user code go the same way
         _ours = provider
     return provider
 

@@ -1,4 +1,4 @@
-"""Whether requests are traced, and where the spans go: told once for all of Serve, by `serve.start(tracing=...)`."""
+"""Whether requests are traced, and where the spans go: set once for all of Serve, by `serve.start(tracing=...)`."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ if TYPE_CHECKING:
     from kernel_serve.tracing.spans import Tracing
 
 Setting = bool | str | Callable[[], Any] | None
-"""True: by the variables of OpenTelemetry; False: never; a function, or its import path ("module:function"), that
-returns an exporter, a processor of spans, or a list of them; None: as the variables say."""
+"""How to trace.
+
+True: by the environment variables of OpenTelemetry; False: never; a function, or its import path ("module:function"),
+that returns an exporter, a processor of spans, or a list of them; None: as the variables say.
+"""
 
 _KEY = "tracing"
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _TELL_SECONDS = 10.0
-"""How long to wait until all processes trace by another setting."""
+"""The longest time in seconds to wait until all processes trace by another setting."""
 _log = logger("tracing")
 
 
 def store(setting: Setting) -> bool:
-    """Have the processes of Serve that start from now on trace so; return whether that is another setting than before.
+    """Set how processes of Serve trace that start from now on; return whether that is another setting than before.
 
-    Raises DeploymentError when they can't.
+    Raises DeploymentError for a setting that can't work.
     """
     check(setting)
     kept, data = kernel.KeyValue(NAMESPACE), cloudpickle.dumps(setting)
@@ -43,14 +46,14 @@ def store(setting: Setting) -> bool:
 
 
 def tell(actors: Iterable[Any]) -> None:
-    """Have processes of Serve that run already trace as the session's setting says now; some may be gone."""
+    """Have the running processes of Serve apply the session's setting; some may have ended."""
     told = [actor.trace_anew.remote() for actor in actors]
     if told:
         kernel.wait(told, num_returns=len(told), timeout=_TELL_SECONDS)
 
 
 def forget() -> None:
-    """Leave it to the variables again; this process traces no more."""
+    """Remove the session's setting; this process traces no more."""
     kernel.KeyValue(NAMESPACE).delete(_KEY)
     if tracing.active is not None:
         tracing.active.flush()
@@ -58,7 +61,7 @@ def forget() -> None:
 
 
 def check(setting: Setting) -> None:
-    """Raise DeploymentError for what is no setting, and when OpenTelemetry is wanted but missing."""
+    """Raise DeploymentError for a bad setting, and for one that needs OpenTelemetry where that is missing."""
     if setting is None or setting is False:
         return
     if setting is not True and not callable(setting) and not (isinstance(setting, str) and ":" in setting):
@@ -75,29 +78,29 @@ def check(setting: Setting) -> None:
 
 
 def set_up(component: str, id: str = "") -> None:
-    """Begin to trace in this process, if that is wanted; it asks the session, so not on an event loop.
+    """Begin to trace in this process, if the session's setting says so. It blocks: do not call it on an event loop.
 
-    What goes wrong is logged and traces nothing: requests matter more.
+    An error is logged, and nothing is traced: requests matter more.
     """
     begin(_stored(), component, id)
 
 
 def set_up_anew(component: str, id: str = "") -> None:
-    """Trace in this process as the session's setting says now, whatever it said before."""
+    """Apply the session's present setting in this process, whatever it was before."""
     change(_stored(), component, id)
 
 
 def begin(setting: Setting, component: str, id: str = "") -> None:
-    """Begin to trace in this process by a setting, unless it does already."""
+    """Begin to trace in this process by a setting, unless it traces already."""
     if tracing.active is None:
         tracing.active = _made(setting, component, id)
 
 
 def change(setting: Setting, component: str, id: str = "") -> None:
-    """Trace in this process by another setting. Requests that are under way finish their spans by either."""
+    """Trace in this process by another setting. Requests that are under way finish their spans by either one."""
     before, now = tracing.active, _made(setting, component, id)
     if now is None and before is not None:
-        now = before.silent()  # and not None, which nobody expects who has just looked
+        now = before.silent()  # not None: code that has just looked at it may still use it
     tracing.active = now
     if before is not None:
         before.flush()
@@ -123,7 +126,7 @@ def _made(setting: Setting, component: str, id: str) -> Tracing | None:
 
 
 def wanted(variables: Mapping[str, str]) -> bool:
-    """Return whether the variables of OpenTelemetry ask for traces."""
+    """Return whether the environment variables of OpenTelemetry ask for traces."""
     if variables.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return False
     exporter = variables.get("OTEL_TRACES_EXPORTER", "")

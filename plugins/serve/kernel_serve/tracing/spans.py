@@ -1,6 +1,6 @@
 """The spans of a request: in the proxy, in the router's queue, in the replica, in user code, and of calls by handles.
 
-What goes from process to process is a mapping of texts (`traceparent` and its like) as `trace` in an exchange's meta.
+From process to process goes a mapping of texts (`traceparent` and others), as `trace` in an exchange's meta.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kernel_serve.values import ends_of_key
 
 _NAME = "kernel.serve"
 _TAKEN = frozenset((b"traceparent", b"tracestate", b"baggage", b"b3", b"uber-trace-id"))
-"""Headers that may say to which trace a request belongs; the propagators of OpenTelemetry decide."""
+"""Headers that may name the trace of a request; the propagators of OpenTelemetry decide."""
 
 
 class Tracing:
@@ -28,11 +28,11 @@ class Tracing:
         self._tracer = provider.get_tracer(_NAME)
 
     def silent(self) -> Tracing:
-        """Return one that makes nothing: requests are traced no more."""
+        """Return one that makes no spans."""
         return Tracing(trace.NoOpTracerProvider())
 
     def arrived(self, scope: Mapping[str, Any], route: str, target: str, meta: dict[str, Any]) -> Any:
-        """Begin the span of a request from outside, and note in `meta` that what follows belongs to it."""
+        """Begin the span of a request from outside, and add it to `meta` as the parent of what follows."""
         headers = {name: value for name, value in scope["headers"] if name in _TAKEN}
         given = {name.decode(): value.decode("latin-1") for name, value in headers.items()}
         method = scope.get("method", "WEBSOCKET")
@@ -77,7 +77,7 @@ class Tracing:
         span.end()
 
     def calling(self, meta: dict[str, Any], key: str) -> Any:
-        """Begin the span of a call by a handle, below whatever runs here, and note it in `meta`."""
+        """Begin the span of a call by a handle, below the current span, and add it to `meta`."""
         span = self._tracer.start_span(
             f"call {ends_of_key(key)[1]}.{meta['method']}",
             None,
@@ -88,7 +88,7 @@ class Tracing:
         return span
 
     def queued(self, meta: Any, key: str) -> Any:
-        """Begin the span of a request that looks for a replica; None for one that belongs to no trace."""
+        """Begin the span of a request that looks for a replica; return None if it belongs to no trace."""
         carried = meta.get("trace") if isinstance(meta, dict) else None
         if carried is None:
             return None
@@ -105,7 +105,7 @@ class Tracing:
         span.end()
 
     async def carried_out(self, work: Awaitable[int], meta: Mapping[str, Any]) -> int:
-        """Await `work`, which carries out a request in a replica, within the span of that; return its status."""
+        """Await `work`, which carries out a request in a replica, within the request's span; return its status."""
         replica = replica_of_process()
         place = {"serve.request_id": meta["id"], "serve.type": meta["type"]}
         name = "replica"
@@ -127,7 +127,7 @@ class Tracing:
 
     @contextmanager
     def user_code(self, name: str) -> Iterator[None]:
-        """Be within the span of user code, below that which runs here; nothing where none does."""
+        """Run the block within a span of user code, below the current span; without one, do not make one."""
         if not trace.get_current_span().get_span_context().is_valid:
             yield
             return
@@ -135,7 +135,10 @@ class Tracing:
             yield
 
     async def items(self, name: str, items: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Yield `items`, which user code makes, and have a span for all of that. It is current for none of them."""
+        """Yield `items`, which user code makes, within a span for all of them.
+
+        It is the current span for none of them.
+        """
         span = self._tracer.start_span(name)
         count, error = 0, None
         try:
@@ -150,7 +153,7 @@ class Tracing:
             self.over(span, error)
 
     def flush(self) -> None:
-        """Send what is not sent yet; it may wait for a second."""
+        """Send the spans that are not sent yet, for a second at most."""
         flush = getattr(self._provider, "force_flush", None)
         if flush is not None:
             flush(1000)

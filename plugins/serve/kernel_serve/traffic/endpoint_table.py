@@ -1,4 +1,4 @@
-"""The endpoints of a proxy, as it looks requests up in them."""
+"""The endpoints of a proxy, in which it looks requests up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernel_serve.values import Endpoint
 from kernel_spec.dataclass import dataclass
 
 _TOLD = 5
-"""How many prefixes are told to whom asks for a path that nobody has."""
+"""The number of prefixes that a 404 lists."""
 
 
 class ServedEndpoint:
@@ -24,7 +24,7 @@ class ServedEndpoint:
     def __init__(self, endpoint: Endpoint, random: Random) -> None:
         self.endpoint = endpoint
         self.prefix = normal(endpoint.prefix)
-        """Without a slash at its end: ASGI's root path."""
+        """The prefix without a slash at its end: ASGI's root path."""
         answering = [target for target in endpoint.targets if target.weight > 0]
         self._keys = [target.deployment for target in answering]
         weights = [target.weight for target in answering]
@@ -37,14 +37,14 @@ class ServedEndpoint:
 
     @property
     def answers(self) -> bool:
-        """Whether there is a deployment that answers its requests."""
+        """Whether it has a deployment that answers its requests."""
         return bool(self._keys)
 
     def target(self, scope: Mapping[str, Any]) -> str:
         """Return the key of the deployment that answers the request with this ASGI scope.
 
-        A request without the key by which the endpoint is sticky takes its turn, like all those of other endpoints.
-        Raises DeploymentUnavailableError if the endpoint has no target.
+        In a sticky endpoint the request's key decides; requests without one take turns, as in other endpoints. Raises
+        DeploymentUnavailableError if the endpoint has no target.
         """
         if self._only is not None:
             return self._only
@@ -65,13 +65,13 @@ class ServedEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class MethodNotAllowed:
-    """There is an endpoint, but not for the method: 405, with `allow` as the header of that name."""
+    """The path has endpoints, but none for the method: 405, with `allow` as the header of that name."""
 
     allow: str
 
 
 class EndpointTable:
-    """What a proxy serves. Endpoints that are as they were in `before` go on where their splits are."""
+    """The endpoints that a proxy serves. Unchanged endpoints of the table `before` keep the state of their splits."""
 
     def __init__(self, endpoints: Iterable[Endpoint], random: Random, before: EndpointTable | None = None) -> None:
         self.endpoints = tuple(endpoints)
@@ -91,10 +91,10 @@ class EndpointTable:
         self._by_name: dict[str, ServedEndpoint] = {served.endpoint.name: served for served in self._served}
         self._prefixes = Prefixes({prefix: (by_method, _allowed(by_method)) for prefix, by_method in by_prefix.items()})
         self.known = _told(sorted(prefix or "/" for prefix in by_prefix))
-        """Which prefixes there are, for whom asks for another path."""
+        """The prefixes that exist, for the answer to an unknown path."""
 
     def find(self, path: str, method: str = "GET") -> ServedEndpoint | MethodNotAllowed | None:
-        """Return the endpoint for a request; None if there is none for its path."""
+        """Return the endpoint for a request; None for an unknown path."""
         found = self._prefixes.find(path)
         if found is None:
             return None
@@ -102,11 +102,11 @@ class EndpointTable:
         return by_method.get(method) or by_method.get("") or not_allowed
 
     def named(self, name: str) -> ServedEndpoint | None:
-        """Return the endpoint of that name; None if there is none."""
+        """Return the endpoint of that name; None for an unknown name."""
         return self._by_name.get(name)
 
     def text(self) -> str:
-        """Return what `/-/routes` answers: a JSON object of prefixes and the names of their endpoints."""
+        """Return the answer of `/-/routes`: a JSON object of prefixes and the names of their endpoints."""
         table: dict[str, Any] = {}
         reached = [endpoint for endpoint in self.endpoints if endpoint.prefix]
         for endpoint in sorted(reached, key=lambda each: (each.prefix, each.name)):
@@ -131,13 +131,16 @@ def _allowed(by_method: Mapping[str, ServedEndpoint]) -> MethodNotAllowed:
 
 
 def methods_of(endpoint: Endpoint) -> frozenset[str]:
-    """Return the methods that `endpoint` takes, none for all. Who takes GET takes HEAD."""
+    """Return the methods that `endpoint` takes, empty for all. An endpoint that takes GET takes HEAD."""
     methods = frozenset(method.upper() for method in endpoint.methods)
     return methods | {"HEAD"} if "GET" in methods else methods
 
 
 def check(endpoint: Endpoint, others: Iterable[Endpoint] = ()) -> None:
-    """Raise DeploymentError if `endpoint` can't be served, or takes what one of the same prefix in `others` takes."""
+    """Raise DeploymentError if `endpoint` can't be served.
+
+    It can't if one in `others` takes the same requests, either.
+    """
     what = f"endpoint {endpoint.name!r}"
     if not endpoint.prefix.startswith("/"):
         raise DeploymentError(f"the prefix of {what} begins with '/', it is not {endpoint.prefix!r}")
@@ -162,7 +165,7 @@ def check(endpoint: Endpoint, others: Iterable[Endpoint] = ()) -> None:
 def _check_methods(endpoint: Endpoint, other: Endpoint) -> None:
     mine, theirs = methods_of(endpoint), methods_of(other)
     if bool(mine) != bool(theirs):
-        return  # the one with methods has these, the other the rest
+        return  # the one with methods has these, the other one the rest
     shared = mine & theirs
     if not mine or shared:
         raise DeploymentError(

@@ -1,4 +1,4 @@
-"""Finds what belongs to the longest prefix of a path, where prefixes end at the borders of segments."""
+"""Find the value of the longest prefix of a path, where prefixes end at the borders of segments."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ T = TypeVar("T")
 
 
 def normal(prefix: str) -> str:
-    """Return `prefix` as it is looked up: without a slash at its end. That of all paths is ""."""
+    """Return `prefix` in the form for look-ups: without a slash at its end. The prefix of all paths is ""."""
     return prefix.rstrip("/")
 
 
 class Prefixes(Generic[T]):
-    """`/a/b` is a prefix of `/a/b` and `/a/b/c`, not of `/a/bc`; `/` is one of every path that begins with a slash."""
+    """Values by prefix. `/a/b` is a prefix of `/a/b` and `/a/b/c`, not of `/a/bc`; `/` is one of every path."""
 
     def __init__(self, by_prefix: Mapping[str, T]) -> None:
         self._found = {normal(prefix): value for prefix, value in by_prefix.items()}
         self._depth = max((prefix.count("/") for prefix in self._found), default=0)
 
     def find(self, path: str) -> T | None:
-        """Return what belongs to the longest prefix of `path`; None if there is none."""
+        """Return the value of the longest prefix of `path`; None without one."""
         if not path.startswith("/"):
             return None
         found = self._found
         if path.count("/") > self._depth:
-            # No prefix has so many segments: begin with as many as the longest has.
+            # No prefix has more segments than the longest one: begin with as many.
             end = 0
             for _ in range(self._depth):
                 end = path.find("/", end + 1)

@@ -1,8 +1,8 @@
-"""Requests with the same key go to the same target, and a change of weights moves as few keys as it can.
+"""Requests with the same key go to the same target, and a change of weights moves as few keys as possible.
 
 Each target draws a lot for each key, by a hash that is the same in every process; the largest wins. The lots are drawn
-so that the share of keys that a target wins is its weight, and none depends on the other targets: when one gains
-weight, it wins keys from the others, and nothing moves among these.
+so that the share of keys that a target wins is its weight, and no lot depends on other targets: when a target gains
+weight, it wins keys from the others, and no key moves among these.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from urllib.parse import unquote_plus
 from kernel_serve.errors import DeploymentError
 
 KeyReader = Callable[[Mapping[str, Any]], "bytes | None"]
-"""Takes an ASGI scope; returns the key, or None if the request has none."""
+"""Takes an ASGI scope; returns the key, or None for a request without one."""
 
 
 class Draw:
@@ -44,9 +44,9 @@ class Draw:
 
 
 def key_reader(sticky: str) -> KeyReader | None:
-    """Return what reads the key that `sticky` names; None if requests are not sticky.
+    """Return a function that reads the key that `sticky` names; None if requests are not sticky.
 
-    It is `header:NAME`, `cookie:NAME`, `query:NAME` or `client`. Raises DeploymentError for anything else.
+    `sticky` is `header:NAME`, `cookie:NAME`, `query:NAME` or `client`. Raises DeploymentError for any other text.
     """
     if not sticky:
         return None

@@ -1,4 +1,4 @@
-"""Turns by weight, in an order as even as can be: 70/30 holds for every ten requests, not only for ten thousand."""
+"""Turns by weight, in an order as even as possible: 70/30 holds for every ten requests, not only for ten thousand."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from random import Random
 
 
 class Turns:
-    """Whose turn it is, of as many as there are weights.
+    """Chooses whose turn it is, among as many participants as there are weights.
 
-    Everybody has a credit that grows by the own share with each turn, and a turn costs 1. Of those whose credit is
-    large enough, the one has the turn who would otherwise be the first to get too little. In any stretch of turns each
-    is within 2 - 1/(n-1) of the share, and within 1 if there are two; this is the chairman's rule of apportionment.
+    Each participant has a credit that grows by its share with each turn, and a turn costs 1. Of those whose credit is
+    large enough, the one takes the turn that would otherwise be the first to get too little. In any stretch of turns
+    each is within 2 - 1/(n-1) of its share, and within 1 if there are two; this is the chairman's rule of apportionment
+    (Tijdeman, "The chairman assignment problem", 1980).
     """
 
     __slots__ = ("_credits", "_enough", "_shares")
 
     def __init__(self, weights: Sequence[float], random: Random | None = None) -> None:
-        """Weights are from 0 on; nobody has a turn if all are 0.
+        """Weights are from 0 on; if all are 0, there are no turns.
 
-        `random` chooses where the order begins, so that several that have the same weights don't all begin with the
-        same; without it, that is at its beginning.
+        `random` chooses where the order begins, so that several instances with the same weights don't begin with the
+        same participant; without it, the order begins at its beginning.
         """
         total = sum(weights)
         self._shares = [(index, weight / total) for index, weight in enumerate(weights) if weight > 0]
@@ -31,7 +32,7 @@ class Turns:
             self.next()
 
     def next(self) -> int:
-        """Return the number of the one whose turn it is."""
+        """Return the index of the participant whose turn it is."""
         credits = self._credits
         enough = self._enough
         most = 1 - enough
@@ -45,24 +46,24 @@ class Turns:
             if chosen < 0 or deadline < soonest:
                 chosen = index
                 soonest = deadline
-        if chosen < 0:  # only by rounding
+        if chosen < 0:  # this comes of rounding only
             chosen = max(self._shares, key=lambda each: credits[each[0]])[0]
         credits[chosen] -= 1
         return chosen
 
 
 class Shares:
-    """Which of several shares of all requests the next request belongs to: to none, one or many, evenly."""
+    """Decides for each request to which of several shares of all requests it belongs: to none, one or many, evenly."""
 
     __slots__ = ("_credits", "_shares")
 
     def __init__(self, shares: Sequence[float], random: Random | None = None) -> None:
-        """Each share is from 0 to 1, of all requests. `random` chooses where the order begins."""
+        """Each share is from 0 to 1 of all requests. `random` chooses where the order begins."""
         self._shares = list(shares)
         self._credits = [random.random() if random is not None else 0.0 for _ in shares]
 
     def next(self) -> list[int]:
-        """Return the numbers of the shares to which the next request belongs."""
+        """Return the indices of the shares to which the next request belongs."""
         chosen = []
         for index, share in enumerate(self._shares):
             credit = self._credits[index] + share

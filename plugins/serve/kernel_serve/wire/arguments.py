@@ -1,7 +1,7 @@
-"""Arguments of a call as bytes. Results of other calls among them are passed on as they came, not unpickled between.
+"""Arguments of a call as bytes. Results of other calls among them are passed on as they came, without unpickling.
 
-Large ones, and those with references inside, are put into the object store, and what travels is a reference to that.
-References that are arguments themselves travel as they are: what they stand for is read by the receiver alone.
+Large arguments, and those with references inside, are put into the object store, and a reference to that travels.
+References that are arguments themselves travel as they are: the receiver alone reads their values.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import kernel
 from kernel_serve.wire.pickling import LARGE, loads, pack
 
 STORED = "stored"
-"""How arguments are that lie in the object store."""
+"""Marks arguments that are in the object store."""
 
 Encoded = tuple[bytes, Any, "Sequence[kernel.ObjectRef]"]
-"""The bytes to send, what `decode` must be told of them, and what must be kept until they were decoded."""
+"""The bytes to send, the sizes for `fetch`, and references to keep until the arguments were decoded."""
 
 
 class ArgumentPart:
-    """Stands, among pickled arguments, for one that follows them as bytes, or a reference, of its own."""
+    """Stands, among pickled arguments, for one that follows them as bytes of its own, or as a reference."""
 
     __slots__ = ("index",)
 
@@ -34,9 +34,9 @@ class ArgumentPart:
 
 
 def encode(args: tuple[Any, ...], kwargs: dict[str, Any], parts: Sequence[bytes | kernel.ObjectRef] = ()) -> Encoded:
-    """Return the arguments as bytes. `parts[i]` is what `ArgumentPart(i)` stands for: its bytes, or where it is stored.
+    """Return the arguments as bytes. `parts[i]` is what `ArgumentPart(i)` stands for: its bytes, or a reference.
 
-    Raises SerializationError for what can't travel, and what `kernel.put` raises.
+    Raises SerializationError for arguments that can't be pickled, and what `kernel.put` raises.
     """
     pickled = _packed(args, kwargs)
     if pickled is None:
@@ -52,25 +52,25 @@ def encode(args: tuple[Any, ...], kwargs: dict[str, Any], parts: Sequence[bytes 
 
 
 def _alone(reference: Any) -> bytes:
-    with kernel.collect_references():  # it is kept by who called
+    with kernel.collect_references():  # the caller keeps them
         return pickle.dumps(reference, 5)
 
 
 def decode(data: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments that `encode` made bytes of, and said nothing more."""
+    """Return the arguments that `encode` returned as bytes alone, without sizes."""
     args, kwargs = loads(data)
     return args, kwargs
 
 
 async def fetch(data: bytes, sizes: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments that `encode` made bytes of, and said `sizes`. Raises what `kernel.get` raises."""
+    """Return the arguments that `encode` returned as bytes and `sizes`. Raises what `kernel.get` raises."""
     if sizes == STORED:
         args, kwargs, parts = await value_of(loads(data))
         values = [loads(part) if type(part) is bytes else await value_of(part) for part in parts]
         return _filled(args, kwargs, values)
     args, kwargs = loads(data[: sizes[0]])
     values, position = [], sizes[0]
-    for size in sizes[1:]:  # those of references are negative
+    for size in sizes[1:]:  # sizes of references are negative
         value = loads(data[position : position + abs(size)])
         values.append(await value_of(value) if size < 0 else value)
         position += abs(size)
@@ -78,7 +78,7 @@ async def fetch(data: bytes, sizes: Any) -> tuple[tuple[Any, ...], dict[str, Any
 
 
 async def value_of(reference: kernel.ObjectRef) -> Any:
-    """Return what a reference stands for; it is read beside the event loop. Raises what `kernel.get` raises."""
+    """Return the value of a reference, which is read beside the event loop. Raises what `kernel.get` raises."""
     return await asyncio.wrap_future(reference.future())
 
 
@@ -91,6 +91,6 @@ def _filled(args: tuple[Any, ...], kwargs: dict[str, Any], values: list[Any]) ->
 
 def _packed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes | None:
     for argument in args:
-        if type(argument) is bytes and len(argument) >= LARGE:  # seen beforehand, since pickle copies bytes
+        if type(argument) is bytes and len(argument) >= LARGE:  # found beforehand, since pickle copies bytes
             return None
     return pack((args, kwargs))

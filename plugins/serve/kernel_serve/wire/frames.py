@@ -1,7 +1,7 @@
-"""The frames of a link: a header of fixed size, then what is said about the body (marshalled), then the body.
+"""The frames of a link: a header of fixed size, then the meta (marshalled), then the body.
 
-Only processes of one user and one session ever speak this (see `unix.py` and `tunnel.py`), all with the same Python;
-that is why marshal, which is quick but trusts its input, may be used.
+Only processes of one user and one session speak this (see `unix.py` and `tunnel.py`), all with the same Python. So
+marshal may be used, which is quick but trusts its input.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from kernel_serve.errors import ServeError
 
 OPEN, DATA, ABORT, CREDIT, NOTICE = range(1, 6)
 END = 1
-"""Flag: the side that sends this has said all of its exchange."""
+"""Flag of the last frame of its sender's direction of an exchange."""
 
 _HEADER = struct.Struct(">IBBHII")
 HEADER_SIZE = _HEADER.size
 LARGEST_FRAME = 64 << 20
 _SPACE, _MOST_KEPT = 64 << 10, 2 << 20
-"""The bytes of a decoder's buffer at first, and of one that is kept when all of it was taken."""
+"""The sizes in bytes of a decoder's first buffer, and of the largest that is kept when it is empty."""
 _NO_META = marshal.dumps(None)
 
 Frame = tuple[int, int, int, int, Any, bytes]
@@ -29,11 +29,11 @@ Frame = tuple[int, int, int, int, Any, bytes]
 
 
 class FrameError(ServeError):
-    """What came over a link is not what a router or a replica would send."""
+    """The bytes of a link are not what a router or a replica would send."""
 
 
 def encode(kind: int, flags: int, load: int, number: int, meta: Any, body: bytes = b"") -> bytes:
-    """Return a frame as bytes. `meta` is of plain values, those that marshal takes; `load` up to 65,535."""
+    """Return a frame as bytes. `meta` is a value that marshal takes; `load` is up to 65,535."""
     return head(kind, flags, load, number, meta, len(body)) + body
 
 
@@ -44,10 +44,10 @@ def head(kind: int, flags: int, load: int, number: int, meta: Any, size: int) ->
 
 
 class Decoder:
-    """Takes bytes as they come and gives frames.
+    """Decodes frames from bytes as they come.
 
-    Bytes are put into `space`, and then said to be there (`filled`): so a socket can read to where they stay until
-    their frame is whole. `feed` does both for bytes that are somewhere already.
+    Bytes are written into `space`, and `filled` is called with their number: so a socket reads them to where they stay
+    until their frame is complete. `feed` does both for bytes that are elsewhere.
     """
 
     def __init__(self) -> None:
@@ -56,11 +56,14 @@ class Decoder:
 
     @property
     def space(self) -> memoryview:
-        """Where the next bytes belong."""
+        """The memory for the next bytes."""
         return self._buffer[self._end :] if self._end else self._buffer
 
     def filled(self, size: int) -> Iterator[Frame]:
-        """Return the frames that are complete with `size` bytes more. Raises FrameError for what can't be one."""
+        """Return the frames that are complete with `size` bytes more.
+
+        Raises FrameError for bytes that can't be a frame.
+        """
         self._end += size
         needed = HEADER_SIZE
         while (there := self._end - self._begin) >= HEADER_SIZE:
@@ -73,7 +76,7 @@ class Decoder:
                 break
             meta_at, end = at + HEADER_SIZE, at + needed
             body_at = meta_at + meta_length
-            self._begin = end  # whoever takes the frame may bring more bytes
+            self._begin = end  # the caller may bring more bytes before it asks for the next frame
             yield kind, flags, load, number, marshal.loads(buffer[meta_at:body_at]), bytes(buffer[body_at:end])
             needed = HEADER_SIZE
         if self._begin == self._end:
@@ -84,7 +87,7 @@ class Decoder:
             self._make_room(needed)
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Return the frames that are complete with `data`. Raises FrameError for what can't be one."""
+        """Return the frames that are complete with `data`. Raises FrameError for bytes that can't be a frame."""
         rest = memoryview(data)
         while rest:
             space = self.space
@@ -94,7 +97,7 @@ class Decoder:
             yield from self.filled(size)
 
     def _make_room(self, needed: int) -> None:
-        """Have room behind the bytes that are left: they are of a frame that has at least `needed`."""
+        """Make room behind the bytes that are left, which belong to a frame of at least `needed` bytes."""
         begin, end, size = self._begin, self._end, len(self._buffer)
         if begin + needed > size or end == size:
             left = self._buffer[begin:end]

@@ -1,8 +1,8 @@
 """Exchanges over a link, without input or output: bytes in, bytes out by a function.
 
-An exchange is one request and what is answered, both as series of events (`meta`, `body`). Only the router's side
-opens exchanges. Each side may send as many bytes ahead as its credit, which grows as the other side takes events: a
-slow reader stops its own sender and nobody else.
+An exchange is one request and its answer, both as series of events (`meta`, `body`). Only the router's side opens
+exchanges. Each side may send as many bytes ahead as its credit, which grows as the other side takes events: a slow
+reader stops its own sender, and no other one.
 """
 
 from __future__ import annotations
@@ -19,21 +19,24 @@ from kernel_serve.wire import frames
 _log = logger()
 
 WINDOW = 4 << 20
-"""How many bytes of an exchange may be under way in each direction."""
+"""The number of bytes of an exchange that may be under way in each direction."""
 _WORTH_TELLING = WINDOW // 2
 PIECE = 512 << 10
-"""Bodies larger than this travel in pieces, so that exchanges share a link fairly."""
+"""The size in bytes from which bodies travel in pieces, so that exchanges share a link fairly."""
 EVENT_COST = 128
-"""How many bytes an event counts besides its body: what it costs in memory until it is taken, about."""
+"""The number of bytes that an event counts besides its body: about what it costs in memory until it is taken."""
 _COPIED = 16 << 10
-"""Bodies smaller than this are copied behind their frame's head: one write costs more than that."""
+"""The size in bytes below which bodies are copied behind their frame's head: a write of its own costs more."""
 
 Event = tuple[Any, bytes, bool]
-"""Meta, body, and whether it is the last of its direction."""
+"""The meta, the body, and whether the event is the last one of its direction."""
 
 
 class ExchangeAbortedError(ServeError):
-    """The other side has ended the exchange before its time; `reason` is a word such as "busy", `meta` all it said."""
+    """The other side has ended the exchange early.
+
+    `reason` is a word such as "busy", `meta` all that was sent with it.
+    """
 
     def __init__(self, meta: Any) -> None:
         self.meta = meta if isinstance(meta, dict) else {}
@@ -46,11 +49,11 @@ class LinkLostError(ServeError):
 
 
 class Exchange:
-    """One request over a link. Used in the thread of the link's event loop alone.
+    """One request over a link. Use it in the thread of the link's event loop.
 
-    `wake()` is called whenever there is something new: an event, or the exchange's end. `on_closed()` is called once,
-    when both sides have said all, or the exchange was aborted, or the link is lost. `on_other_ended()` is called when
-    the other side has said all, and this one has not.
+    `wake()` is called at each change: a new event, or the exchange's end. `on_closed()` is called once, when both sides
+    have sent their last events, or the exchange was aborted, or the link is lost. `on_other_ended()` is called when the
+    other side has sent its last event, and this one has not.
     """
 
     __slots__ = (
@@ -103,7 +106,7 @@ class Exchange:
     async def send_all(self, meta: Any, body: bytes, end: bool = False) -> None:
         """Send an event of any size no faster than the other side takes it, and wait until more may be sent.
 
-        Raises ExchangeAbortedError, LinkLostError when the exchange is over: who sends in a loop may wait nowhere else.
+        Raises ExchangeAbortedError or LinkLostError when the exchange is over: a sender's loop may wait nowhere else.
         """
         if self.closed:
             raise self._failure or ExchangeAbortedError({"reason": "over"})
@@ -123,7 +126,7 @@ class Exchange:
 
     @property
     def must_wait(self) -> bool:
-        """Whether so much is under way that the sender should `drain` first. Who has sent all need not."""
+        """Whether so much is under way that the sender should `drain` first; False once it has sent its last event."""
         return not self.closed and not self._local_ended and (self._credit <= 0 or self.link.paused)
 
     async def drain(self) -> None:
@@ -144,7 +147,7 @@ class Exchange:
     # -- receiving -------------------------------------------------------------------------------------------------
 
     async def receive(self) -> Event:
-        """Return the next event, waiting for it. Raises ExchangeAbortedError, LinkLostError.
+        """Return the next event, waiting for it. Raises ExchangeAbortedError or LinkLostError.
 
         After the last event it waits until the exchange is over, and raises.
         """
@@ -165,7 +168,7 @@ class Exchange:
             self.wake = None
 
     def take(self) -> Event:
-        """Return the next event. Raises IndexError when there is none."""
+        """Return the next event. Raises IndexError without one."""
         event = self._events.popleft()
         if not self._remote_ended:
             self._taken += len(event[1]) + EVENT_COST
@@ -181,18 +184,18 @@ class Exchange:
 
     @property
     def other_ended(self) -> bool:
-        """Whether the other side has said all."""
+        """Whether the other side has sent its last event."""
         return self._remote_ended
 
     @property
     def failure(self) -> ServeError | None:
-        """Why there will be no more events, if that came before its time."""
+        """The reason why no more events will come, if the exchange ended early; else None."""
         return self._failure
 
     # -- what the link tells ---------------------------------------------------------------------------------------
 
     def on_event(self, meta: Any, body: bytes, end: bool) -> None:
-        """An event came."""
+        """Take an event of the other side."""
         if self._remote_ended:
             return
         self._events.append((meta, body, end))
@@ -207,20 +210,20 @@ class Exchange:
             self.wake()
 
     def on_credit(self, number: int) -> None:
-        """The other side has taken so many bytes."""
+        """Add to the credit: the other side has taken so many bytes."""
         self._credit += number
         if self._credit > 0:
             self.wake_senders()
 
     def wake_senders(self) -> None:
-        """Let those go on who wait to send."""
+        """Wake the senders that wait."""
         waiters, self._credit_waiters = self._credit_waiters, []
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
     def fail(self, failure: ServeError) -> None:
-        """The exchange is over, because of the other side or the link."""
+        """End the exchange, because of the other side or the link."""
         if self.closed:
             return
         self._failure = failure
@@ -231,7 +234,7 @@ class Exchange:
         self.link.forget(self._number)
         self.wake_senders()
         if self.on_closed is not None:
-            told, self.on_closed = self.on_closed, None  # it knows this exchange: together they would be garbage
+            told, self.on_closed = self.on_closed, None  # it refers to this exchange: together they would be garbage
             told()
         if self.wake is not None:
             self.wake()
@@ -240,11 +243,11 @@ class Exchange:
 class RequestLink:
     """One side of a link.
 
-    `write(data)` sends bytes; put those that come into `space`, or call `feed` with them, and `lost` at the end.
+    `write(data)` sends bytes. Put bytes that come into `space`, or call `feed` with them, and call `lost` at the end.
 
     `on_open(exchange, meta, body, end)` is called for each exchange that the other side opens, `on_notice(meta)` for
-    what it tells besides, `on_load(load)` whenever its number of requests is heard. `on_lost(reason)` is called when
-    the link is over, before its exchanges fail: whoever repeats one must know by then. `load` is this side's.
+    its notices, `on_load(load)` for each number of requests that it reports. `on_lost(reason)` is called at the end of
+    the link, before its exchanges fail, so that they may be repeated elsewhere. `load` is the number of this side.
     """
 
     def __init__(
@@ -263,21 +266,21 @@ class RequestLink:
         self._decoder = frames.Decoder()
         self._exchanges: dict[int, Exchange] = {}
         self._last_number = 0
-        """Of the exchange that was opened last, by either side."""
+        """The number of the exchange that was opened last, by either side."""
         self._last_taken: int | None = None
         """The last exchange that the other side has begun with, if it takes no more."""
         self.load = 0
         self.peer = ""
-        """Who is at the other end, where that is known."""
+        """The name of the other end; "" if it is unknown."""
         self.actor: Any = None
-        """The actor there, where that is known: large results are collected from it."""
+        """The actor at the other end, from which large results are collected; None if it is unknown."""
         self.paused = False
         self.drain_waiters: list[Exchange] = []
         self.over = False
 
     @property
     def exchanges(self) -> int:
-        """How many exchanges are under way."""
+        """The number of exchanges under way."""
         return len(self._exchanges)
 
     def open(self, meta: Any, body: bytes = b"", end: bool = True) -> Exchange:
@@ -290,12 +293,12 @@ class RequestLink:
         return exchange
 
     def notify(self, meta: Any) -> None:
-        """Tell the other side something that belongs to no exchange."""
+        """Send the other side a notice that belongs to no exchange."""
         if not self.over:
             self.send(frames.NOTICE, 0, 0, meta, b"")
 
     def refuse_more(self) -> None:
-        """Tell the other side that exchanges which it opens from now on are refused, whatever becomes of the link."""
+        """Announce that exchanges which the other side opens from now on are refused, whatever becomes of the link."""
         self.notify({"draining": True, "last": self._last_number})
 
     def send(self, kind: int, flags: int, number: int, meta: Any, body: bytes) -> None:
@@ -308,16 +311,16 @@ class RequestLink:
                 self._write(body)
 
     def forget(self, number: int) -> None:
-        """An exchange is over."""
+        """Remove an exchange that is over."""
         self._exchanges.pop(number, None)
 
     @property
     def space(self) -> memoryview:
-        """Where bytes from the other side may be put, before `filled` is told how many."""
+        """The memory for bytes from the other side. Call `filled` with their number."""
         return self._decoder.space
 
     def filled(self, size: int) -> None:
-        """Take the bytes that were put into `space`. Raises FrameError for what the other side would never send."""
+        """Take the bytes that were put into `space`. Raises FrameError for bytes that are no frames of a link."""
         self._take(self._decoder.filled(size))
 
     def feed(self, data: bytes) -> None:
@@ -325,7 +328,7 @@ class RequestLink:
         self._take(self._decoder.feed(data))
 
     def _take(self, found: Iterable[frames.Frame]) -> None:
-        """Hand out frames. Whoever hears of one and fails ends that exchange: the others on the link go on."""
+        """Handle frames. If the handler of an exchange raises an error, that exchange ends, and the others go on."""
         for kind, flags, load, number, meta, body in found:
             exchange = self._exchanges.get(number)
             try:
@@ -362,7 +365,7 @@ class RequestLink:
         self._on_open(exchange, meta, body, end)
 
     def pause(self, paused: bool) -> None:
-        """Whether what carries the link takes no more bytes for now."""
+        """Set whether the transport takes no more bytes for now."""
         self.paused = paused
         if not paused:
             waiting, self.drain_waiters = self.drain_waiters, []
@@ -370,9 +373,9 @@ class RequestLink:
                 exchange.wake_senders()
 
     def lost(self, reason: str) -> None:
-        """The link is over: so are its exchanges. Those that the other side never began with were refused.
+        """End the link and its exchanges. Exchanges that the other side never began with fail as refused.
 
-        Who opens exchanges must know before: they may be tried elsewhere.
+        `on_lost` is called before, so that they may be tried elsewhere.
         """
         if self.over:
             return

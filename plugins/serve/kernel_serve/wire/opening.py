@@ -1,4 +1,4 @@
-"""Opening a link to a replica, by the way that is there: a socket on its own machine, a tunnel to another one."""
+"""Open a link to a replica: by a socket on its own machine, by a tunnel to another one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def open_link(
     on_load: Callable[[int], None],
     on_lost: Callable[[str], None],
 ) -> RequestLink:
-    """Return a link from node `node` to a replica. Raises OSError or KernelError when it can't be reached."""
+    """Return a link from node `node` to a replica. Raises OSError or KernelError when the replica can't be reached."""
     if replica.node == node:
         return (await unix.connect(replica.socket, on_notice, on_load, on_lost)).link
     return await tunnel.connect(replica.actor, on_notice, on_load, on_lost)

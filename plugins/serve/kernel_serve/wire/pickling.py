@@ -1,4 +1,4 @@
-"""Values as bytes, for calls between Python processes: plain pickle where that is enough, else cloudpickle."""
+"""Values as bytes, for calls between Python processes: by plain pickle where that is enough, else by cloudpickle."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from kernel_serve.wire import by_value
 from kernel_spec.errors import SerializationError
 
 LARGE = 384 << 10
-"""From how many bytes on an array, or other memory, has its value go through the object store: there it is copied once,
-over a link several times."""
+"""The size in bytes from which arrays, and other memory, go through the object store.
+
+There they are copied once, over a link several times.
+"""
 LARGE_PICKLE = 4 << 20
-"""The same for what pickle must look through: for the store that is done once more."""
+"""The same for values that pickle must traverse, which the object store makes it do once more."""
 
 _BY_VALUE = b"__main__"
-"""What a program defines itself can't be imported elsewhere: it must travel whole."""
+"""The module whose functions and classes must travel by value: they can't be imported elsewhere."""
 
 _OneOfBuffers = Callable[[pickle.PickleBuffer], bool]
 
 
 class _LargeError(Exception):
-    """There is a large buffer in a value, so that the rest need not be looked at."""
+    """The value has a large buffer, so that the rest of it need not be pickled."""
 
 
 def _stays(buffer: pickle.PickleBuffer) -> bool:
@@ -33,7 +35,7 @@ def _stays(buffer: pickle.PickleBuffer) -> bool:
 
 
 def dumps(value: Any, buffer_callback: _OneOfBuffers | None = None) -> bytes:
-    """Return a value as bytes. Raises SerializationError for one that can't travel.
+    """Return a value as bytes. Raises SerializationError for a value that can't be pickled.
 
     `buffer_callback` is as for pickle: buffers for which it returns False are left out.
     """
@@ -41,16 +43,16 @@ def dumps(value: Any, buffer_callback: _OneOfBuffers | None = None) -> bytes:
         data = pickle.dumps(value, 5, buffer_callback=buffer_callback)
     except _LargeError:
         raise
-    except Exception:  # cloudpickle may be able to, or says better why nothing is
+    except Exception:  # cloudpickle may be able to, or has a better message
         return _dumped_whole(value, buffer_callback)
     return _dumped_whole(value, buffer_callback) if _BY_VALUE in data else data
 
 
 def pack(value: Any) -> bytes | None:
-    """Return a value as bytes; None for one that must go through the object store.
+    """Return a value as bytes; None for a value that must go through the object store.
 
-    That is one that is large, and one with references inside, which only the kernel can count. Raises
-    SerializationError for one that can't travel.
+    That is a large one, and one with references inside, which only the kernel can count. Raises SerializationError for
+    a value that can't be pickled.
     """
     if type(value) is bytes and len(value) >= LARGE:
         return None
@@ -63,7 +65,7 @@ def pack(value: Any) -> bytes | None:
 
 
 def loads(data: bytes) -> Any:
-    """Return the value that `dumps` made bytes of."""
+    """Return the value that `dumps` returned as bytes."""
     return pickle.loads(data)
 
 

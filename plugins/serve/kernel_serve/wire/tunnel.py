@@ -1,6 +1,6 @@
 """Links to other machines: the bytes of a link as calls of the replica's actor, which kernel encrypts and checks.
 
-What goes to the replica is one call after the other, in order; what comes back is a stream of that actor.
+Bytes for the replica go by one call after the other, in order; bytes from it come as a stream of the actor.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kernel_serve.wire.link import Exchange, RequestLink
 from kernel_spec.errors import KernelError
 
 _AHEAD = 8
-"""So many calls may be under way in one direction."""
+"""The number of calls that may be under way in one direction."""
 
 
 class _Sender:
-    """Collects what is written in one turn of the loop and sends it in one call."""
+    """Collects what is written in one turn of the loop, and sends it in one call."""
 
     def __init__(self, actor: Any, id: str) -> None:
         self._call = actor.tunnel_feed
@@ -66,7 +66,7 @@ class _Sender:
 async def connect(
     actor: Any, on_notice: Callable[[Any], None], on_load: Callable[[int], None], on_lost: Callable[[str], None]
 ) -> RequestLink:
-    """Return a new link to the replica behind `actor`, which may be anywhere. Raises KernelError when it is gone."""
+    """Return a new link to the replica behind `actor`, on any node. Raises KernelError when the replica has ended."""
     id = secrets.token_hex(8)
     sender = _Sender(actor, id)
     link = sender.link = RequestLink(sender.write, None, on_notice, on_load, on_lost)
@@ -74,7 +74,7 @@ async def connect(
     stream = actor.tunnel.remote(id)
     first = await anext(stream)
     if await first is not None:
-        raise KernelError("a tunnel must begin with nothing")
+        raise KernelError("a tunnel must begin with None")
     reading = asyncio.get_running_loop().create_task(_read(stream, link))
     _readers.add(reading)
     reading.add_done_callback(_readers.discard)
@@ -88,7 +88,7 @@ async def _read(stream: Any, link: RequestLink) -> None:
     try:
         async for ref in stream:
             data = await ref
-            del ref  # the next one may take long to come, and until then this one would keep what lies in the store
+            del ref  # the next one may take long to come, and until then this one would keep an object in the store
             link.feed(data)
             del data
         link.lost("the replica closed the link")
@@ -97,7 +97,7 @@ async def _read(stream: Any, link: RequestLink) -> None:
 
 
 class TunnelEnds:
-    """The tunnels of a replica. `feed` and `run` are for the actor's event loop, links live on the data loop."""
+    """The tunnels of a replica. `feed` and `run` are for the actor's event loop; links belong to the data loop."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class TunnelEnds:
             data_loop().call_soon_threadsafe(link.feed, data)
 
     async def run(self, id: str) -> AsyncIterator[bytes | None]:
-        """Yield None at once, then the bytes for the other end, until that is gone."""
+        """Yield None at once, then the bytes for the other end, until that has ended."""
         here, there = asyncio.get_running_loop(), data_loop()
         waiting: list[bytes] = []
         more = asyncio.Event()

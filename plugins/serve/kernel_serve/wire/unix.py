@@ -19,7 +19,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 class LinkProtocol(asyncio.BufferedProtocol):
-    """Carries a link over a stream; `on_lost(protocol)`, if given, is called once, when it is over."""
+    """Carries a link over a stream; `on_lost(protocol)`, if given, is called once, at the end of the link."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin, unless the other end is another user's."""
+        """Start, unless the other end belongs to another user."""
         self.transport = cast(asyncio.Transport, transport)
         self.link = self._make_link(self.transport.write)
         user = _peer_user(self.transport)
@@ -43,38 +43,38 @@ class LinkProtocol(asyncio.BufferedProtocol):
             self.transport.abort()
             return
         self.transport.set_write_buffer_limits(high=1 << 20)
-        # With the usual 0.2 MB the two ends take turns, a piece of a large body in several: a fifth fewer such bodies.
+        # With the usual 0.2 MB the two ends take turns, several for a piece of a large body: a fifth fewer such bodies.
         self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, PIECE)
         self._on_made(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return where the socket is to be read to."""
+        """Return the memory into which the socket is read."""
         return self.link.space
 
     def buffer_updated(self, size: int) -> None:
-        """Tell the link what is there."""
+        """Hand the bytes that were read to the link."""
         try:
             self.link.filled(size)
-        except (FrameError, ValueError, EOFError, TypeError) as error:  # what marshal raises, too
+        except (FrameError, ValueError, EOFError, TypeError) as error:  # marshal raises these
             _log.warning("closed a link that carried something else", error=str(error))
             self.transport.abort()
 
     def pause_writing(self) -> None:
-        """The other end is slow."""
+        """Pause the link: the other end is slow."""
         self.link.pause(True)
 
     def resume_writing(self) -> None:
-        """It is not any more."""
+        """Let the link go on."""
         self.link.pause(False)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """End."""
+        """End the link."""
         self.link.lost(str(error) if error else "the connection was closed")
         self._on_lost(self)
 
 
 def new_socket_name() -> str:
-    """Return a name for an abstract socket that nobody else has."""
+    """Return a new name for an abstract socket."""
     return f"\0kernel-serve-{secrets.token_hex(16)}"
 
 
@@ -84,7 +84,7 @@ async def listen(
     on_made: Callable[[LinkProtocol], None],
     on_lost: Callable[[LinkProtocol], None],
 ) -> asyncio.AbstractServer:
-    """Take links at `name`, in the running loop."""
+    """Accept links at `name`, in the running loop."""
     loop = asyncio.get_running_loop()
 
     def make() -> LinkProtocol:
@@ -102,7 +102,10 @@ async def connect(
     on_load: Callable[[int], None],
     on_lost: Callable[[str], None],
 ) -> LinkProtocol:
-    """Return a new link to whoever listens at `name`; `on_lost` hears of its end. Raises OSError when nobody does."""
+    """Return a new link to the listener at `name`; `on_lost(reason)` is called at its end.
+
+    Raises OSError without one.
+    """
     loop = asyncio.get_running_loop()
     connecting = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connecting.setblocking(False)

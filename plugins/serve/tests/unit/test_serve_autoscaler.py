@@ -308,9 +308,9 @@ def test_a_policy_sees_replicas_and_metrics() -> None:
     ("policy", "trouble"),
     [
         (lambda context: 1 // 0, "the policy raised ZeroDivisionError: integer division or modulo by zero"),
-        (lambda context: None, "the policy returned None; expected is a number of replicas from 0 on"),
-        (lambda context: float("nan"), "the policy returned nan; expected is"),
-        (lambda context: -1, "the policy returned -1; expected is"),
+        (lambda context: None, "the policy returned None; expected a number of replicas from 0 on"),
+        (lambda context: float("nan"), "the policy returned nan; expected a number of"),
+        (lambda context: -1, "the policy returned -1; expected a number of"),
         ("no_such_module:policy", "the autoscaling policy 'no_such_module:policy' can't be imported where"),
         ("nonsense", "the autoscaling policy 'nonsense' is no import path; write it as \"module:function\""),
         (7, 'the autoscaling policy is a function, or its import path as "module:function", not 7'),

@@ -136,14 +136,14 @@ class TestImporting:
             (
                 "corner_shop.py:app",
                 {},
-                "'corner_shop.py:app' names a file; expected is its module, as in 'corner_shop:ap",
+                "'corner_shop.py:app' names a file; expected its module, as in 'corner_shop:ap",
             ),
-            ("./old/shop.py:app", {}, "names a file; expected is its module, as in 'old.shop:app'"),
+            ("./old/shop.py:app", {}, "names a file; expected its module, as in 'old.shop:app'"),
             ("corner_shap:app", {}, "there is no module 'corner_shap' (for corner_shap:app) on the path: "),
             ("corner_shop:app", {"a": 1}, "corner_shop:app is an application, not a function that builds one"),
             ("corner_shop:unbound", {}, "is a deployment that is not bound; write there: Model.bind(...)"),
-            ("corner_shop:number", {}, "corner_shop:number is a int; expected is what bind() returns, or a function"),
-            ("corner_shop:wrong", {}, "corner_shop:wrong returned a int; expected is what bind() returns"),
+            ("corner_shop:number", {}, "corner_shop:number is a int; expected what bind() returns, or a function"),
+            ("corner_shop:wrong", {}, "corner_shop:wrong returned a int; expected what bind() returns"),
             ("corner_shop:with_nothing", {"a": 1}, "corner_shop:with_nothing() takes no arguments, but was given a"),
             ("corner_shop:with_two", {}, "corner_shop:with_two() must take one argument, all of `args` together"),
             (
@@ -153,7 +153,7 @@ class TestImporting:
             ),
             ("corner_shop:with_dataclass", {"sizes": 1}, "has no setting 'sizes'; did you mean 'size'?"),
             ("corner_shop:with_dataclass", {}, "can't be called with these arguments: "),
-            ("nonsense", {}, "'nonsense' is no import path; expected is \"module:name\""),
+            ("nonsense", {}, "'nonsense' is no import path; expected \"module:name\""),
         ],
     )
     def test_what_is_wrong_is_named(self, path: str, args: dict[str, Any], message: str) -> None:

@@ -164,13 +164,13 @@ AT = "serve.yaml:5: applications[0].deployments[0]."
         ),
         (app("deployments: [{num_replicas: 2}]"), "name is missing: which deployment of the code is meant"),
         (app("deployments: [{name: A}, {name: A}]"), "there is another deployment 'A' above"),
-        (app("deployments: {name: A}"), "serve.yaml:3: applications[0].deployments: expected is a list, not a mapping"),
+        (app("deployments: {name: A}"), "serve.yaml:3: applications[0].deployments: expected a list, not a mapping"),
         (app("route_prefix: shop"), "serve.yaml:3: applications[0].route_prefix: a route_prefix is a path"),
         (app("port: 8000"), "serve.yaml:3: applications[0].port: it belongs below http_options, at the top"),
-        (app("args: [1]"), "serve.yaml:3: applications[0].args: expected is a mapping of names to values, not a list"),
+        (app("args: [1]"), "serve.yaml:3: applications[0].args: expected a mapping of names to values, not a list"),
         ("applications: [{name: a}]", 'serve.yaml:1: applications[0]: import_path is missing: where the application'),
-        ("applications: [{import_path: nonsense}]", 'import_path: expected is "module:name", not \'nonsense\''),
-        ("applications: [{import_path: 3}]", "applications[0].import_path: expected is a text, not 3"),
+        ("applications: [{import_path: nonsense}]", 'import_path: expected "module:name", not \'nonsense\''),
+        ("applications: [{import_path: 3}]", "applications[0].import_path: expected a text, not 3"),
         (
             "applications:\n- import_path: a:b\n- import_path: c:d\n",
             "serve.yaml:3: applications[1]: there is another application 'default' above; each needs a name of its own",
@@ -183,9 +183,9 @@ AT = "serve.yaml:5: applications[0].deployments[0]."
         ("http_options:\n  port: 99999", "serve.yaml:2: http_options.port: port is a number from 0 (any free one)"),
         ("http_options:\n  port: web", "serve.yaml:2: http_options.port: port is a number from 0 (any free one)"),
         ("http_options: {location: EveryNode}", "http_options.location: it is called proxy_location"),
-        ("proxy_location: somewhere", "proxy_location: expected is one of EveryNode, HeadOnly, Disabled, not 'some"),
-        ("applications: 3", "serve.yaml:1: applications: expected is a list, not 3"),
-        ("- 1", "serve.yaml:1: expected is a mapping of names to values, not a list"),
+        ("proxy_location: somewhere", "proxy_location: expected one of EveryNode, HeadOnly, Disabled, not 'some"),
+        ("applications: 3", "serve.yaml:1: applications: expected a list, not 3"),
+        ("- 1", "serve.yaml:1: expected a mapping of names to values, not a list"),
         ("a: [", "serve.yaml:1: this is not YAML: expected the node content"),
         ("a: !!python/name:os.system x", "this is not YAML: could not determine a constructor"),
         ("a: &a [*a]", "serve.yaml: values are too deep in each other"),
@@ -195,7 +195,7 @@ AT = "serve.yaml:5: applications[0].deployments[0]."
         ("endpoints: [{name: e, prefix: /e, targets: [{weight: 1}]}]", "targets[0]: application is missing"),
         (
             "endpoints: [{name: e, prefix: /e, targets: [{app: a, weight: -1}]}]",
-            "endpoints[0].targets[0].weight: expected is a number from 0 on, not -1",
+            "endpoints[0].targets[0].weight: expected a number from 0 on, not -1",
         ),
         (
             "endpoints: [{name: e, prefix: /e, targets: [{app: a, weight: 0}]}]",
@@ -203,7 +203,7 @@ AT = "serve.yaml:5: applications[0].deployments[0]."
         ),
         (
             "endpoints: [{name: e, prefix: /e, targets: [{app: a}], sticky: user}]",
-            'endpoints[0].sticky: expected is "client", "header:NAME"',
+            'endpoints[0].sticky: expected "client", "header:NAME"',
         ),
     ],
 )  # fmt: skip

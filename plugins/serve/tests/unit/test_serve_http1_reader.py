@@ -94,7 +94,7 @@ def test_other_targets_and_versions() -> None:
     for line in (b"GET *", b"GET foo", b"CONNECT a:80", b"CONNECT /"):
         assert refused(line + b" HTTP/1.1\r\nHost: a\r\n\r\n")[0] == 400
     for version in (b"0.9", b"2.0"):
-        said = (505, f"HTTP/{version.decode()} is not spoken here, but HTTP/1.1")
+        said = (505, f"HTTP/{version.decode()} is not supported: use HTTP/1.1")
         assert refused(b"GET / HTTP/%b\r\nHost: a\r\n\r\n" % version) == said
 
 
@@ -124,7 +124,7 @@ def test_trailers_are_no_headers_and_have_a_limit_as_extensions_of_chunks_have()
 def test_codings_that_are_not_known_are_refused() -> None:
     coded = b"POST / HTTP/1.%b\r\nHost: a\r\nTransfer-Encoding: %b\r\n\r\n0\r\n\r\n"
     assert reading(coded % (b"1", b"Chunked")).ended == 1
-    said = (501, "Transfer-Encoding b'gzip, chunked' is not known here, but chunked")
+    said = (501, "Transfer-Encoding b'gzip, chunked' is not supported: only chunked is")
     assert refused(coded % (b"1", b"gzip, chunked")) == said
     assert refused(coded % (b"0", b"chunked")) == (400, "HTTP/1.0 knows no Transfer-Encoding")
 

@@ -118,7 +118,7 @@ def test_nobody_gets_in_without_the_token(shown: str | None, method: str) -> Non
         (b"applications: [{name: a}]", "body:1: applications[0]: import_path is missing"),
         (b"a: [", "body:1: this is not YAML"),
         (b"\xff\xfe", "the body is not UTF-8"),
-        (b"[1]", "body:1: expected is a mapping of names to values, not a list"),
+        (b"[1]", "body:1: expected a mapping of names to values, not a list"),
     ],
 )
 def test_a_bad_configuration_is_refused(body: bytes, message: str) -> None:

@@ -37,12 +37,12 @@ def test_files_that_are_something_else_are_named(certificate: tuple[str, str], t
         text = said(**files)
         assert text.startswith(f"the proxy can't use ssl_certfile={files['ssl_certfile']!r}, ssl_keyfile=")
         assert text.endswith(
-            "they are to be a certificate and its private key, as PEM, and ssl_keyfile_password what the key is "
-            "encrypted with, if it is"
+            "they must be a certificate and its private key in PEM format, and ssl_keyfile_password the password "
+            "of the key if it is encrypted"
         )
     text = said(ssl_certfile=cert, ssl_keyfile=key, ssl_ca_certs=str(nonsense))
     assert text.startswith(f"the proxy can't use ssl_ca_certs={str(nonsense)!r}: ")
-    assert text.endswith("; it is to be certificates, as PEM")
+    assert text.endswith("; it must be certificates in PEM format")
 
 
 def test_an_encrypted_key_needs_its_password(certificate: tuple[str, str], tmp_path: Path) -> None:
