@@ -9,8 +9,8 @@ ServeError                      (KernelError)
     ├── DeploymentUnavailableError  nothing can serve it now, or what served it died: 503
     ├── ReplicasDiedError       two replicas died while they had it, so it is not sent to a third: 500
     ├── RequestTimeoutError     it took longer than it may (also TimeoutError): 408 or 504
-    ├── RequestCancelledError   whoever asked is gone, or cancelled it
-    └── UserCodeError           the deployment raised what can't travel; the message has its traceback
+    ├── RequestCancelledError   its caller has gone, or cancelled it
+    └── UserCodeError           the deployment raised what can't be pickled; the message has its traceback
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the tests of serve share."""
+"""Fixtures of serve's tests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def address() -> Iterator[tuple[str, int]]:
 
 @pytest.fixture(scope="session")
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """What gRPC's compiler makes of the service for tests, importable: messages, and stubs."""
+    """Return the generated code of the service for tests, importable: messages, and stubs."""
     from grpc_tools import protoc
 
     where, source = tmp_path_factory.mktemp("generated"), Path(__file__).parent / "serve_rpc"

@@ -1,4 +1,4 @@
-"""What handlers of all shapes answer, and what the log says where they can't."""
+"""The answers of handlers of all shapes, and what the log says where they can't answer."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from kernel.testing.faults import wait_until
 SECONDS = 120.0
 SERVICE = "kernel_serve.examples.words_rpc:add_WordsServicer_to_server"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-"""What begins a connection of HTTP/2: the server answers with its own settings."""
+"""The first bytes of an HTTP/2 connection: the server answers with its own settings."""
 
 
 @serve.deployment

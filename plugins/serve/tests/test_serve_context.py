@@ -1,4 +1,4 @@
-"""What user code can ask about where it runs."""
+"""The context that user code can ask for."""
 
 from __future__ import annotations
 

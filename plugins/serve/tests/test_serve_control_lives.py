@@ -1,4 +1,4 @@
-"""What another life of the controller knows: of applications and proxies, and of how deployments were scaled."""
+"""A restarted controller: what it knows of applications, proxies, and the scaling of deployments."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_another_life_of_the_controller_knows_all_that_was_asked_for() -> None:
 
 
 BEGIN = 1000.0
-"""What the clock of a world shows at first."""
+"""The first time on the clock of a world."""
 
 
 class TestScalingInAnotherLife:

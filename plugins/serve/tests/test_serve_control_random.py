@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order, what must always be true is."""
+"""The invariants of the controller, under random events in random order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What handles and other programs see when Serve is shut down, and when it is begun again."""
+"""Handles and other programs when Serve is shut down, and when it is started again."""
 
 from __future__ import annotations
 

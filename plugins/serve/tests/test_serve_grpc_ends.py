@@ -1,4 +1,4 @@
-"""How gRPC calls end: deadlines and limits of time, statuses, what clients that retry are told, copies for shadows."""
+"""The end of gRPC calls: deadlines and time limits, statuses, hints for clients that retry, copies for shadows."""
 
 from __future__ import annotations
 

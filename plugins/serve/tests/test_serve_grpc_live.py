@@ -30,7 +30,7 @@ SERVICE = "kernel_serve.examples.words_rpc:add_WordsServicer_to_server"
 
 @serve.deployment(max_ongoing_requests=1, max_queued_requests=0)
 class Words:
-    """Answers with who it is; some texts are commands."""
+    """Answers with its name; some texts are commands."""
 
     def __init__(self, name: str, seen: str = "") -> None:
         self.name, self.seen = name, seen

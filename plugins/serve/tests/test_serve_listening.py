@@ -1,4 +1,4 @@
-"""The socket of a proxy goes from one to the next, and connections that are idle are told to leave."""
+"""The socket of a proxy goes from one to the next, and clients with idle connections are asked to close them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def serving(listening: socket.socket) -> HTTPServer:
 
 
 async def giving(heirs: Heirs) -> None:
-    """Return when they give the socket to whoever asks."""
+    """Return when they give the socket to successors."""
     while heirs._server is None:
         await asyncio.sleep(0)
 

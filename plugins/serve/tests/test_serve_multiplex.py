@@ -24,7 +24,7 @@ def no_models(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def apart(call: Coroutine[Any, Any, Any]) -> Any:
-    """Await `call` in a task of its own, as a request would, and let what hears of its end hear of it."""
+    """Await `call` in a task of its own, as a request would, and let callbacks of its end run."""
     result = await asyncio.create_task(call)
     await asyncio.sleep(0)
     return result

@@ -1,4 +1,4 @@
-"""What one sees of a Serve that runs: metrics of all processes, access logs, what user code logs."""
+"""Observing a running Serve: metrics of all processes, access logs, logs of user code."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def value(text: str, name: str, **labels: str) -> float:
 
 
 def silent(text: str) -> list[str]:
-    """Return who did not answer in time."""
+    """Return the processes that did not answer in time."""
     return re.findall(r'serve_metrics_silent\{source="([^"]*)"\} 1', text)
 
 

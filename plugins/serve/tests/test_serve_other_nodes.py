@@ -1,4 +1,4 @@
-"""Replicas on other nodes than those who call them: everything goes through tunnels."""
+"""Replicas on other nodes than their callers: everything goes through tunnels."""
 
 from __future__ import annotations
 

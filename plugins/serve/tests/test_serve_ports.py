@@ -1,4 +1,4 @@
-"""A port that a proxy can't have: one error that says which, who has it, and what to do."""
+"""A port that a proxy can't have: one error with the port, the program that has it, and what to do."""
 
 from __future__ import annotations
 

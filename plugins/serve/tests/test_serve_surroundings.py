@@ -1,4 +1,4 @@
-"""What replicas run in: the environment of the program that deploys, and the deployment's own."""
+"""The environment of replicas: that of the program that deploys, and the deployment's own."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def fastapi_class() -> Any:
 
 
 class Order(BaseModel):
-    """What is ordered."""
+    """An order."""
 
     title: str
     number: int = 1

@@ -1,4 +1,4 @@
-"""How WebSockets end whose applications do not hear that the client is gone."""
+"""The end of WebSockets whose applications do not notice that the client has gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of HTTP/2 share."""
+"""Fixtures of the tests of HTTP/2."""
 
 from __future__ import annotations
 

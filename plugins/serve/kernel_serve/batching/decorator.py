@@ -32,17 +32,18 @@ def batch(
 ) -> Any:
     """Answer calls that come at about the same time by one call of the decorated handler, with lists of arguments.
 
-    The handler returns a list with one result for each, in order; or it yields such lists, and each caller gets an
-    asynchronous iterator of its items, which StopIteration as an item ends. An exception as a result is raised to its
-    caller alone; one that the handler raises, to all. Plain `def` handlers run in a thread.
+    The handler returns a list with one result for each call, in order. Or it yields such lists, and each caller gets
+    an asynchronous iterator of its items, which ends at an item that is StopIteration. An exception as a result is
+    raised in its caller alone; an exception that the handler raises, in all callers. Plain `def` handlers run in a
+    thread.
 
-    A batch goes when it has `max_batch_size` requests, or when its first has waited `batch_wait_timeout_s` seconds, if
-    fewer than `max_concurrent_batches` are running. `batch_size_fn` takes a list of requests (of the first argument)
-    and returns their size, if that is not their number. Requests for different multiplexed models never go together.
+    A batch goes when it has `max_batch_size` requests, or when its first one has waited `batch_wait_timeout_s` seconds,
+    if fewer than `max_concurrent_batches` are running. `batch_size_fn` takes a list of requests (their first arguments)
+    and returns their size, by default their number. Requests for different multiplexed models never go together.
 
     `handler.set_max_batch_size(n)`, `handler.set_batch_wait_timeout_s(s)` and `handler.set_max_concurrent_batches(n)`
-    change it while it runs, of one instance through the instance's method. Raises DeploymentError for settings that
-    are not what they must be, and for a function that can't be called with lists.
+    change the settings of a running handler, or of one instance by the instance's method. Raises DeploymentError for a
+    bad setting, and for a function that can't be called with lists.
     """
     settings = BatchSettings(max_batch_size, batch_wait_timeout_s, max_concurrent_batches, batch_size_fn)
 

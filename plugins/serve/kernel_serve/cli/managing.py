@@ -61,7 +61,7 @@ def start(
 @click.option("--json", "as_json", is_flag=True, help="Print all there is to know, as JSON.")
 @address_option
 def status(name: str | None, as_json: bool, address: str | None) -> None:
-    """Show what runs, and why what does not run does not.
+    """Show what runs, and why applications do not run.
 
     The exit code is 1 when an application is not what it should be.
     """

@@ -31,7 +31,7 @@ def simulate(
 ) -> None:
     """Show how many replicas a deployment would have under a trace of requests.
 
-    TRACE is a file in JSON or YAML; docs/serve-autoscaling.md has the format. Nothing really runs: the autoscaler is
+    TRACE is a file in JSON or YAML; docs/serve-autoscaling.md has the format. The autoscaler is
     the real one, requests and replicas are simulated.
 
     \b

@@ -17,15 +17,17 @@ UNLIMITED = -1
 
 
 def multiplexed(function: Callable[..., Any] | None = None, /, *, max_num_models_per_replica: int = 3) -> Any:
-    """Make the decorated loader keep the models that were asked for last, and load each once for all who ask.
+    """Make the decorated loader keep the models that were asked for last, and load each once for all requests.
 
-    The loader takes the id of a model and returns the model: `async def`, or `def`, which runs in a thread. It is to be
-    awaited either way, with an id or, without one, for the model that the request asks for
-    (`serve.get_multiplexed_model_id()`). A replica has up to `max_num_models_per_replica` models (-1: any number). For
-    a further one, that which was asked for longest ago goes, once the requests that use it have ended: its `unload()`
-    is called, and `__del__` runs, in a thread. Requests for models that a replica has go there if it is not too busy.
+    The loader takes the id of a model and returns the model: `async def`, or `def`, which runs in a thread. Await the
+    decorated loader in both cases: with an id, or without one for the model that the request asks for
+    (`serve.get_multiplexed_model_id()`). A replica has up to `max_num_models_per_replica` models (-1: any number). A
+    further one replaces the one that was asked for longest ago, once the requests that use that have ended: its
+    `unload()` is called, and its `__del__` runs, in a thread. Requests for a model go to a replica that has it, unless
+    that is too busy.
 
-    `await loader.clear()` lets all go that are not in use. Raises DeploymentError for what can't be such a loader.
+    `await loader.clear()` unloads all models that are not in use. Raises DeploymentError for a bad limit, and for a
+    function that can't be a loader.
     """
     limit = max_num_models_per_replica
     if not isinstance(limit, int) or isinstance(limit, bool) or (limit < 1 and limit != UNLIMITED):

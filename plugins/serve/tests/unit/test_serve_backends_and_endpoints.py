@@ -1,4 +1,4 @@
-"""What holds of endpoints, backends, deployments and their settings before anything runs."""
+"""Rules of endpoints, backends, deployments and their settings before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers of processes that nobody asks."""
+"""The metrics of processes that Serve can't ask."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def chooser(*replicas: Replica) -> Chooser:
 
 
 def chosen(found: Chooser, *arguments: Any, times: int = 40) -> set[str]:
-    """Return all that are chosen in so many times; "" stands for nobody."""
+    """Return all replicas that are chosen in that many times; "" stands for none."""
     candidates = [found.choose(*arguments) for _ in range(times)]
     return {"" if each is None else each.replica.id for each in candidates}
 

@@ -1,4 +1,4 @@
-"""Declaring deployments, binding them, and what the controller is told of them."""
+"""Declaring deployments, binding them, and the specifications for the controller."""
 
 from __future__ import annotations
 

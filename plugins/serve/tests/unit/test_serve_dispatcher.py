@@ -28,7 +28,7 @@ def replica(id: str, limit: int = 1, node: str = "here", models: tuple[str, ...]
 
 
 class FakeReplica:
-    """Takes what its gate lets in; `answer` answers the oldest. What is written arrives with `pump`, as on a socket."""
+    """Takes what its gate admits; `answer` answers the oldest one. Written bytes arrive with `pump`."""
 
     def __init__(self, dispatcher: Dispatcher, id: str, limit: int = 1) -> None:
         self.gate = AdmissionGate(limit)
@@ -73,7 +73,7 @@ class FakeReplica:
 
 
 class Bench:
-    """A dispatcher with fake replicas, and the requests that were sent through it. None: it has heard of none yet."""
+    """A dispatcher with fake replicas, and the requests sent through it. None: it knows no replicas yet."""
 
     def __init__(self, limits: dict[str, int] | None, max_queued: int = -1) -> None:
         self.starved = 0

@@ -1,4 +1,4 @@
-"""What applications of Starlette and FastAPI answer when a call of a handle in them has failed."""
+"""Answers of Starlette's and FastAPI's applications when a call of a handle in them has failed."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from kernel_spec.metrics import MetricsSnapshot
 
 
 class Answer:
-    """What `remote()` returns: it comes at once, raises, or never comes (`...`)."""
+    """The result of `remote()`: it comes at once, raises, or never comes (`...`)."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -70,7 +70,7 @@ def silent(snapshots: list[MetricsSnapshot]) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who answers does so in time, however busy this machine is."""
+    """Wait long enough for every process that answers, however busy this machine is."""
     monkeypatch.setattr(gathering, "DEADLINE_SECONDS", 100.0)
 
 

@@ -1,4 +1,4 @@
-"""What requests are taken from an HTTP/1.1 connection, and what is refused, with which words."""
+"""Requests that are taken from an HTTP/1.1 connection, those that are refused, and the texts of refusals."""
 
 from __future__ import annotations
 

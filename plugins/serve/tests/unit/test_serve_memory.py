@@ -1,4 +1,4 @@
-"""What the controller has written down, and what it keeps of what is gone."""
+"""The controller's record, and what it keeps of deployments and replicas that are gone."""
 
 from __future__ import annotations
 

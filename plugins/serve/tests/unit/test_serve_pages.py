@@ -1,4 +1,4 @@
-"""What the pages on configuration and autoscaling claim."""
+"""The claims of the pages on configuration and autoscaling."""
 
 from __future__ import annotations
 

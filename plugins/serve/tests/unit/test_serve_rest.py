@@ -1,4 +1,4 @@
-"""The REST API: who may use it, what it answers, what it refuses."""
+"""The REST API: its token, its answers, and its refusals."""
 
 from __future__ import annotations
 

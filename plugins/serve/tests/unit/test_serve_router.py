@@ -1,4 +1,4 @@
-"""A process's router between its dispatchers and the controller: what it follows, hears, links to and reports."""
+"""A process's router between its dispatchers and the controller: what it follows, links to and reports."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class World:
         return link
 
     async def tell(self, **news: Any) -> None:
-        """Answer who watches, and return when it watches again."""
+        """Answer the router's watch, and return when it watches again."""
         number = len(self.watched)
         self.watched[-1][1].set_result(news.get("news", news))
         await until(lambda: len(self.watched) > number)

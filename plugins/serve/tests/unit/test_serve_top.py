@@ -1,4 +1,4 @@
-"""What `serve top` shows, computed from two moments."""
+"""The view of `serve top`, computed from two moments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tracebacks as users are told them: their first line first, and the standard library's only below it."""
+"""Tracebacks for users: their own first line first, and the standard library's lines only below it."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def test_a_client_that_nothing_can_answer_is_told_when_to_try_again(refused: boo
 
 
 class Connection:
-    """A transport that nobody reads."""
+    """A transport whose other end does not read."""
 
     def __init__(self, socket: socket.socket) -> None:
         self._socket = socket
