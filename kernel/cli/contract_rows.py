@@ -10,7 +10,7 @@ from kernel.entry_points import distribution_of, entry_points
 from kernel.plugins import KINDS, PluginKind, PluginManager
 from kernel_spec.engines import LOCAL, PROCESSES
 from kernel_spec.hooks import CONTROL_PLANE_GROUP, ENGINE_GROUP, NETWORK_GROUP
-from kernel_spec.networks import TCP
+from kernel_spec.networks import OFF, TCP
 from kernel_spec.networks import VARIABLE as NETWORK_VARIABLE
 
 DEFAULT = "default"
@@ -65,6 +65,8 @@ def _network(installed: Sequence[tuple[str, str]], environment: Mapping[str, str
     """Return the row of the networks, of which a node that works with other machines takes one."""
     offers = [Offer(name, distribution_of(NETWORK_GROUP, name, target)[0]) for name, target in installed]
     said = environment.get(NETWORK_VARIABLE, "").strip()
+    if said == OFF:
+        return ContractRow("network", (), f"nobody: environment {NETWORK_VARIABLE}", tuple(offers))
     return _chosen("network", [said or TCP], f"environment {NETWORK_VARIABLE}" if said else DEFAULT, offers)
 
 

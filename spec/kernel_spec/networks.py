@@ -2,27 +2,32 @@
 
 The agent of a node that other machines reach opens a network by name, and so does the agent of a program that joins a
 cluster from outside. A session of one machine opens none, imports none, and needs none to be installed. Networks are
-found by entry points in the group `kernel.networks`, whose name is the network's and whose value is an `OpenNetwork`.
-That is no hook: an agent imports the network that was chosen, and looks for no other.
+found by entry points in the group `kernel.networks`, whose name is the network's and whose value is a `Network`.
+That is no hook: an agent imports the network that was chosen, and looks for no other. It tells the processes of its
+node which one that is, and each of them opens its part of it: `NodeNetwork` is an agent's, `ProcessNetwork` is that of
+a process with user code, and of a head or a command.
 
-All methods are called from the agent's one loop, and call back from it: they must return at once, and keep what takes
-long to threads of their own. Opening alone may wait, for seconds. The order of calls is: open, `link`, `open_relay` on
-the node beside the head, `serve` where the head is in the agent's process, `begin`, then anything, and in the end
-`NodeLinks.close`, `NetworkRelay.close`, `NodeNetwork.close`. Nothing has to survive a crash of the agent: what a
-network started must notice the agent's end by itself, and end too.
+A node's methods are called from the agent's one loop, and call back from it: they must return at once, and keep what
+takes long to threads of their own. Opening a node alone may wait, for seconds. The order of calls is: open, `link`,
+`open_relay` on the node beside the head, `serve` where the head is in the agent's process, `begin`, then anything, and
+in the end `NodeLinks.close`, `NetworkRelay.close`, `NodeNetwork.close`. Nothing has to survive a crash of the agent:
+what a network started must notice the agent's end by itself, and end too.
 
 Nobody who does not know the session's token may be heard: what such a peer sends is neither unpickled nor passed on,
 and `on_refused(reason)` is called.
 
 A *place* is where a node is reached, as text: "HOST:PORT", perhaps with a route behind it. It is what other nodes are
-told, and what processes with user code dial by themselves: so a network serves TCP at its place, and hands the sockets
-for its node's processes to them as the gateway of `kernel_network_tcp` does. The loop, connections and messages are
-those of the engine of many processes. They are no contract that lasts: a network is released together with the kernel.
+told, and what processes with user code dial by themselves, as "tcp://PLACE/TARGET": a target is the id of a process in
+hexadecimal, or a word such as "head". Who is connected to speaks with its peer itself, without a hop in between: a node
+hands the socket that it has accepted for a process to that process, over the UNIX socket at `sockets/TARGET.in` in the
+session's directory (`kernel_processes.transport.socket_receiver`). The loop, connections and messages are those of the
+engine of many processes. They are no contract that lasts: a network is released together with the kernel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from socket import socket
 from typing import Any, Protocol
 
 from kernel_spec.dataclass import dataclass
@@ -32,6 +37,8 @@ from kernel_spec.tls_files import TlsFiles
 
 TCP = "tcp"
 """The network that is chosen where nothing else is."""
+OFF = "off"
+"""Chosen instead of a network: no node here works with other machines, and no program joins a cluster."""
 VARIABLE = "KERNEL_NETWORK"
 """The variable of the environment that chooses another."""
 
@@ -201,11 +208,59 @@ class NodeNetwork(Protocol):
         """Let nobody in any more, and end what was opened."""
 
 
-class OpenNetwork(Protocol):
-    """What an entry point of a network names."""
+class IncomingSockets(Protocol):
+    """Connections of one process that others have opened: made of sockets that the node has accepted for it."""
 
-    def __call__(self, settings: NetworkSettings, loop: Loop, on_refused: Callable[[str], None]) -> NodeNetwork:
+    def adopt(self, sock: socket) -> None:
+        """Take a socket from which the node has read whom it is for, and nothing else."""
+
+    def close(self) -> None:
+        """Close what has sent no message yet."""
+
+    def abandon(self) -> None:
+        """Let go of the sockets in a forked child, where the loop and the peers still are the parent's."""
+
+
+class ProcessNetwork(Protocol):
+    """One process's way to processes of other nodes, and theirs to it. Called by any thread, one at a time.
+
+    Its connections are `kernel_processes.transport.connection.Connection`, or extend that. One that outlives its socket
+    does what `kernel_processes.transport.resumption` says.
+    """
+
+    def connect(
+        self,
+        address: str,
+        on_messages: Callable[[Connection, list[Message]], None],
+        on_close: Callable[[Connection, str], None],
+    ) -> Connection:
+        """Return a connection to "tcp://PLACE/TARGET" at once; the loop makes it, and proves the token.
+
+        A failure is reported as any end is, by `on_close(connection, reason)`, with what was sent still in the outbox.
+        Where the place answers and has no such target, the reason contains `NOBODY` of
+        `kernel_processes.transport.addresses`. Raises OptionError when the address can't be read.
+        """
+
+    def receive(
+        self,
+        on_messages: Callable[[Connection, list[Message]], None],
+        on_close: Callable[[Connection, str], None],
+        on_refused: Callable[[str], None],
+    ) -> IncomingSockets:
+        """Return what makes connections of the sockets that come for this process."""
+
+
+class Network(Protocol):
+    """What an entry point of a network names. Importing it loads what a process needs; the rest may wait for a node."""
+
+    def check_tls(self, files: TlsFiles) -> None:
+        """Raise OptionError, which names the file, when these can't be used."""
+
+    def open_node(self, settings: NetworkSettings, loop: Loop, on_refused: Callable[[str], None]) -> NodeNetwork:
         """Have a place, and be ready to serve. `on_refused(reason)` is called for each peer that is turned away.
 
         Raises OptionError when the place can't be had, SessionEndedError when there is no relay.
         """
+
+    def open_process(self, token: bytes, tls: TlsFiles | None, loop: Loop) -> ProcessNetwork:
+        """Return one process's part of the network. Raises OptionError when the files of TLS can't be used."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ NETWORK = """
 import os
 
 from kernel_network_tcp.network import TcpNetwork
+from kernel_network_tcp.node_network import TcpNodeNetwork
+from kernel_network_tcp.process_network import TcpProcessNetwork
 from kernel_network_tcp.node_links import TcpNodeLinks
 
 
@@ -31,7 +34,7 @@ class Links(TcpNodeLinks):
         return super().pull(*arguments, **options)
 
 
-class Mine(TcpNetwork):
+class Node(TcpNodeNetwork):
     def link(self, store, deliver):
         links = super().link(store, deliver)
         links.__class__ = Links
@@ -39,9 +42,26 @@ class Mine(TcpNetwork):
         return links
 
 
-def open_network(settings, loop, on_refused):
-    note("open")
-    return Mine(settings, loop, on_refused)
+class Process(TcpProcessNetwork):
+    def connect(self, address, on_messages, on_close):
+        note("connect")
+        return super().connect(address, on_messages, on_close)
+
+    def receive(self, *calls):
+        note("receive")
+        return super().receive(*calls)
+
+
+class Mine(TcpNetwork):
+    def open_node(self, settings, loop, on_refused):
+        note("open")
+        return Node(settings, loop, on_refused)
+
+    def open_process(self, token, tls, loop):
+        return Process(token, None, loop)
+
+
+network = Mine()
 """
 
 
@@ -52,7 +72,7 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     info = site / "replaced_network-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: replaced-network\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[kernel.networks]\nmine = replaced_network:open_network\n")
+    (info / "entry_points.txt").write_text("[kernel.networks]\nmine = replaced_network:network\n")
     (site / "replaced_network.py").write_text(NETWORK.format(path=str(file)))
     monkeypatch.syspath_prepend(site)
     monkeypatch.setenv("KERNEL_NETWORK", "mine")
@@ -69,10 +89,19 @@ def test_a_cluster_with_another_network(notes: Path) -> None:
         def ones(count: int) -> np.ndarray:
             return np.ones(count, np.int64)
 
+        @kernel.remote(resources={"there": 1})
+        def pid() -> int:
+            return os.getpid()
+
         assert kernel.get(ones.remote(1_000_000), timeout=SECONDS).sum() == 1_000_000
+        worker = str(kernel.get(pid.remote(), timeout=SECONDS))
         noted = [line.split() for line in notes.read_text().splitlines()]
         head = str(cluster.head.agent)
         assert {(word, pid) for word, pid in noted} >= {
             *((word, pid) for word in ("open", "link") for pid in (head, str(node.agent))),
             ("pull", head),
+            ("connect", str(node.agent)),
+            ("connect", str(os.getpid())),
+            ("receive", worker),
+            ("receive", str(os.getpid())),
         }

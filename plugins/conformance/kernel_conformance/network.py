@@ -4,7 +4,7 @@
     from kernel_processes.transport.reactor import Reactor
 
     class TestMine(NetworkConformance):
-        make_network = staticmethod(open_network)
+        network = network  # what the entry point names
         make_loop = staticmethod(Reactor)
 
 It plays nodes on loopback, all in one loop: each has a network and a store, and notes what comes for its processes.
@@ -22,7 +22,7 @@ from typing import Any
 from kernel_spec import store as contract
 from kernel_spec.errors import ObjectLostError, OptionError, OwnerDiedError, SessionEndedError
 from kernel_spec.ids import NodeId, ObjectId, ProcessId
-from kernel_spec.networks import Loop, Message, NetworkSettings, OpenNetwork
+from kernel_spec.networks import Loop, Message, Network, NetworkSettings
 
 SECONDS = 120.0
 """How long anything may take: the machine may be busy."""
@@ -37,7 +37,7 @@ DATA = bytes(range(256)) * 40_000
 class NetworkConformance:
     """Every network's tests."""
 
-    make_network: OpenNetwork
+    network: Network
     make_loop: Callable[[], Loop]
 
     relays = True
@@ -47,7 +47,7 @@ class NetworkConformance:
     def cluster(self, directory: Path) -> Iterator[PlayedCluster]:
         """Play a cluster without nodes."""
         with ExitStack() as stack:
-            yield PlayedCluster(type(self).make_network, type(self).make_loop(), directory, stack)
+            yield PlayedCluster(self.network, type(self).make_loop(), directory, stack)
 
     def test_each_node_has_a_place_of_its_own(self, tmp_path: Path) -> None:
         with self.cluster(tmp_path) as cluster:
@@ -250,11 +250,11 @@ class PlayedStore:
 class PlayedNode:
     """A node: its network and its store. `delivered` is what came for its processes, `refused` who was turned away."""
 
-    def __init__(self, open_network: OpenNetwork, loop: Loop, settings: NetworkSettings) -> None:
+    def __init__(self, network: Network, loop: Loop, settings: NetworkSettings) -> None:
         self.delivered: list[tuple[ProcessId, Message]] = []
         self.refused: list[str] = []
         self.store = PlayedStore()
-        self.network = open_network(settings, loop, self.refused.append)
+        self.network = network.open_node(settings, loop, self.refused.append)
         self.links = self.network.link(self.store, lambda process, message: self.delivered.append((process, message)))
         self.network.begin()
         self.closed = False
@@ -270,9 +270,9 @@ class PlayedNode:
 class PlayedCluster:
     """Nodes that share one loop."""
 
-    def __init__(self, open_network: OpenNetwork, loop: Loop, directory: Path, stack: ExitStack) -> None:
+    def __init__(self, network: Network, loop: Loop, directory: Path, stack: ExitStack) -> None:
         self.stack = stack
-        self._open = open_network
+        self._network = network
         self._loop = loop
         self._directory = directory
         self._nodes: list[PlayedNode] = []
@@ -286,7 +286,7 @@ class PlayedCluster:
             (directory / name).mkdir(parents=True, exist_ok=True)
         listen = "" if relay else listen
         told = NetworkSettings(NodeId(bytes([number] * 8)), str(directory), token, listen, relay=relay, **settings)
-        node = PlayedNode(self._open, self._loop, told)
+        node = PlayedNode(self._network, self._loop, told)
         self._nodes.append(node)
         self.stack.callback(node.close)
         return node

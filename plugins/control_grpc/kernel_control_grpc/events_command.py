@@ -12,7 +12,7 @@ import click
 from kernel.cli import display
 from kernel.commands import Failure
 from kernel_processes.cli.client import DistantHead, address_option, find_head, json_option
-from kernel_processes.node.sessions import gateway_at, tls_at
+from kernel_processes.node.session_ways import ways_at
 from kernel_spec.observers import STATES
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def _control_plane(address: str | None) -> ControlPlane:
     if isinstance(found, DistantHead):
         place, tls = found.name, found.tls
     else:
-        place, tls = found.head or gateway_at(found.directory), tls_at(found.directory)
+        ways = ways_at(found.directory)
+        place, tls = found.head or ways.gateway, ways.tls
     if not place:
         raise Failure(f"session {found.name} has no port, and so no control plane; those of `kernel start` have one")
     from kernel_control_grpc.client import ControlPlane

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 from kernel_engine.messages.named_messages import Message
 from kernel_network_tcp.agent_messages import DELETE, FORWARD, KEEP
+from kernel_network_tcp.transport.connect import connect
+from kernel_network_tcp.transport.credentials import Credentials
+from kernel_network_tcp.transport.tcp_connection import TcpConnection
 from kernel_processes.transport.addresses import AGENT, SCHEME, through
-from kernel_processes.transport.connect import connect
 from kernel_processes.transport.connection import Connection, may_be_handled
-from kernel_processes.transport.credentials import Credentials
 from kernel_processes.transport.reactor import Reactor
-from kernel_processes.transport.tcp_connection import TcpConnection
 from kernel_spec.ids import ObjectId, ProcessId
 
 Handlers = dict[int, Callable[..., None]]

@@ -15,13 +15,10 @@ from contextlib import suppress
 from typing import Protocol
 
 from kernel_engine.messages.named_messages import Message
-from kernel_processes.transport.acceptor import Acceptor
-from kernel_processes.transport.addresses import HEAD, format_host_and_port
-from kernel_processes.transport.admissions import MAXIMUM_STRANGERS, Admissions
-from kernel_processes.transport.connection import Connection
-from kernel_processes.transport.credentials import Credentials
-from kernel_processes.transport.incoming import IncomingConnections
-from kernel_processes.transport.preamble import (
+from kernel_network_tcp.transport.admissions import MAXIMUM_STRANGERS, Admissions
+from kernel_network_tcp.transport.credentials import Credentials
+from kernel_network_tcp.transport.incoming import IncomingConnections
+from kernel_network_tcp.transport.preamble import (
     CALLED_BACK,
     MAGIC,
     NO_TLS,
@@ -36,11 +33,14 @@ from kernel_processes.transport.preamble import (
     parse_ticket,
     refusal,
 )
+from kernel_network_tcp.transport.tcp_connection import RESUME_SECONDS
+from kernel_processes.transport.acceptor import Acceptor
+from kernel_processes.transport.addresses import HEAD, format_host_and_port
+from kernel_processes.transport.connection import Connection
 from kernel_processes.transport.reactor import Reactor
 from kernel_processes.transport.refusal_log import RefusalLog
 from kernel_processes.transport.socket_receiver import SUFFIX, send_socket
 from kernel_processes.transport.splice import Splice
-from kernel_processes.transport.tcp_connection import RESUME_SECONDS
 from kernel_processes.transport.unix_listener import HANDSHAKE_SECONDS
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import ProtocolError

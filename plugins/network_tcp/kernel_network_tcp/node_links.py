@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from kernel_network_tcp.agent_links import AgentLinks
 from kernel_network_tcp.transfer.service import Ticket, TransferService
+from kernel_network_tcp.transport.connect import open_socket
+from kernel_network_tcp.transport.credentials import Credentials
 from kernel_processes.transport.addresses import SCHEME, TRANSFER, through
-from kernel_processes.transport.connect import open_socket
-from kernel_processes.transport.credentials import Credentials
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.networks import Message, NodeStore, Pulled

@@ -9,10 +9,10 @@ import pytest
 from kernel_network_tcp import agent_links as module
 from kernel_network_tcp.agent_links import AGAIN_SECONDS, PATIENCE_SECONDS, AgentLinks
 from kernel_network_tcp.agent_messages import DELETE, FORWARD, KEEP
+from kernel_network_tcp.transport.tcp_connection import TcpConnection
 
 from kernel_processes.transport.addresses import AGENT, SCHEME, through
 from kernel_processes.transport.connection import pack_batch
-from kernel_processes.transport.tcp_connection import TcpConnection
 
 PLACE = "10.0.0.2:6380"
 

@@ -11,15 +11,16 @@ import time
 
 import pytest
 from kernel_network_tcp import gateway
+from kernel_network_tcp.process_network import TcpProcessNetwork
+from kernel_network_tcp.transport import host_connector, tcp_dialler
+from kernel_network_tcp.transport.connect import connect, open_socket
+from kernel_network_tcp.transport.preamble import preamble
 
 from kernel.testing.clocks import UnhurriedClock
 from kernel.testing.leaks import count_descriptors
-from kernel_processes.transport import host_connector, tcp_dialler
 from kernel_processes.transport.acceptor import PAUSE_SECONDS
 from kernel_processes.transport.addresses import TcpAddress
 from kernel_processes.transport.authentication import Handshake
-from kernel_processes.transport.connect import connect, open_socket
-from kernel_processes.transport.preamble import preamble
 from kernel_processes.transport.process_listener import ProcessListener
 from kernel_processes.transport.reactor import Reactor
 from kernel_processes.transport.socket_receiver import SocketReceiver, send_socket
@@ -52,13 +53,12 @@ class Node:
     def start_process(self):
         self.listener = ProcessListener(
             os.path.join(self.directory, PROCESS),
-            True,
             TOKEN,
-            self.tls,
             self.reactor,
             lambda c, m: self.process_heard.extend(m),
             lambda c, r: self.process_closed.append(r),
             self.process_refused.append,
+            TcpProcessNetwork(TOKEN, self.tls, self.reactor),
         )
 
     def address(self, target):
@@ -176,12 +176,6 @@ def test_a_socket_is_opened_proved_and_handed_over(node):
     mine.close()
     assert theirs.recv(10) == b""
     theirs.close()
-
-
-def test_sockets_are_opened_to_paths_too(node):
-    node.start_process()
-    path = os.path.join(node.directory, PROCESS)
-    node.beside(lambda: open_socket(path, TOKEN, SECONDS)).close()
 
 
 @pytest.mark.parametrize("target", ["nobody", "f" * 16, "f" * 32])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kernel_conformance.network import NetworkConformance
-from kernel_network_tcp.network import open_network
+from kernel_network_tcp.network import network
 
 from kernel_processes.transport.reactor import Reactor
 
 
 class TestTcp(NetworkConformance):
-    make_network = staticmethod(open_network)
+    network = network
     make_loop = staticmethod(Reactor)

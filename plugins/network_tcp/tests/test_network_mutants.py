@@ -11,6 +11,7 @@ import pytest
 from kernel_conformance import network as suite
 from kernel_network_tcp.network import TcpNetwork
 from kernel_network_tcp.node_links import TcpNodeLinks
+from kernel_network_tcp.node_network import TcpNodeNetwork
 from kernel_network_tcp.transfer.service import Ticket
 
 from kernel_processes.transport.reactor import Reactor
@@ -20,7 +21,7 @@ from kernel_spec.networks import Message, NetworkSettings
 Refused = Callable[[str], None]
 
 
-class WithLinks(TcpNetwork):
+class WithLinks(TcpNodeNetwork):
     """A network whose links are of another class."""
 
     links: type[TcpNodeLinks] = TcpNodeLinks
@@ -100,27 +101,27 @@ class Stubborn(WithLinks):
     links = StubbornLinks
 
 
-class Trusting(TcpNetwork):
+class Trusting(TcpNodeNetwork):
     def __init__(self, settings: NetworkSettings, reactor: Reactor, on_refused: Refused) -> None:
         super().__init__(replace(settings, token=suite.TOKEN), reactor, on_refused)
 
 
-class Silent(TcpNetwork):
+class Silent(TcpNodeNetwork):
     def __init__(self, settings: NetworkSettings, reactor: Reactor, on_refused: Refused) -> None:
         super().__init__(settings, reactor, lambda reason: None)
 
 
-class Modest(TcpNetwork):
+class Modest(TcpNodeNetwork):
     def __init__(self, settings: NetworkSettings, reactor: Reactor, on_refused: Refused) -> None:
         super().__init__(replace(settings, advertised=""), reactor, on_refused)
 
 
-class Fickle(TcpNetwork):
+class Fickle(TcpNodeNetwork):
     def __init__(self, settings: NetworkSettings, reactor: Reactor, on_refused: Refused) -> None:
         super().__init__(replace(settings, any_port=True), reactor, on_refused)
 
 
-class Closed(TcpNetwork):
+class Closed(TcpNodeNetwork):
     """Never lets in what comes by way of the relay."""
 
     def begin(self) -> None:
@@ -144,12 +145,16 @@ class Closed(TcpNetwork):
     ],
 )
 def test_a_wrong_network_does_not_pass(
-    mutant: type[TcpNetwork], test: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mutant: type[TcpNodeNetwork], test: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(suite, "SECONDS", 3.0)  # what never comes need not be waited for
 
+    class Network(TcpNetwork):
+        def open_node(self, settings: NetworkSettings, loop: Reactor, on_refused: Refused) -> TcpNodeNetwork:
+            return mutant(settings, loop, on_refused)
+
     class Tests(suite.NetworkConformance):
-        make_network = mutant
+        network = Network()
         make_loop = staticmethod(Reactor)
 
     with pytest.raises(AssertionError):

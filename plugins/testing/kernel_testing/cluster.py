@@ -23,7 +23,8 @@ from typing import Any
 import kernel
 from kernel.api.session import SessionInfo
 from kernel_processes.daemons.launch import await_agent, start_agent
-from kernel_processes.node.sessions import gateway_at, make_session, remove
+from kernel_processes.node.session_ways import ways_at
+from kernel_processes.node.sessions import make_session, remove
 from kernel_processes.protocol.agent_config import AgentConfig
 from kernel_processes.system.children import let_go
 from kernel_processes.system.processes import children_of, descendants_of, is_alive
@@ -149,7 +150,7 @@ class Cluster:
             _end(process)
             remove(directory)
             raise
-        node = ClusterNode(id.hex(), directory, gateway_at(directory), process, dict(labels or {}))
+        node = ClusterNode(id.hex(), directory, ways_at(directory).gateway, process, dict(labels or {}))
         self.nodes.append(node)
         return node
 

@@ -115,6 +115,8 @@ def test_the_network_is_that_of_tcp_or_the_one_that_was_chosen(installed: dict[s
     installed[NETWORK_GROUP].append(("pigeons", "elsewhere:open_network"))
     chosen = shown({"KERNEL_NETWORK": "pigeons"})["network"]
     assert chosen == ContractRow("network", (pigeons,), "environment KERNEL_NETWORK", (tcp,))
+    off = shown({"KERNEL_NETWORK": "off"})["network"]
+    assert off == ContractRow("network", (), "nobody: environment KERNEL_NETWORK", (tcp, pigeons))
     installed[NETWORK_GROUP] = []
     assert shown()["network"] == ContractRow("network", (), "default", missing=("tcp",))
 

@@ -120,7 +120,7 @@ SIBLINGS: Mapping[str, frozenset[str]] = {
             "kernel_processes.head.deferred",
             "kernel_processes.head.nodes",
             "kernel_processes.head.observation",
-            "kernel_processes.node.sessions",
+            "kernel_processes.node.session_ways",
             "kernel_processes.transport.reactor",
             "kernel_processes.transport.refusal_log",
         }
@@ -190,6 +190,7 @@ SIBLINGS: Mapping[str, frozenset[str]] = {
             "kernel.runtime.current",
             "kernel_network_tcp.transfer",
             "kernel_processes.daemons",
+            "kernel_processes.node.session_ways",
             "kernel_processes.node.sessions",
             "kernel_processes.node.store_service",
             "kernel_processes.protocol.agent_config",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ HEAVY = {
 }  # fmt: skip
 NETWORK = {
     "kernel_network_tcp",
+    "kernel_network_tcp.network",
     "kernel_processes.node.networks",
     "kernel_processes.node.object_exchange",
     "kernel_spec.networks",
@@ -33,7 +35,7 @@ CONTRACTS = {"kernel_spec.store", "kernel_spec.scheduling", "kernel_spec.metadat
         ("kernel_processes.session.joining", HEAVY | NETWORK | CONTRACTS),
         ("kernel_processes.worker.main", HEAVY | NETWORK | CONTRACTS),
         ("kernel_processes.node.agent", HEAVY | NETWORK | CALLS | {"pathlib", "urllib.parse"}),
-        ("kernel_processes.daemons.head_main", HEAVY | CALLS),
+        ("kernel_processes.daemons.head_main", HEAVY | NETWORK | CALLS),
         ("kernel_processes.node.template", HEAVY | CONTRACTS | PLUGINS),
         (
             "kernel_processes.daemons.agent_main",
@@ -60,3 +62,26 @@ def test_plugins_that_are_not_chosen_load_no_more_than_what_they_offer() -> None
     loaded = {name for name in done.stdout.split() if name.partition(".")[0] in offers}
     assert loaded == offers | {f"{name}.plugin" for name in offers}
     assert not {"click", "sqlite3", "redis", "pyarrow"} & set(done.stdout.split())
+
+
+SESSION = """
+import kernel, sys
+
+@kernel.remote
+def loaded():
+    return list(sys.modules)
+
+kernel.init(num_cpus=1)
+print(*sys.modules, *kernel.get(loaded.remote()))
+kernel.shutdown()
+"""
+TLS = {"ssl", "_ssl", "cryptography"}
+
+
+def test_with_the_network_switched_off_a_session_loads_nothing_of_tcp_or_tls() -> None:
+    environment = {**os.environ, "KERNEL_NETWORK": "off", "KERNEL_PRELOAD": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", SESSION], capture_output=True, text=True, check=True, env=environment, timeout=120
+    )
+    names = {name for name in done.stdout.split() if name.partition(".")[0] in {"kernel_network_tcp", *TLS}}
+    assert "kernel_processes.worker.main" in done.stdout.split() and not names

@@ -9,14 +9,14 @@ from contextlib import suppress
 from kernel.logs import Logger
 from kernel_engine.messages.named_messages import Message, number_of, packed, unpacked
 from kernel_network_tcp.relay import relay_messages
+from kernel_network_tcp.transport.connect import connect
+from kernel_network_tcp.transport.credentials import Credentials
+from kernel_network_tcp.transport.host_connector import HostConnector
+from kernel_network_tcp.transport.preamble import calling_back
+from kernel_network_tcp.transport.tcp_dialler import CONNECT_SECONDS
 from kernel_processes.transport.addresses import RELAY, SCHEME, parse_host_and_port
-from kernel_processes.transport.connect import connect
 from kernel_processes.transport.connection import Connection, may_be_handled
-from kernel_processes.transport.credentials import Credentials
-from kernel_processes.transport.host_connector import HostConnector
-from kernel_processes.transport.preamble import calling_back
 from kernel_processes.transport.reactor import Reactor
-from kernel_processes.transport.tcp_dialler import CONNECT_SECONDS
 from kernel_spec.errors import SessionEndedError
 from kernel_spec.ids import NodeId
 from kernel_spec.tls_files import TlsFiles

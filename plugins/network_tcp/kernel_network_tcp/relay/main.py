@@ -15,13 +15,13 @@ import socket
 import sys
 from contextlib import suppress
 
+from kernel_network_tcp.transport.host_connector import HostConnector
+from kernel_network_tcp.transport.preamble import CLOSED, UNREACHABLE, refusal
+from kernel_network_tcp.transport.socket_authentication import ConnectFailure, tune
 from kernel_processes.system.descriptor_limit import raise_limit
 from kernel_processes.system.processes import collect_garbage, ignore_terminal_signals, set_title
 from kernel_processes.transport.addresses import parse_host_and_port
-from kernel_processes.transport.host_connector import HostConnector
-from kernel_processes.transport.preamble import CLOSED, UNREACHABLE, refusal
 from kernel_processes.transport.reactor import Reactor
-from kernel_processes.transport.socket_authentication import ConnectFailure, tune
 from kernel_processes.transport.splice import Splice
 
 CONNECT = b"C"

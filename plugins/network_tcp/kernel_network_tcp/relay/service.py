@@ -11,9 +11,9 @@ from kernel_network_tcp.gateway import Gateway
 from kernel_network_tcp.relay import relay_messages
 from kernel_network_tcp.relay.process import RelayProcess
 from kernel_network_tcp.relay.table import CallBack, Connect, Here, Instruction, Join, Refuse, RelayTable
+from kernel_network_tcp.transport.preamble import TICKET_BYTES, UNREACHABLE
 from kernel_processes.transport.addresses import RELAY, VIA, is_client
 from kernel_processes.transport.connection import Connection, may_be_handled
-from kernel_processes.transport.preamble import TICKET_BYTES, UNREACHABLE
 from kernel_processes.transport.reactor import Reactor
 
 TICK_SECONDS = 1.0

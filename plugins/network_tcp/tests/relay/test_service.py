@@ -12,15 +12,15 @@ import pytest
 from kernel_network_tcp.gateway import Gateway
 from kernel_network_tcp.relay.link import RelayLink
 from kernel_network_tcp.relay.service import RelayService
+from kernel_network_tcp.transport import tcp_connection
+from kernel_network_tcp.transport.connect import connect, open_socket
+from kernel_network_tcp.transport.credentials import Credentials
+from kernel_network_tcp.transport.preamble import calling_back, opening
 
 from kernel.testing.clocks import UnhurriedClock
 from kernel_processes.cli import certificates
 from kernel_processes.system.processes import is_alive
-from kernel_processes.transport import tcp_connection
 from kernel_processes.transport.addresses import parse_tcp, through
-from kernel_processes.transport.connect import connect, open_socket
-from kernel_processes.transport.credentials import Credentials
-from kernel_processes.transport.preamble import calling_back, opening
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec.errors import SessionEndedError
 from kernel_spec.ids import NodeId

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,9 +13,9 @@ from kernel.cli import display
 from kernel.installing import install_command
 from kernel_processes.cli.client import SessionClient
 from kernel_processes.cli.start_options import StartOptions
-from kernel_processes.node.sessions import SessionDirectory, gateway_at
+from kernel_processes.node.session_ways import ways_at
+from kernel_processes.node.sessions import SessionDirectory
 from kernel_processes.transport.addresses import parse_host_and_port
-from kernel_processes.transport.host_connector import numeric_place
 
 _ELSEWHERE = "kernel.token"
 
@@ -24,7 +25,7 @@ def announce(session: SessionDirectory, options: StartOptions, seconds: float, a
     with SessionClient(session) as client:
         found = client.ask("status")
     own = next(row for row in found["nodes"] if row["NodeID"] == found["node"])
-    gateway = gateway_at(session.directory)
+    gateway = ways_at(session.directory).gateway
     if as_json:
         display.echo_json(
             {
@@ -105,6 +106,8 @@ def resources_text(resources: Mapping[str, float]) -> str:
 
 def is_loopback(place: str) -> bool:
     """Return whether only this machine can reach `place` ("HOST:PORT")."""
-    host, port = parse_host_and_port(place)
-    numeric = numeric_place(host, port)
-    return host == "localhost" or (numeric is not None and (numeric[1][0] == "::1" or numeric[1][0].startswith("127.")))
+    host = parse_host_and_port(place)[0]
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:  # it is a name
+        return False

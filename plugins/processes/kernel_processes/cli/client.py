@@ -33,9 +33,8 @@ from kernel_processes.node.sessions import (
 from kernel_processes.protocol.head_messages import JoinRefused
 from kernel_processes.protocol.python_version import PYTHON
 from kernel_processes.transport.addresses import HEAD, is_place
-from kernel_processes.transport.connect import connect
+from kernel_processes.transport.connect import Connector
 from kernel_processes.transport.connection import Connection
-from kernel_processes.transport.credentials import Credentials
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import KernelError, OptionError
@@ -189,8 +188,8 @@ class SessionClient:
         self._what = f"the head at {session.name}" if distant else f"session {session.name}"
         place = f"tcp://{session.name}/{HEAD}" if distant else f"{session.directory}/agent.sock"
         try:
-            tls = Credentials(session.tls) if distant and session.tls is not None else None
-            self._connection = connect(place, session.token(), self._reactor, self._on_messages, self._on_close, tls)
+            connector = _connector_of(session, self._reactor)
+            self._connection = connector.connect(place, self._on_messages, self._on_close)
         except OptionError:
             self._reactor.close()
             raise
@@ -274,6 +273,14 @@ class SessionClient:
         while not self._lost and (left := deadline - time.monotonic()) > 0:
             self._reactor.poll(min(left, 0.25))
         return bool(self._lost)
+
+
+def _connector_of(session: SessionDirectory | DistantHead, reactor: Reactor) -> Connector:
+    if isinstance(session, SessionDirectory):
+        return Connector(session.token(), reactor)
+    from kernel_processes.node.networks import find_network, network_name  # which one machine does without
+
+    return Connector(session.token(), reactor, find_network(network_name(os.environ)), session.tls)
 
 
 def ask_session(address: str | None, method: str, *arguments: Any) -> tuple[SessionDirectory | DistantHead, Any]:

@@ -14,10 +14,10 @@ from kernel.commands import Refusal
 from kernel.plugins import PluginManager
 from kernel_processes.cli.tokens import token_of_head, token_to_join
 from kernel_processes.node.detection import address_towards
+from kernel_processes.node.networks import usable_tls
 from kernel_processes.protocol.agent_config import AgentConfig
 from kernel_processes.session.agent_settings import agent_config
 from kernel_processes.transport.addresses import HEAD, SCHEME, format_host_and_port, parse_host_and_port
-from kernel_processes.transport.credentials import Credentials
 from kernel_spec.dataclass import dataclass
 from kernel_spec.engines import SessionOptions
 from kernel_spec.errors import OptionError
@@ -80,9 +80,7 @@ def start_options(head: bool, address: str | None, given: Mapping[str, Any]) -> 
         wrong = ", ".join(f"--{name.replace('_', '-')}" for name in _ONLY_FOR_HEADS if given[name] not in (None, ()))
         if wrong:
             raise Refusal(f"{wrong} is said where the head is started, and holds for all of its nodes")
-    tls = TlsFiles.of_directory(given["tls"]) if given["tls"] else None
-    if tls is not None:
-        Credentials(tls)  # here rather than in the agent, whose error would come later
+    tls = usable_tls(given["tls"], os.environ)  # here rather than in the agent, whose error would come later
     return _of_head(given, tls) if address is None else _of_node(address, given, tls)
 
 

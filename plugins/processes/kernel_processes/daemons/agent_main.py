@@ -26,6 +26,8 @@ from kernel_processes.protocol.head_sockets import head_socket
 from kernel_processes.system.child_program import begin, configure_logging, report
 from kernel_processes.system.processes import become_subreaper, collect_garbage
 from kernel_processes.system.standard_logs import keep_standard_logs
+from kernel_processes.transport.connect import Connector
+from kernel_processes.transport.networks import load_network
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec.errors import KernelError, PluginError, SessionEndedError
 from kernel_spec.ids import NodeId
@@ -83,7 +85,8 @@ def main() -> int:
             child = HeadChild(config, _HEAD_PROGRAM)
             config.head = head_socket(config.directory)
         if config.head:
-            head_link = RemoteHeadLink(config.head, config.token, reactor, NodeId(config.node), config.tls)
+            connector = Connector(config.token, reactor, config.network, config.tls)
+            head_link = RemoteHeadLink(config.head, connector, reactor, NodeId(config.node))
             head_link.join(program=bool(config.relay))
             config.plugins = {**config.plugins, **head_link.settings["plugins"]}
             config.plugin_options = {**config.plugin_options, **head_link.settings["plugin_options"]}
@@ -112,15 +115,16 @@ def main() -> int:
 def _network_of(config: AgentConfig, reactor: Reactor) -> Callable[[], NodeNetwork] | None:
     """Return a function that opens the network of a node that works with others, or None for a session of one machine.
 
-    A session of one machine does not import the network. Raises PluginNotFoundError, which says what to install, when
-    no network is installed.
+    `config` gets the target of the network. A session of one machine does not import it. Raises PluginNotFoundError,
+    which says what to install, when no network is installed.
     """
     if not config.listen and not config.relay:
         return None
     from kernel_processes.node.networks import find_network, network_name, network_settings
 
-    opens = find_network(network_name(os.environ))
-    return lambda: opens(network_settings(config), reactor, _note_refusal)
+    config.network = find_network(network_name(os.environ))
+    network = load_network(config.network)
+    return lambda: network.open_node(network_settings(config), reactor, _note_refusal)
 
 
 def _note_refusal(reason: str) -> None:

@@ -21,7 +21,7 @@ from kernel_processes.system.child_program import begin, configure_logging, repo
 from kernel_processes.system.process_exit import finish
 from kernel_processes.system.processes import collect_garbage
 from kernel_processes.system.standard_logs import keep_standard_logs
-from kernel_processes.transport.credentials import Credentials
+from kernel_processes.transport.connect import Connector
 from kernel_processes.transport.process_listener import ProcessListener
 from kernel_processes.transport.reactor import Reactor
 from kernel_processes.transport.socket_receiver import SUFFIX
@@ -82,15 +82,15 @@ class HeadProcess:
         self._head.journal.beside(NodeId(config.node))
         if self._head.journal.nodes():
             self._head.recovery.begin(max(LEAST_RESTORE_SECONDS, RESTORE_DEATHS * config.death_seconds))
+        connector = Connector(config.token, reactor, config.network, config.tls)
         self._listener = ProcessListener(
             path,
-            True,
             config.token,
-            Credentials(config.tls) if config.tls is not None else None,
             reactor,
             self._membership.on_messages,
             self._membership.on_close,
             lambda reason: self._log.warning("connection refused", reason=reason),
+            connector.network() if config.network else None,
         )
         serve = control_plane_of(self._head, config.token, config.tls)
         self._control_plane = SocketActivation(serve, config.directory, self._head.reactor, self._head.log)

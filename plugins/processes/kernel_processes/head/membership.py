@@ -14,7 +14,6 @@ from kernel.logs import Logger
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import Message, number_of, packed, unpacked
 from kernel_processes.head.cluster_table import ClusterTable
-from kernel_processes.head.link_probe import LinkProbe
 from kernel_processes.head.nodes import NodeRecord
 from kernel_processes.head.tool_clients import ToolClient, ToolClients
 from kernel_processes.protocol import head_messages
@@ -23,7 +22,6 @@ from kernel_processes.protocol.python_version import PYTHON
 from kernel_processes.transport.addresses import VIA
 from kernel_processes.transport.connection import Connection, may_be_handled
 from kernel_processes.transport.reactor import Reactor
-from kernel_processes.transport.tcp_connection import TcpConnection
 from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import NodeId
 from kernel_spec.version import __version__
@@ -169,8 +167,7 @@ class NodeMembership:
             Logger("kernel.head").warning("a node was refused", node=said.node.hex(), host=said.host, reason=refusal)
             self._refuse(connection, refusal)
             return
-        if isinstance(connection, TcpConnection):
-            connection.ended_seconds = ENDED_SECONDS
+        connection.wait_if_ended(ENDED_SECONDS)
         connection.info = link = NodeLink(said.node, connection, self._reactor.clock())
         self._links.add(link)
         shared = {**self._shared, "tell_all": self._cluster.recovering, "death_seconds": self._death_seconds}
@@ -193,13 +190,12 @@ class NodeMembership:
     def _describe(self, link: NodeLink, said: head_messages.DescribeNode) -> None:
         parts = pickle.loads(said.description)
         link.node = NodeRecord(link.id, link.connection.send, joined=time.time(), heard=link.heard, **parts)
-        if isinstance(link.connection, TcpConnection):
-            if link.is_client:
-                link.connection.wait_even_if_ended(self._patience(link))
-            else:
-                link.connection.wait_at_least(self._patience(link))
-                if link.node.address and VIA not in link.node.address:
-                    LinkProbe(link.connection, link.node.address, self._reactor)
+        if link.is_client:
+            link.connection.wait_even_if_ended(self._patience(link))
+        else:
+            link.connection.wait_at_least(self._patience(link))
+            if link.node.address and VIA not in link.node.address:
+                link.connection.end_with(link.node.address)
         self._session.add_node(link.node)
 
     def _lose(self, link: NodeLink, cause: str) -> None:

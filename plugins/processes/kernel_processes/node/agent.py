@@ -205,7 +205,8 @@ class Agent:
     def _describe_session(self, spill_directory: str) -> None:
         """Write the node's description to disk, for command lines and for cleaning up after a crash."""
         config = self.config
-        ways = self.place, config.tls, place_of(config.head) if is_tcp(config.head) else "", config.relay
+        head = place_of(config.head) if is_tcp(config.head) else ""
+        ways = self.place, config.tls, head, config.relay, config.network
         sessions.describe(config.directory, os.getpid(), not config.ephemeral, spill_directory, *ways)
 
     def _join_head(
@@ -239,6 +240,7 @@ class Agent:
                 "token": self.config.token,
                 "gateway": self.place,
                 "tls": self.config.tls,
+                "network": self.config.network,
                 "agent": os.getpid(),
             }
         )

@@ -14,16 +14,12 @@ from kernel_processes.node.detection import host_name
 from kernel_processes.protocol import head_messages
 from kernel_processes.protocol.heartbeats import DEATH_SECONDS, HEARTBEAT_SECONDS, patience
 from kernel_processes.protocol.python_version import PYTHON
-from kernel_processes.transport.addresses import is_tcp, place_of
-from kernel_processes.transport.connect import connect
+from kernel_processes.transport.addresses import NOBODY, is_tcp, place_of
+from kernel_processes.transport.connect import Connector
 from kernel_processes.transport.connection import Connection
-from kernel_processes.transport.credentials import Credentials
-from kernel_processes.transport.preamble import NOBODY
 from kernel_processes.transport.reactor import Reactor
-from kernel_processes.transport.tcp_connection import TcpConnection
 from kernel_spec.errors import SessionEndedError
 from kernel_spec.ids import NodeId
-from kernel_spec.tls_files import TlsFiles
 from kernel_spec.version import __version__
 
 JOIN_SECONDS = 10.0
@@ -88,15 +84,13 @@ class RemoteHeadLink:
     def __init__(
         self,
         address: str,
-        token: bytes,
+        connector: Connector,
         reactor: Reactor,
         node: NodeId,
-        tls: TlsFiles | None = None,
     ) -> None:
         self._address = address
         self._place = place_of(address) if is_tcp(address) else address
-        self._token = token
-        self._credentials = Credentials(tls) if tls is not None else None
+        self._connector = connector
         self._reactor = reactor
         self._node = node
         self._leaving = False
@@ -187,9 +181,7 @@ class RemoteHeadLink:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _dial(self) -> Connection:
-        connection = connect(
-            self._address, self._token, self._reactor, self._on_messages, self._on_close, self._credentials
-        )
+        connection = self._connector.connect(self._address, self._on_messages, self._on_close)
         connection.send(
             packed(head_messages.JoinCluster(node=self._node, python=PYTHON, version=__version__, host=host_name()))
         )
@@ -202,10 +194,9 @@ class RemoteHeadLink:
         self._heard = self._reactor.clock()
         self._pause = REDIAL_SECONDS[0]
         self._done = 0
-        if isinstance(self._connection, TcpConnection):
-            death, is_client = self.settings.get("death_seconds", DEATH_SECONDS), bool(self._description.get("client"))
-            wait = self._connection.wait_even_if_ended if is_client else self._connection.wait_at_least
-            wait(patience(death, is_client))  # as patient as the head is
+        death, is_client = self.settings.get("death_seconds", DEATH_SECONDS), bool(self._description.get("client"))
+        wait = self._connection.wait_even_if_ended if is_client else self._connection.wait_at_least
+        wait(patience(death, is_client))  # as patient as the head is
         unheard, self._log = self._log, deque()
         self.send(packed(head_messages.DescribeNode(description=pickle.dumps(dict(self._description)))))
         if self.settings["tell_all"]:
@@ -229,7 +220,7 @@ class RemoteHeadLink:
         self._heard += stood_still if stood_still > HEARTBEAT_SECONDS else 0.0
         silent, death = now - self._heard, self.settings.get("death_seconds", DEATH_SECONDS)
         too_long = silent > max(DOUBT_SHARE * death, 2 * HEARTBEAT_SECONDS)
-        if self._joined and too_long and isinstance(self._connection, TcpConnection):
+        if self._joined and too_long:
             self._heard = now
             self._connection.doubt(f"nothing was heard of the head for {silent:.1f} s")
 

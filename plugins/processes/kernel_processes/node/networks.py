@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
+import os
 from collections.abc import Mapping
 
 from kernel_processes.protocol.agent_config import AgentConfig
-from kernel_spec.errors import PluginError, PluginNotFoundError
+from kernel_processes.transport.networks import load_network
+from kernel_spec.errors import OptionError, PluginError, PluginNotFoundError
 from kernel_spec.hooks import NETWORK_GROUP
 from kernel_spec.ids import NodeId
-from kernel_spec.networks import TCP, VARIABLE, NetworkSettings, OpenNetwork
+from kernel_spec.networks import OFF, TCP, VARIABLE, NetworkSettings
+from kernel_spec.tls_files import TlsFiles
 
-OWN, EXTRA = "kernel_network_tcp.network:open_network", "network_tcp"
+OWN, EXTRA = "kernel_network_tcp.network:network", "network_tcp"
 """The target of the network that is the default, as its entry point says it, and the extra of kernel that brings it.
 
 To look up entry points takes longer than to open this network, so nobody looks for it, and nobody else can offer its
@@ -24,25 +26,29 @@ def network_name(environment: Mapping[str, str]) -> str:
     return environment.get(VARIABLE, "").strip() or TCP
 
 
-def find_network(name: str) -> OpenNetwork:
-    """Import a network.
+def find_network(name: str) -> str:
+    """Import a network, and return its target ("module:attribute"): by that `load_network` has it in any process.
 
     Raises PluginNotFoundError when none of that name is installed, ContractError when several are, PluginError when it
-    can't be imported.
+    can't be imported, and OptionError where the network is switched off.
     """
+    if name == OFF:
+        raise OptionError(
+            f"a node that works with other machines, and a program that joins a cluster, need a network, and it is "
+            f"switched off ({VARIABLE}={OFF}): choose {TCP!r}, or another that is installed"
+        )
     target = OWN
     if name != TCP:
         from kernel.plugins.installed_target import target_named
 
-        target = target_named(NETWORK_GROUP, "network", name, (TCP,), VARIABLE)
-    module, _, attribute = target.partition(":")
+        target = target_named(NETWORK_GROUP, "network", name, (TCP, OFF), VARIABLE)
     try:
-        opens: OpenNetwork = getattr(importlib.import_module(module), attribute)
+        load_network(target)
     except Exception as error:  # whatever a stranger's module raises while it is imported
         if name != TCP:
             said = f"{type(error).__name__}: {error}"
             raise PluginError(f"the network {name!r} ({target}) can't be imported: {said}") from error
-        if not isinstance(error, ModuleNotFoundError) or error.name != module.partition(".")[0]:
+        if not isinstance(error, ModuleNotFoundError) or error.name != target.partition(".")[0]:
             raise
         from kernel.installing import install_command
 
@@ -50,7 +56,19 @@ def find_network(name: str) -> OpenNetwork:
             "a node that works with other machines, and a program that joins a cluster, need the network "
             f"{TCP!r}, which is not installed: {install_command(EXTRA)}"
         ) from None
-    return opens
+    return target
+
+
+def usable_tls(directory: str | os.PathLike[str] | None, environment: Mapping[str, str]) -> TlsFiles | None:
+    """Return the files of TLS in `directory`, None without one.
+
+    Raises OptionError when the network that is meant can't use them, and what `find_network` raises.
+    """
+    if not directory:
+        return None
+    files = TlsFiles.of_directory(os.fspath(directory))
+    load_network(find_network(network_name(environment))).check_tls(files)
+    return files
 
 
 def network_settings(config: AgentConfig) -> NetworkSettings:

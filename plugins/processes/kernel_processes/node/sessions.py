@@ -163,10 +163,12 @@ def describe(
     tls: TlsFiles | None = None,
     head: str = "",
     relay: str = "",
+    network: str = "",
 ) -> None:
     """Write down which process of this PID namespace is the agent, where it spills to, and how others reach it.
 
-    `relay` is by what it reaches them, where it is the agent of a remote driver.
+    `relay` is by what it reaches them, where it is the agent of a remote driver. `network` is the target of the network
+    that leads to them.
     """
     own = PidNamespace.own()
     said = {
@@ -179,6 +181,7 @@ def describe(
         "gateway": gateway,
         "head": head,
         "relay": relay,
+        "network": network,
         "tls": tls.paths() if tls is not None else None,
     }
     _write_description(directory, said)
@@ -195,7 +198,7 @@ def _write_description(directory: str, said: Mapping[str, Any]) -> None:
 def end(directory: str, reason: str) -> None:
     """The agent of a session that stays ends by itself: keep the logs, and say why, until the next sweep."""
     with contextlib.suppress(OSError, ValueError):  # who asked it to end may have removed the session already
-        _write_description(directory, {**_description(directory), "ended": reason})
+        _write_description(directory, {**description_of(directory), "ended": reason})
     clean_up(directory)
 
 
@@ -212,23 +215,8 @@ def last_ended(given: str | None = None) -> SessionDirectory | None:
     return next((one for one in sessions if one is not None and one.ended and one.is_over()), None)
 
 
-def gateway_at(directory: str) -> str:
-    """Return where other machines reach the node of a running session ("HOST:PORT"), "" if they can't."""
-    return str(_description(directory).get("gateway", ""))
-
-
-def relay_at(directory: str) -> str:
-    """Return by what the agent of a running session reaches all others ("HOST:PORT"), "" if it does directly."""
-    return str(_description(directory).get("relay", ""))
-
-
-def tls_at(directory: str) -> TlsFiles | None:
-    """Return what secures the connections between nodes of a running session, None where they are plain."""
-    paths = _description(directory).get("tls")
-    return TlsFiles(*paths) if paths else None
-
-
-def _description(directory: str) -> dict[str, Any]:
+def description_of(directory: str) -> dict[str, Any]:
+    """Return what the agent of a session in `directory` has written down (see `describe`)."""
     with open(os.path.join(directory, _DESCRIPTION)) as file:
         said: dict[str, Any] = json.loads(file.read())
     return said
@@ -385,7 +373,7 @@ def _register(directory: str) -> None:
 
 def _read(directory: str) -> SessionDirectory | None:
     try:
-        said = _description(directory)
+        said = description_of(directory)
         texts = [str(said.get(name, "")) for name in ("spill", "gateway", "head", "ended", "relay")]
         where = PidNamespace(*said["pid_namespace"]) if "pid_namespace" in said else None
         locked = bool(said.get("locked"))

@@ -33,7 +33,8 @@ class AgentConfig:
     `any_port`, a port that somebody else has is replaced by any other.
     `relay` is the head's port ("HOST:PORT") where this is the agent of a remote driver: it has no resources and runs
     nothing, and everything leads through there.
-    With `tls`, everything between machines is in TLS. `metadata_directory` is the directory that the metadata store is
+    With `tls`, everything between machines is in TLS. `network` is the target of the network that leads to them
+    ("module:attribute"), which the agent finds itself. `metadata_directory` is the directory that the metadata store is
     told, where that is to outlive the session's.
     A head tells all nodes for how long to look for it when it has gone away (`head_away_seconds`).
     `memory_limit` is what the node's processes and its store may hold, in bytes (0: as much as the machine lets them);
@@ -63,6 +64,7 @@ class AgentConfig:
     advertised: str = ""
     relay: str = ""
     tls: TlsFiles | None = None
+    network: str = ""
     metadata_directory: str = ""
     death_seconds: float = 5.0
     head_away_seconds: float = 60.0

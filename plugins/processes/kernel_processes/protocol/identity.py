@@ -7,7 +7,6 @@ from dataclasses import field
 from typing import Any
 
 from kernel_processes.transport.addresses import process_address, through
-from kernel_processes.transport.credentials import Credentials
 from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import ProcessId
 from kernel_spec.tls_files import TlsFiles
@@ -17,7 +16,9 @@ from kernel_spec.tls_files import TlsFiles
 class Identity:
     """The identity of this process.
 
-    `gateway` is the place where other machines reach its node, "" if they can't; `tls` says that TCP is in TLS. `relay`
+    `gateway` is the place where other machines reach its node, "" if they can't; `network` is the target of the network
+    that leads to them ("module:attribute"); `tls` says that what goes there is
+    in TLS. `relay`
     ("HOST:PORT") leads to other machines that can't be reached directly.
     """
 
@@ -30,6 +31,7 @@ class Identity:
     gateway: str = ""
     tls: TlsFiles | None = None
     relay: str = ""
+    network: str = ""
 
     def socket_path(self, process: ProcessId) -> str:
         """Return where `process` of this node listens."""
@@ -38,10 +40,6 @@ class Identity:
     def address(self) -> str:
         """Return where this process is reached, from other machines too if there is a gateway."""
         return process_address(self.gateway, self.id) if self.gateway else self.socket_path(self.id)
-
-    def credentials(self) -> Credentials | None:
-        """Return what TCP connections are secured with, or None where TLS is off. Raises OptionError."""
-        return Credentials(self.tls) if self.tls is not None else None
 
     def near(self, process: ProcessId, address: str) -> str:
         """Return the shortest way to `process` at `address`: past the gateway, if that is this node's own."""

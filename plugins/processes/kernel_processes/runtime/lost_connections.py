@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import partial
 
 from kernel_processes.transport.connection import Connection
-from kernel_processes.transport.tcp_connection import TcpConnection
 from kernel_spec.ids import ProcessId
 
 _FIRST_SECONDS, _LATER_SECONDS = 0.02, 0.25
@@ -34,20 +33,20 @@ class LostConnections:
 
     def watch(self, connection: Connection) -> None:
         """Look after a connection that another process has opened."""
-        if isinstance(connection, TcpConnection) and connection.incoming:
-            connection.on_cut = lambda: self._ask_later(connection, _FIRST_SECONDS)
+        if connection.incoming:
+            connection.when_cut(lambda: self._ask_later(connection, _FIRST_SECONDS))
 
-    def _ask_later(self, connection: TcpConnection, seconds: float) -> None:
+    def _ask_later(self, connection: Connection, seconds: float) -> None:
         self._call_later(seconds, lambda: self._ask(connection))
 
-    def _ask(self, connection: TcpConnection) -> None:
+    def _ask(self, connection: Connection) -> None:
         if _is_cut(connection) and self._ask_whether_ended(connection.info.id, partial(self._answered, connection)):
             self._ask_later(connection, _LATER_SECONDS)
 
-    def _answered(self, connection: TcpConnection, ended: bool) -> None:
+    def _answered(self, connection: Connection, ended: bool) -> None:
         if ended and _is_cut(connection):
             connection.give_up("the peer has ended")
 
 
-def _is_cut(connection: TcpConnection) -> bool:
+def _is_cut(connection: Connection) -> bool:
     return connection.fd < 0 and not connection.closed

@@ -31,7 +31,7 @@ from kernel_processes.runtime.message_pump import MessagePump
 from kernel_processes.runtime.peer_connections import PeerConnections
 from kernel_processes.runtime.peer_requests import AnsweredRequest, PeerRequest, PeerRequests
 from kernel_processes.runtime.session_end import SessionEnd
-from kernel_processes.transport.connect import connect
+from kernel_processes.transport.connect import Connector
 from kernel_processes.transport.connection import Connection, may_be_handled
 from kernel_processes.transport.process_listener import ProcessListener
 from kernel_processes.transport.reactor import Reactor
@@ -62,7 +62,7 @@ class Process:
         self.interrupts = Interrupts(self.lock, self.reactor, self.pump)
         self.raise_interrupt = self.pump.raise_interrupt = self.interrupts.raise_kept
         self.address = identity.address()
-        self._tls = identity.credentials()
+        self._connector = Connector(identity.token, self.reactor, identity.network, identity.tls)
         self.agent_address = os.path.join(identity.directory, "agent.sock")
         self.agent: Connection | None = None
         self.closing = False
@@ -96,13 +96,12 @@ class Process:
         joined.append(self)
         self._listener = ProcessListener(
             self.identity.socket_path(self.id),
-            bool(self.identity.gateway),
             self.identity.token,
-            self._tls,
             self.reactor,
             self._on_messages,
             self._on_close,
             lambda reason: self.log.warning("connection refused", reason=reason),
+            self._connector.network() if self.identity.gateway else None,
         )
         try:
             self.agent = self._connect(self.agent_address)
@@ -122,7 +121,7 @@ class Process:
         return answer
 
     def _connect(self, address: str) -> Connection:
-        return connect(address, self.identity.token, self.reactor, self._on_messages, self._on_close, self._tls)
+        return self._connector.connect(address, self._on_messages, self._on_close)
 
     def stop(self) -> None:
         """Close every connection and the loop."""

@@ -17,7 +17,8 @@ from kernel_engine.failures.failure_reports import show_row
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import number_of
 from kernel_engine.serialization.value_serializer import ValueSerializer
-from kernel_processes.node.sessions import SessionDirectory, gateway_at, relay_at, tls_at
+from kernel_processes.node.session_ways import ways_at
+from kernel_processes.node.sessions import SessionDirectory
 from kernel_processes.protocol.identity import Identity
 from kernel_processes.runtime.process_runtime import ProcessRuntime
 from kernel_processes.session.log_printer import LogPrinter
@@ -39,9 +40,8 @@ def join(given: SessionOptions, session: SessionDirectory, starter: bool = False
     raise_limit()
     occupy_standard_descriptors()
     process = ProcessId(given.process_id())
-    relay = relay_at(session.directory)
-    reached = gateway_at(session.directory), tls_at(session.directory), relay
-    identity = Identity(process, "driver", b"", process, session.directory, session.token(), *reached)
+    ways = ways_at(session.directory)
+    identity = Identity(process, "driver", b"", process, session.directory, session.token(), *ways)
     namespace = given.namespace or process.hex()
     runtime = ProcessRuntime(identity, ValueSerializer(), _no_store, namespace)
     details = {
@@ -50,8 +50,8 @@ def join(given: SessionOptions, session: SessionDirectory, starter: bool = False
         "prestart": starter and not given.runtime_env,
         "namespace": namespace,
         "cwd": working_directory(),
-        "path": paths_elsewhere(sys.path) if relay else list(sys.path),
-        "variables": _variables(bool(relay)) if not starter else {},
+        "path": paths_elsewhere(sys.path) if ways.relay else list(sys.path),
+        "variables": _variables(bool(ways.relay)) if not starter else {},
         "script": sys.argv[0] if sys.argv else "",
         "wants_logs": given.log_to_driver,
         "wants_failures": given.show_failures,

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from kernel_processes.node.cluster_tokens import given_token
+from kernel_processes.node.networks import usable_tls
 from kernel_processes.node.sessions import running_sessions, session_of_cluster
 from kernel_processes.protocol.agent_config import AgentConfig
 from kernel_processes.session.agent_settings import agent_config
 from kernel_processes.transport.addresses import HEAD, SCHEME, parse_host_and_port
 from kernel_processes.transport.authentication import TOKEN_VARIABLE
-from kernel_processes.transport.credentials import Credentials
 from kernel_spec.dataclass import dataclass
 from kernel_spec.engines import REMOTE, SessionOptions
 from kernel_spec.errors import OptionError
@@ -36,9 +36,7 @@ class RemoteOptions:
         place = (given.address or "").removeprefix(REMOTE)
         parse_host_and_port(place)
         directory = given.tls or os.environ.get(TLS_VARIABLE)
-        tls = TlsFiles.of_directory(os.fspath(directory)) if directory else None
-        if tls is not None:
-            Credentials(tls)  # here rather than in the agent, whose error would come later
+        tls = usable_tls(directory, os.environ)  # here rather than in the agent, whose error would come later
         return cls(given, place, _token_for(place, given.token_file), tls)
 
     def agent_config(self, directory: str, token: bytes, ephemeral: bool) -> AgentConfig:

@@ -24,6 +24,9 @@ RELAY = "relay"
 LONGEST_TARGET = 32
 """Targets have at most so many characters: they travel in a preamble of fixed length."""
 
+NOBODY = "nobody of that name is there"
+"""What a network says in the reason for which a connection ends whose place answers, but has not the target."""
+
 VIA = "~"
 """Separates a relay from the route behind it."""
 LONGEST_ROUTE = 255

@@ -23,6 +23,7 @@ from kernel_processes.transport.descriptors import send_descriptors
 from kernel_processes.transport.plain_values import encoded
 from kernel_processes.transport.poller import WRITE, make_poller
 from kernel_processes.transport.reactor import Reactor
+from kernel_processes.transport.resumption import Resumption
 from kernel_spec.errors import ProtocolError
 
 ATTACH_OPERATION = 0
@@ -36,7 +37,7 @@ _LIST = ord("[")
 """The byte with which marshal begins a list (the highest bit says that it may be referred to)."""
 
 
-class Connection:
+class Connection(Resumption):
     """Send and receive messages over one stream socket.
 
     `on_messages(connection, messages)` is called with arriving messages in the polling thread, and
@@ -45,8 +46,6 @@ class Connection:
     """
 
     _socket: socket.socket
-    incoming = False
-    """Whether a peer on another machine opened it."""
     __slots__ = (
         "_flushing",
         "_handshake",
@@ -183,11 +182,19 @@ class Connection:
         except BlockingIOError:
             return
         except OSError as error:
-            self.close(f"the connection broke: {error.strerror}")
+            self._end_of_socket(f"the connection broke: {error.strerror}", in_good_order=False)
             return
-        if not data:
-            self.close("the peer closed the connection")
-            return
+        if data:
+            self._take_in(data)
+        else:
+            self._end_of_socket("the peer closed the connection", in_good_order=True)
+
+    def _end_of_socket(self, reason: str, in_good_order: bool) -> None:
+        """Nothing comes any more: the peer closed its socket, or else the connection broke."""
+        self.close(reason)
+
+    def _take_in(self, data: bytes) -> None:
+        """Handle what has arrived."""
         try:
             if self._handshake is not None:
                 data = self._continue_handshake(data)

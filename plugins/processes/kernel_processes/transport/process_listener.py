@@ -1,21 +1,23 @@
-"""Listen for connections to a process: on a UNIX socket and, if its node has a gateway, over TCP by way of that."""
+"""Listen for connections to a process: on a UNIX socket and, if its node has a network, by way of that."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kernel_engine.messages.named_messages import Message
 from kernel_processes.transport.connection import Connection
-from kernel_processes.transport.credentials import Credentials
-from kernel_processes.transport.incoming import IncomingConnections
 from kernel_processes.transport.reactor import Reactor
 from kernel_processes.transport.refusal_log import RefusalLog
 from kernel_processes.transport.socket_receiver import SUFFIX, SocketReceiver
 from kernel_processes.transport.unix_listener import UnixListener
 
+if TYPE_CHECKING:
+    from kernel_spec.networks import IncomingSockets, ProcessNetwork
+
 
 class ProcessListener:
-    """Listen at `path`, and over TCP too if there is a `gateway`, in TLS if there is a `tls`.
+    """Listen at `path`, and take the sockets that the node's `network` has accepted for this process, if it has one.
 
     `on_messages` is called with the messages of peers that have proved the session token.
     """
@@ -23,19 +25,18 @@ class ProcessListener:
     def __init__(
         self,
         path: str,
-        gateway: bool,
         token: bytes,
-        tls: Credentials | None,
         reactor: Reactor,
         on_messages: Callable[[Connection, list[Message]], None],
         on_close: Callable[[Connection, str], None],
         on_refused: Callable[[str], None],
+        network: ProcessNetwork | None = None,
     ) -> None:
-        self._listeners: list[UnixListener | IncomingConnections | SocketReceiver] = []
+        self._listeners: list[UnixListener | IncomingSockets | SocketReceiver] = []
         self._listeners.append(UnixListener(path, token, reactor, on_messages, on_close, on_refused))
-        if gateway:
+        if network is not None:
             on_refused = RefusalLog(reactor, on_refused)
-            incoming = IncomingConnections(token, tls, reactor, on_messages, on_close, on_refused)
+            incoming = network.receive(on_messages, on_close, on_refused)
             self._listeners += [SocketReceiver(path + SUFFIX, reactor, incoming.adopt, on_refused), incoming]
 
     def close(self) -> None:

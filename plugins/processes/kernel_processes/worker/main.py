@@ -21,6 +21,7 @@ from kernel_processes.protocol.named_output import named
 from kernel_processes.runtime.process_runtime import ProcessRuntime
 from kernel_processes.system.processes import descendants_of, is_alive, kill, offer_to_end, set_title
 from kernel_processes.system.thread_limits import ThreadLimits
+from kernel_processes.transport.networks import load_network
 from kernel_processes.worker.interpreter import begin_anew, needs_own
 from kernel_processes.worker.worker import serve
 from kernel_spec.errors import PluginError
@@ -40,6 +41,8 @@ _variables: dict[str, tuple[str, ...]] = {}
 def prepare(session: dict[str, Any]) -> dict[str, Any]:
     """Import and make, once in the template, what every worker of the session uses."""
     importlib.import_module("kernel_engine.serialization.value_pickler")  # for functions and classes that come by value
+    if session["network"]:
+        load_network(session["network"])
     manager = PluginManager.from_catalog(session["catalog"])
     return {
         "store": manager.choose("object_store"),
@@ -77,6 +80,7 @@ def main(worker: dict[str, Any], session: dict[str, Any]) -> int:
         session["token"],
         session["gateway"],
         session["tls"],
+        network=session["network"],
     )
     runtime = ProcessRuntime(identity, ValueSerializer(prepared["serializers"]), prepared["store"], worker["namespace"])
     return serve(runtime, {"worker": True}, lambda: leave_lost_session(session))

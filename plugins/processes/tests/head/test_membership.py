@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from kernel_network_tcp.transport.tcp_connection import RESUME_SECONDS, TcpConnection
 from structlog.testing import capture_logs
 
 from kernel_engine.messages import process_messages as op
@@ -22,7 +23,7 @@ from kernel_processes.protocol import head_messages
 from kernel_processes.protocol.heartbeats import CLIENT_PATIENCE, HEARTBEAT_SECONDS
 from kernel_processes.protocol.python_version import PYTHON
 from kernel_processes.transport.reactor import Reactor as RealReactor
-from kernel_processes.transport.tcp_connection import RESUME_SECONDS, TcpConnection
+from kernel_processes.transport.resumption import Resumption
 from kernel_spec.ids import NodeId
 from kernel_spec.version import __version__
 
@@ -57,7 +58,7 @@ class Reactor:
         self.now += seconds
 
 
-class Agent:
+class Agent(Resumption):
     """The other end of a connection, which answers heartbeats while `answers`."""
 
     def __init__(self, membership: NodeMembership, name: bytes) -> None:
@@ -188,7 +189,7 @@ def test_a_cut_link_is_mended_for_as_long_as_the_agent_may_be_silent(client: boo
 # -- who comes in ----------------------------------------------------------------------------------------------------
 
 
-class Peer:
+class Peer(Resumption):
     """The other end of a connection, which notes what it hears."""
 
     def __init__(self, membership: NodeMembership) -> None:

@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from kernel_network_tcp.transport.tcp_connection import ENDED_SECONDS, TcpConnection
 
 from kernel.testing.faults import wait_until
 from kernel_engine.messages.named_messages import Message, number_of, packed
 from kernel_processes.node import head_link as module
 from kernel_processes.node.head_link import LocalHeadLink, RemoteHeadLink
 from kernel_processes.protocol import head_messages
+from kernel_processes.transport.connect import Connector
 from kernel_processes.transport.connection import Connection
 from kernel_processes.transport.reactor import Reactor
-from kernel_processes.transport.tcp_connection import ENDED_SECONDS, TcpConnection
 from kernel_processes.transport.unix_listener import UnixListener
 from kernel_spec.errors import SessionEndedError
 from kernel_spec.ids import NodeId
@@ -73,7 +74,7 @@ class Side:
         self.told: list[Message] = []
         self.lost: list[str] = []
         self.snapshot: list[Message] = []
-        self.head_link = RemoteHeadLink(path, TOKEN, self.reactor, NODE)
+        self.head_link = RemoteHeadLink(path, Connector(TOKEN, self.reactor), self.reactor, NODE)
 
     def join(self) -> None:
         self.head_link.join()

@@ -12,15 +12,16 @@ from typing import Any
 
 import pytest
 from kernel_network_tcp.gateway import Gateway
+from kernel_network_tcp.transport.tcp_connection import TcpConnection
 
 from kernel.testing.roots import temporary_root
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import Message
+from kernel_processes.node.networks import OWN
 from kernel_processes.protocol.identity import Identity
 from kernel_processes.runtime.process import Process
 from kernel_processes.transport.connection import Connection
 from kernel_processes.transport.reactor import Reactor
-from kernel_processes.transport.tcp_connection import TcpConnection
 from kernel_processes.transport.unix_listener import UnixListener
 from kernel_spec.ids import ProcessId
 
@@ -59,7 +60,7 @@ class Node:
     def process(self, number: int, gateway: bool = True) -> Process:
         id = ProcessId(number.to_bytes(8, "big"))
         place = self.gateway.address if gateway else ""
-        process = Process(Identity(id, "worker", b"node", b"job", self.directory, TOKEN, place))
+        process = Process(Identity(id, "worker", b"node", b"job", self.directory, TOKEN, place, network=OWN))
         process.start({})
         self.processes.append(process)
         return process

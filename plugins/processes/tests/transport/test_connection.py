@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kernel_processes.transport.acceptor import PAUSE_SECONDS
 from kernel_processes.transport.authentication import Handshake
-from kernel_processes.transport.connect import connect
+from kernel_processes.transport.connect import Connector
 from kernel_processes.transport.connection import (
     ATTACH_OPERATION,
     MAXIMUM_FRAME,
@@ -406,10 +406,8 @@ def server(tmp_path):
 
         def connect(self, token=TOKEN):
             heard, reasons = [], []
-            connection = connect(
+            connection = Connector(token, self.reactor).connect(
                 self.path,
-                token,
-                self.reactor,
                 lambda connection, messages: heard.extend(messages),
                 lambda connection, reason: reasons.append(reason),
             )
@@ -487,7 +485,9 @@ def test_who_says_nothing_is_dropped_in_time(server):
 def test_a_proof_that_is_read_late_counts(server):
     theirs = Reactor(server.clock)
     reasons = []
-    connection = connect(server.path, TOKEN, theirs, lambda c, m: None, lambda c, reason: reasons.append(reason))
+    connection = Connector(TOKEN, theirs).connect(
+        server.path, lambda c, m: None, lambda c, reason: reasons.append(reason)
+    )
     connection.send((1, "hello"))
     server.settle()
     theirs.poll(0)  # it proves the token at once
@@ -565,7 +565,13 @@ def test_a_path_that_is_too_long_is_named(tmp_path, reactor):
 
 def test_nobody_there(tmp_path, reactor):
     with pytest.raises(OSError):
-        connect(str(tmp_path / "nobody"), TOKEN, reactor, lambda c, m: None, lambda c, r: None)
+        Connector(TOKEN, reactor).connect(str(tmp_path / "nobody"), lambda c, m: None, lambda c, r: None)
+
+
+def test_without_a_network_nothing_leads_to_other_machines(reactor):
+    with pytest.raises(OSError, match="this session has one machine") as caught:
+        Connector(TOKEN, reactor).connect("tcp://127.0.0.1:1/head", lambda c, m: None, lambda c, r: None)
+    assert caught.value.errno == errno.ENETUNREACH
 
 
 # -- the loop ----------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from __future__ import annotations
 import errno
 import hmac
 
-from kernel_processes.transport.addresses import LONGEST_TARGET, TcpAddress
+from kernel_processes.transport.addresses import LONGEST_TARGET, NOBODY, TcpAddress
 from kernel_spec.errors import ProtocolError
 
 MAGIC = b"KRN1"
@@ -49,7 +49,6 @@ WRONG_TOKEN = 4
 UNREACHABLE = 5
 CLOSED = 6
 _ANSWERS = (len(REFUSED) + 1, 2 * (len(REFUSED) + 1))
-NOBODY = "nobody of that name is there"
 _REASONS = {
     TLS_NEEDED: "its gateway speaks TLS only: switch TLS on here too, with a certificate of the same authority",
     NO_TLS: "its gateway speaks no TLS: switch TLS on there too, or off here",

@@ -8,7 +8,7 @@ import ssl
 import threading
 from typing import Any
 
-from kernel_processes.transport.preamble import refusal_of
+from kernel_network_tcp.transport.preamble import refusal_of
 from kernel_spec.errors import OptionError
 
 _SLICE = 64 * 1024

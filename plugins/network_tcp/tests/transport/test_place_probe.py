@@ -1,4 +1,4 @@
-"""When the head stops waiting for an agent whose link broke."""
+"""When a process stops waiting for a peer whose connection was cut."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
+from kernel_network_tcp.transport.tcp_connection import TcpConnection
 
-from kernel_processes.head.link_probe import LinkProbe
 from kernel_processes.transport.reactor import Reactor
-from kernel_processes.transport.tcp_connection import TcpConnection
 
 PATIENCE = 600.0
 
@@ -27,7 +26,7 @@ class Agent:
         self.link = TcpConnection(
             reactor, lambda *_: None, lambda link, reason: self.reasons.append(reason), PATIENCE, incoming=True
         )
-        LinkProbe(self.link, self.address, reactor)
+        self.link.end_with(self.address)
         ours, self.theirs = socket.socketpair()
         self.link.attach(ours, 0)
 

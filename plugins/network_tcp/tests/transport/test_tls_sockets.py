@@ -13,12 +13,13 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 from kernel_network_tcp.gateway import Gateway
+from kernel_network_tcp.process_network import TcpProcessNetwork
+from kernel_network_tcp.transport.connect import connect, open_socket
+from kernel_network_tcp.transport.credentials import Credentials
+from kernel_network_tcp.transport.preamble import NOT_HERE, preamble, refusal
 
 from kernel.testing.clocks import UnhurriedClock
 from kernel_processes.cli import certificates
-from kernel_processes.transport.connect import connect, open_socket
-from kernel_processes.transport.credentials import Credentials
-from kernel_processes.transport.preamble import NOT_HERE, preamble, refusal
 from kernel_processes.transport.process_listener import ProcessListener
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec.errors import OptionError, ProtocolError
@@ -61,7 +62,13 @@ class Node:
         self.gateway.serve_sockets("transfer", self.served.append)
         path = os.path.join(directory, PROCESS)
         self.listener = ProcessListener(
-            path, True, TOKEN, tls, self.reactor, self.on_messages, lambda c, r: None, self.refused.append
+            path,
+            TOKEN,
+            self.reactor,
+            self.on_messages,
+            lambda c, r: None,
+            self.refused.append,
+            TcpProcessNetwork(TOKEN, tls, self.reactor),
         )
 
     def on_messages(self, connection, messages):

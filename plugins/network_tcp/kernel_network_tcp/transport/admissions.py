@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 
+from kernel_network_tcp.transport.credentials import Credentials
+from kernel_network_tcp.transport.socket_authentication import ConnectFailure, SocketAuthentication, tune
 from kernel_processes.transport.authentication import Handshake
-from kernel_processes.transport.credentials import Credentials
 from kernel_processes.transport.reactor import Reactor
-from kernel_processes.transport.socket_authentication import ConnectFailure, SocketAuthentication, tune
 
 PROOF_SECONDS = 15.0
 """A peer that has not proved the token by then is dropped."""

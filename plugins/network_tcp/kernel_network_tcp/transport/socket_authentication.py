@@ -8,9 +8,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 
+from kernel_network_tcp.transport.credentials import Credentials
+from kernel_network_tcp.transport.preamble import WRONG_TOKEN, refusal, refusal_of
 from kernel_processes.transport.authentication import Handshake
-from kernel_processes.transport.credentials import Credentials
-from kernel_processes.transport.preamble import WRONG_TOKEN, refusal, refusal_of
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec.errors import ProtocolError
 
@@ -112,7 +112,7 @@ class SocketAuthentication:
         self._socket.close()
 
     def _on_tls_ready(self, events: int) -> None:
-        from kernel_processes.transport.tls_socket import secure
+        from kernel_network_tcp.transport.tls_socket import secure
 
         fd = self._socket.fileno()
         try:

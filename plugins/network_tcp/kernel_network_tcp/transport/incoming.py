@@ -8,12 +8,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from kernel_engine.messages.named_messages import Message
-from kernel_processes.transport import control_frames as words
-from kernel_processes.transport.admissions import Admissions
+from kernel_network_tcp.transport import control_frames as words
+from kernel_network_tcp.transport.admissions import Admissions
+from kernel_network_tcp.transport.credentials import Credentials
+from kernel_network_tcp.transport.tcp_connection import RESUME_SECONDS, TcpConnection
 from kernel_processes.transport.connection import Connection
-from kernel_processes.transport.credentials import Credentials
 from kernel_processes.transport.reactor import Reactor
-from kernel_processes.transport.tcp_connection import RESUME_SECONDS, TcpConnection
 
 _MOST_FORGOTTEN = 10_000
 

@@ -12,24 +12,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_network_tcp.gateway import Gateway
-
-from kernel.testing.clocks import UnhurriedClock
-from kernel.testing.leaks import count_descriptors
-from kernel_processes.cli import certificates
-from kernel_processes.transport import control_frames as words
-from kernel_processes.transport import resend_buffer, tcp_connection
-from kernel_processes.transport.authentication import Handshake
-from kernel_processes.transport.connect import connect
-from kernel_processes.transport.credentials import Credentials
-from kernel_processes.transport.preamble import preamble
-from kernel_processes.transport.reactor import Reactor
-from kernel_processes.transport.resend_buffer import ResendBuffer
-from kernel_processes.transport.tcp_connection import (
+from kernel_network_tcp.transport import control_frames as words
+from kernel_network_tcp.transport import resend_buffer, tcp_connection
+from kernel_network_tcp.transport.connect import connect
+from kernel_network_tcp.transport.credentials import Credentials
+from kernel_network_tcp.transport.preamble import preamble
+from kernel_network_tcp.transport.resend_buffer import ResendBuffer
+from kernel_network_tcp.transport.tcp_connection import (
     ENDED_SECONDS,
     RELAYED_RESUME_SECONDS,
     RESUME_SECONDS,
     TcpConnection,
 )
+
+from kernel.testing.clocks import UnhurriedClock
+from kernel.testing.leaks import count_descriptors
+from kernel_processes.cli import certificates
+from kernel_processes.transport.authentication import Handshake
+from kernel_processes.transport.reactor import Reactor
 from kernel_spec.errors import ProtocolError
 from kernel_spec.tls_files import TlsFiles
 

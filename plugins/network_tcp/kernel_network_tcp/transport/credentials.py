@@ -43,7 +43,7 @@ class Credentials:
         return self._contexts[server].wrap_socket(sock, server_side=server, do_handshake_on_connect=False)
 
     def _load(self) -> None:
-        from kernel_processes.transport.tls_socket import make_context
+        from kernel_network_tcp.transport.tls_socket import make_context
 
         for path in self.files.paths():
             if not os.access(path, os.R_OK):

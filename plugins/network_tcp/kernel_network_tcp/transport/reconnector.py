@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import socket
 
-from kernel_processes.transport import control_frames as words
+from kernel_network_tcp.transport import control_frames as words
+from kernel_network_tcp.transport.credentials import Credentials
+from kernel_network_tcp.transport.socket_authentication import ConnectFailure
+from kernel_network_tcp.transport.tcp_connection import TcpConnection
+from kernel_network_tcp.transport.tcp_dialler import TcpDialler
 from kernel_processes.transport.addresses import TcpAddress
-from kernel_processes.transport.credentials import Credentials
 from kernel_processes.transport.reactor import Reactor
-from kernel_processes.transport.socket_authentication import ConnectFailure
-from kernel_processes.transport.tcp_connection import TcpConnection
-from kernel_processes.transport.tcp_dialler import TcpDialler
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 """Between attempts, in seconds; each is twice the one before."""

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from kernel_network_tcp.transport.socket_authentication import ConnectFailure, tune
 from kernel_processes.transport.poller import WRITE
 from kernel_processes.transport.reactor import Reactor
-from kernel_processes.transport.socket_authentication import ConnectFailure, tune
 
 Place = tuple[int, tuple[Any, ...]]
 """An address family and an address of it."""

@@ -6,13 +6,13 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 
+from kernel_network_tcp.transport.credentials import Credentials
+from kernel_network_tcp.transport.host_connector import HostConnector
+from kernel_network_tcp.transport.preamble import opening
+from kernel_network_tcp.transport.socket_authentication import ConnectFailure, SocketAuthentication
 from kernel_processes.transport.addresses import TcpAddress
 from kernel_processes.transport.authentication import Handshake
-from kernel_processes.transport.credentials import Credentials
-from kernel_processes.transport.host_connector import HostConnector
-from kernel_processes.transport.preamble import opening
 from kernel_processes.transport.reactor import Reactor
-from kernel_processes.transport.socket_authentication import ConnectFailure, SocketAuthentication
 
 CONNECT_SECONDS = 5.0
 """Seconds for the name service and the other machine to answer."""

@@ -8,11 +8,11 @@ from contextlib import suppress
 from struct import Struct
 
 from kernel_engine.messages.named_messages import Message
-from kernel_processes.transport import control_frames as words
+from kernel_network_tcp.transport import control_frames as words
+from kernel_network_tcp.transport.place_probe import PlaceProbe
+from kernel_network_tcp.transport.resend_buffer import ResendBuffer
 from kernel_processes.transport.connection import MAXIMUM_FRAME, Connection, pack_batch, unpack_frame
-from kernel_processes.transport.poller import WRITE
 from kernel_processes.transport.reactor import Reactor
-from kernel_processes.transport.resend_buffer import ResendBuffer
 from kernel_spec.errors import ProtocolError
 
 RESUME_SECONDS = 10.0
@@ -23,7 +23,6 @@ ENDED_SECONDS = 1.0
 """The same when the peer closed its socket in good order, or nothing listens there: most likely it has ended."""
 RELAYED_ENDED_SECONDS = 3.0
 """The same through a relay, when that reports that nothing listens there any more."""
-_CHUNK = 64 * 1024
 _LENGTH = Struct("<I")
 
 
@@ -32,6 +31,7 @@ class TcpConnection(Connection):
 
     When that breaks, the connection is cut: `on_cut` is called (a client dials again), messages wait, and after
     `resume_seconds` without another socket it closes. `on_end` is called when it closes for whatever reason.
+    `kernel_processes.transport.resumption` says what others may ask of it.
     """
 
     __slots__ = (
@@ -67,6 +67,18 @@ class TcpConnection(Connection):
     def heard(self) -> int:
         """The number of the peer's frames that have arrived."""
         return self._resend.heard
+
+    def when_cut(self, function: Callable[[], None]) -> None:
+        """Have `function` called whenever it is cut."""
+        self.on_cut = function
+
+    def wait_if_ended(self, seconds: float) -> None:
+        """Give up `seconds` after a cut if the peer seems to have ended."""
+        self.ended_seconds = seconds
+
+    def end_with(self, place: str) -> None:
+        """While it is cut, wait no longer than for a peer that has ended once nothing listens at `place` any more."""
+        self.on_cut = PlaceProbe(place, self.reactor, lambda: self.fd < 0 and not self.closed, self.hasten).begin
 
     def wait_at_least(self, seconds: float) -> None:
         """Give up no earlier than `seconds` after a cut."""
@@ -209,23 +221,9 @@ class TcpConnection(Connection):
 
     # -- receiving -------------------------------------------------------------------------------------------------
 
-    def _on_ready(self, events: int) -> None:
-        if events & WRITE:
-            self._drain()
-            if events == WRITE:
-                return
-        try:
-            data = self._socket.recv(_CHUNK)
-        except BlockingIOError:
-            return
-        except OSError as error:
-            self._cut(f"the connection broke: {error.strerror}", self.resume_seconds)
-            return
-        if data:
-            self._take_in(data)
-        else:
-            seconds = self.resume_seconds if self.is_relayed else self.ended_seconds
-            self._cut("the peer closed the connection", seconds)
+    def _end_of_socket(self, reason: str, in_good_order: bool) -> None:
+        ended = in_good_order and not self.is_relayed
+        self._cut(reason, self.ended_seconds if ended else self.resume_seconds)
 
     def _take_in(self, data: bytes) -> None:
         try:

@@ -1,0 +1,28 @@
+"""What leads from a running session of this machine to others, as its agent has written it down."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kernel_processes.node.sessions import description_of
+from kernel_spec.tls_files import TlsFiles
+
+
+class Ways(NamedTuple):
+    """What leads from a running session to other machines, and from these to it; nothing where it has one machine.
+
+    `gateway` is where others reach its node, `relay` by what its agent reaches all others, if it can't directly (both
+    "HOST:PORT"). `tls` secures what goes there. `network` is the target of the network.
+    """
+
+    gateway: str
+    tls: TlsFiles | None
+    relay: str
+    network: str
+
+
+def ways_at(directory: str) -> Ways:
+    """Return what the agent of a running session has written down about other machines."""
+    said = description_of(directory)
+    gateway, relay, network = (str(said.get(name, "")) for name in ("gateway", "relay", "network"))
+    return Ways(gateway, TlsFiles(*said["tls"]) if said.get("tls") else None, relay, network)

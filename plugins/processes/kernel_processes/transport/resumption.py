@@ -1,0 +1,40 @@
+"""What is asked of connections that outlive their sockets, as those of a network may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class Resumption:
+    """What other parts of a process say about cuts. A connection that ends with its socket has no use for any of it.
+
+    A connection that outlives its socket is cut when that breaks: messages wait, and both sides try to resume. It is
+    lost when they have not for a while, which is shorter where the peer seems to have ended: because it has closed its
+    socket in good order, or because nothing listens where it was.
+    """
+
+    __slots__ = ()
+
+    incoming = False
+    """Whether a peer on another machine opened it."""
+
+    def when_cut(self, function: Callable[[], None]) -> None:
+        """Have `function` called whenever it is cut."""
+
+    def wait_if_ended(self, seconds: float) -> None:
+        """Give up `seconds` after a cut if the peer seems to have ended."""
+
+    def wait_at_least(self, seconds: float) -> None:
+        """Give up no earlier than `seconds` after a cut."""
+
+    def wait_even_if_ended(self, seconds: float) -> None:
+        """Give up no earlier than `seconds` after a cut, even if the peer seems to have ended.
+
+        For a peer that is reached through other processes: those may end a connection, and be started again.
+        """
+
+    def end_with(self, place: str) -> None:
+        """While it is cut, find out whether anybody listens at `place` any more: if not, the peer has ended."""
+
+    def doubt(self, reason: str) -> None:
+        """Resume over another socket, because the peer is silent on this one."""
