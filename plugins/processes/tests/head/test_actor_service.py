@@ -450,6 +450,22 @@ def test_an_actor_whose_worker_was_found_while_there_was_no_head_is_constructed(
     assert [each[:2] for each in after.told(number_of(head_messages.ConstructActor))] == [(MINE, "Counter")]
 
 
+def test_an_actor_that_was_to_run_where_a_node_did_not_come_back_is_dead() -> None:
+    store = LastingStore()
+    Stage(store).start()
+    after = Stage(store)
+    after.recovery.begin(1000.0)
+    after.head.add_node(after.nodes[0])
+    after.process(OWNER, "driver")
+    strategy = {"type": "node_affinity", "node": SECOND.hex(), "soft": False}
+    after.create(placing=pickle.dumps((strategy, {})))
+    after.say(*packed(op.ActorArguments(ACTOR, b"creation", None)))
+    assert after.states() == [], "the node may still come back"
+    after.recovery.nodes.give_up()
+    ((state, _, _, _, cause, _, _),) = after.states()
+    assert state == DEAD and cause.startswith(f"Counter may run only on node {SECOND.hex()}, and that is gone: it did")
+
+
 # -- questions -------------------------------------------------------------------------------------------------------
 
 
@@ -500,6 +516,16 @@ def test_an_actor_for_which_there_will_be_no_worker_is_dead(stage: Stage) -> Non
     ((state, _, _, _, cause, failure, crashed),) = stage.states()
     assert (state, cause, failure[0], crashed) == (DEAD, "no such module", op.SYSTEM_ERROR, False)
     assert str(pickle.loads(failure[1])) == "no such module"
+
+
+def test_one_that_is_killed_before_it_has_a_worker_gives_its_lease_back(stage: Stage) -> None:
+    stage.grants()
+    stage.create()
+    stage.say(*packed(op.ActorArguments(ACTOR, b"creation", None)))
+    stage.take(SECOND)
+    stage.ask("kill_actor", ACTOR, True)
+    assert stage.take(SECOND) == [(head_messages.DROP_WORKER, stage.lease(), True, False)]
+    assert stage.scheduler.heard[-1] == LeaseReleased(stage.lease()) and stage.head.lease_manager.leases == {}
 
 
 def test_an_actor_that_can_run_nowhere_is_dead_at_once(stage: Stage) -> None:

@@ -28,11 +28,12 @@ class Stage:
 
     def __init__(self) -> None:
         self.asked: list[Callable[[Any], None]] = []
+        self.questions: list[tuple[Any, ...]] = []
         self.timers: list[Callable[[], None]] = []
         self.waits: dict[bytes, str] = {}
         """Tasks that wait at a breakpoint, to a sentence on that."""
         cluster = ClusterTable(NodeId(b"node"))
-        cluster.ask = lambda caller, method, then, *arguments: self.asked.append(then)  # type: ignore[method-assign]
+        cluster.ask = self.ask  # type: ignore[method-assign]
         node: Any = SimpleNamespace(id=b"node")
         for id, role in ((OWNER, "driver"), (ProcessId(b"worker--"), "worker"), (ProcessId(b"reads---"), "tool")):
             cluster.callers[id] = ProcessRecord(id, role, len(cluster.callers), "", JobId(b"job"), "", {}, node)
@@ -48,11 +49,15 @@ class Stage:
         self.dispatcher.methods["explain_lease"] = lambda caller, lease: f"lease {lease.decode()} waits"
         Explanations(self.dispatcher, Gathering(cluster, reactor), actors, groups, breakpoints)
 
+    def ask(self, caller: ProcessRecord, method: str, then: Callable[[Any], None], *arguments: Any) -> None:
+        self.questions.append((method, *arguments))
+        self.asked.append(then)
+
     def explain(self, prefix: bytes, *answers: Any) -> list[tuple[str, str, str]]:
         """Return the rows for `prefix`, once the processes have given these answers, and the others have not."""
         found: list[Any] = []
         self.dispatcher.methods["explain_any"](None, prefix).when_done(found.append)
-        assert len(self.asked) == 2, "a tool knows nothing"
+        assert self.questions == [("explain_matches", prefix)] * 2, "a tool knows nothing"
         for then, answer in zip(self.asked, answers, strict=False):
             then(answer)
         self.timers[0]()

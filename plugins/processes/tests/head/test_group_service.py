@@ -13,7 +13,7 @@ from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import number_of, packed
 from kernel_processes.protocol import head_messages
 from kernel_spec.errors import KernelError, NameTakenError, PlacementGroupRemovedError
-from kernel_spec.ids import GroupId, LeaseId, NodeId
+from kernel_spec.ids import GroupId, LeaseId, NodeId, ProcessId
 from kernel_spec.resources import Allocation, amounts
 from kernel_spec.scheduling import (
     Bundle,
@@ -32,6 +32,7 @@ from plugins.processes.tests.head import head_bench
 from plugins.processes.tests.head.head_bench import CPU, DRIVER, FIRST, GROUP, JOB, OTHER, SECOND, WORKER
 
 BUNDLE = amounts({"CPU": 2})
+ACTOR = ProcessId(b"actor--1")
 
 
 class Bench(head_bench.Bench):
@@ -209,6 +210,35 @@ def test_groups_end_with_their_program_and_detached_ones_do_not(bench: Bench) ->
     bench.tell(0, *packed(head_messages.ProcessLeft(DRIVER)))
     states = {one["name"]: (one["state"], one["cause"]) for one in bench.rows()}
     assert states == {"gang": ("REMOVED", "the program that created it ended"), "stays": ("CREATED", "")}
+
+
+def test_what_an_actor_that_outlives_its_program_made_ends_with_the_actor(bench: Bench) -> None:
+    job = bench.head.jobs.detached(JOB, "space")
+    bench.tell(0, *packed(head_messages.ProcessJoined(ACTOR, "worker", 1, "", job, "", {})))
+    arguments = (GROUP.hex(), [BUNDLE], "PACK", "", "space", False, pickle.dumps({}))
+    bench.tell(0, head_messages.FROM_PROCESS, ACTOR, (op.CALL, 7, "create_placement_group", arguments))
+    bench.tell(0, *packed(head_messages.ProcessLeft(DRIVER)))
+    assert [row["state"] for row in bench.rows()] == ["PENDING"]
+    bench.tell(0, *packed(head_messages.ProcessLeft(ACTOR)))
+    assert [(row["state"], row["cause"]) for row in bench.rows()] == [("REMOVED", "the actor that created it ended")]
+
+
+def test_who_is_gone_when_a_group_is_placed_is_told_nothing(bench: Bench) -> None:
+    bench.create(placed=False)
+    for process in (WORKER, OTHER):
+        call = (op.CALL, 7, "placement_group_ready", (GROUP.hex(),))
+        bench.tell(0, head_messages.FROM_PROCESS, process, call)
+    bench.tell(0, *packed(head_messages.ProcessLeft(WORKER)))
+    bench.head.groups.placed(GROUP, [lies(0, FIRST), lies(1, FIRST)])
+    assert (len(bench.heard_by(WORKER)), len(bench.heard_by(OTHER))) == (0, 1)
+
+
+def test_why_a_group_is_gone_is_explained(bench: Bench) -> None:
+    explain = lambda: bench.call("explain_placement_group", GROUP.hex())
+    assert explain() == "no such placement group is known (any more)"
+    bench.create(name="gang")
+    bench.call("remove_placement_group", GROUP.hex())
+    assert explain() == "placement group 'gang' is gone: it was removed by kernel.remove_placement_group()"
 
 
 def test_an_affinity_to_a_lost_node_is_refused_also_for_who_waited(bench: Bench) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kernel.plugins import PluginManager
+from kernel.testing.faults import wait_until
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import Message, number_of, packed
 from kernel_processes.head.head import Head, HeadConfig
@@ -150,7 +151,7 @@ def test_a_lease_that_its_holder_does_not_have_is_released(session: Session) -> 
     assert (process, method, leases) == (DRIVER, "leases_not_held", [LEASE])
     session.tell("near", packed(head_messages.AskAnswered(number=number, value=[LEASE])))
     assert LEASE not in session.head.lease_manager.leases
-    assert len(session.far(head_messages.DROP_WORKER)) == 1
+    assert session.far(head_messages.DROP_WORKER) == [(head_messages.DROP_WORKER, LEASE, True, True)]
 
 
 def test_who_gave_up_a_worker_whose_end_an_earlier_head_was_told_hears_that_it_ended(session: Session) -> None:
@@ -181,6 +182,45 @@ def test_nodes_that_do_not_come_back_are_mourned_by_those_that_do(session: Sessi
     for name in ("near", "far"):
         gone = [message for message in session.said[name] if message[0] == number_of(head_messages.ProcessesGone)]
         assert gone == [packed(head_messages.ProcessesGone(processes=[], place="third:1"))]
+
+
+def test_what_is_asked_for_meanwhile_is_granted_when_all_have_told(session: Session) -> None:
+    session.ask(WISH)
+    assert session.head.lease_manager.leases == {}
+    all_told(session, "near", "far")
+    found = [message for said in session.said.values() for message in said if message[0] == head_messages.FIND_WORKER]
+    assert [message[1] for message in found] == [LEASE]
+
+
+def test_nodes_free_what_processes_own_that_were_lost_meanwhile(session: Session) -> None:
+    all_told(session, "near", "far")
+    ((_, number, method, arguments),) = session.far(number_of(head_messages.AskNode))
+    assert (method, arguments) == ("report", (True,))
+    gone = ProcessId(b"gone".ljust(16))
+    report = {"stored": [(b"object 1", gone), (b"object 2", DRIVER), (b"object 3", gone)]}
+    session.tell("far", packed(head_messages.AskAnswered(number=number, value=report)))
+    told = packed(head_messages.ProcessesGone(processes=[gone], place=""))
+    assert session.far(number_of(head_messages.ProcessesGone)) == [told]
+
+
+def test_the_next_head_knows_why_nodes_are_gone_and_which_must_come_back(session: Session) -> None:
+    session.head.journal.node(NodeId(b"third"), "no power")
+    session.recovery.begin(seconds=1000.0)
+    assert session.head.cluster.fallen == {NodeId(b"third"): "no power"}
+    session.recovery.nodes.give_up()
+    assert session.head.cluster.fallen.keys() == {b"near", b"far", b"third"}
+    assert session.head.journal.nodes()[NodeId(b"far")] == "it did not come back when the head was started again"
+
+
+def test_the_wait_for_nodes_that_do_not_come_back_ends(session: Session) -> None:
+    session.recovery.begin(seconds=0.01)
+
+    def over() -> bool:
+        session.reactor.poll(0.01)
+        return not session.head.cluster.recovering
+
+    wait_until(over, 120.0, "the end of the wait")
+    assert session.head.cluster.fallen.keys() == {b"near", b"far"}
 
 
 def test_an_answer_to_an_earlier_head_is_none_to_this_one(session: Session) -> None:

@@ -160,6 +160,7 @@ def test_what_a_process_asks_for_is_read_with_where_it_is_and_where_its_data_is(
     assert (request.environment, request.origin, request.locality) == ("outer with {'pip': []}", NODE, {b"far": 7})
     assert (request.strategy, request.hints, request.preemptible) == ("DEFAULT", {"near": 1}, True)
     assert not request.for_actor and way.request().locality == {}
+    assert (request.group, request.bundle) == (None, -1)
 
 
 @pytest.mark.parametrize("owner", [b"driver", b"gone"])

@@ -24,6 +24,7 @@ from kernel_processes.protocol.heartbeats import CLIENT_PATIENCE, HEARTBEAT_SECO
 from kernel_processes.protocol.python_version import PYTHON
 from kernel_processes.transport.reactor import Reactor as RealReactor
 from kernel_processes.transport.resumption import Resumption
+from kernel_spec.errors import SessionEndedError
 from kernel_spec.ids import NodeId
 from kernel_spec.version import __version__
 
@@ -415,6 +416,20 @@ def test_another_process_than_a_tool_has_to_join_a_node() -> None:
         ("write", 1.0),
         ("close", why),
     ]
+
+
+def test_a_tool_counts_as_a_process_of_the_first_node_there_is() -> None:
+    bench = SessionBehindMembership()
+    tool = Peer(bench.membership)
+    tool.say(packed(op.Introduction(process=b"tool", role="tool", pid=5, address="", python=PYTHON, details={})))
+    tool.say((op.CALL, 1, "nodes", ()))
+    ((caller, _),) = bench.asked
+    with pytest.raises(SessionEndedError, match="no node has joined it yet"):
+        _ = caller.node
+    Peer(bench.membership).join().describe()
+    assert caller.node is bench.nodes[b"node"]
+    caller.send((2, "an answer"))
+    assert tool.heard == [(2, "an answer")] and (caller.role, caller.job, caller.environment) == ("tool", b"", "")
 
 
 def test_a_tool_of_another_python_is_refused_and_not_kept() -> None:
