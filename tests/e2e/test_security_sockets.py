@@ -23,8 +23,8 @@ from kernel.testing.constants import constants
 from kernel.testing.faults import wait_until
 from kernel.testing.session import RunningSession, running_session
 from kernel_engine.messages.named_messages import packed
+from kernel_processes.transport.accepted_connections import HANDSHAKE_SECONDS
 from kernel_processes.transport.authentication import MAGIC, Handshake
-from kernel_processes.transport.unix_listener import HANDSHAKE_SECONDS
 
 HANDSHAKE_BYTES = len(MAGIC) + 16 + 32
 HANDSHAKE = "kernel_processes.transport.unix_listener.HANDSHAKE_SECONDS"

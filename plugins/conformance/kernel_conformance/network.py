@@ -17,8 +17,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from kernel_conformance.network_process import PlayedProcess
 from kernel_spec import store as contract
 from kernel_spec.errors import ObjectLostError, OptionError, OwnerDiedError, SessionEndedError
 from kernel_spec.ids import NodeId, ObjectId, ProcessId
@@ -152,6 +154,49 @@ class NetworkConformance:
             place = cluster.node(advertised="node.example:0").network.place
             assert place.startswith("node.example:") and not place.endswith(":0")
 
+    def test_a_process_is_reached_through_its_node(self) -> None:
+        with TemporaryDirectory() as root, self.cluster(Path(root)) as cluster:  # pytest's may be too long for sockets
+            node, elsewhere = cluster.node(), cluster.node()
+            there, here = cluster.process(node), cluster.process(elsewhere)
+            connection = here.connect(node.network.place, there.id.hex())
+            messages = [(number, b"x" * 50_000 * number) for number in range(20)]
+            for message in messages:
+                connection.send(message)
+            connection.flush()
+            cluster.until(lambda: len(here.answers) >= len(messages))
+            assert there.heard == here.answers == messages and node.refused == []
+
+    def test_a_target_that_a_node_serves_is_reached(self) -> None:
+        with TemporaryDirectory() as root, self.cluster(Path(root)) as cluster:
+            node = cluster.node()
+            process, heard = cluster.process(node), []
+            node.network.serve("head", lambda connection, messages: heard.extend(messages), lambda *end: None)
+            connection = process.connect(node.network.place, "head")
+            connection.send((1, "hello"))
+            connection.flush()
+            cluster.until(lambda: bool(heard))
+            assert heard == [(1, "hello")]
+
+    def test_who_asks_for_nobody_is_told_so(self) -> None:
+        with TemporaryDirectory() as root, self.cluster(Path(root)) as cluster:
+            node = cluster.node()
+            process = cluster.process(node)
+            connection = process.connect(node.network.place, "f" * 16)
+            connection.send((1, "hello"))
+            cluster.until(lambda: bool(process.ends))
+            assert "nobody of that name is there" in process.ends[0] and connection.outbox == [(1, "hello")]
+            cluster.until(lambda: bool(node.refused))
+
+    def test_a_process_hears_nobody_without_the_token(self) -> None:
+        with TemporaryDirectory() as root, self.cluster(Path(root)) as cluster:
+            node = cluster.node()
+            there, stranger = cluster.process(node), cluster.process(node, WRONG_TOKEN)
+            connection = stranger.connect(node.network.place, there.id.hex())
+            connection.send((1, "hello"))
+            connection.flush()
+            cluster.until(lambda: bool(there.refused and stranger.ends))
+            assert there.heard == []
+
     def test_a_program_outside_is_reached_by_way_of_the_relay(self, tmp_path: Path) -> None:
         if not self.relays:
             return
@@ -253,6 +298,7 @@ class PlayedNode:
     def __init__(self, network: Network, loop: Loop, settings: NetworkSettings) -> None:
         self.delivered: list[tuple[ProcessId, Message]] = []
         self.refused: list[str] = []
+        self.directory = Path(settings.directory)
         self.store = PlayedStore()
         self.network = network.open_node(settings, loop, self.refused.append)
         self.links = self.network.link(self.store, lambda process, message: self.delivered.append((process, message)))
@@ -276,6 +322,7 @@ class PlayedCluster:
         self._loop = loop
         self._directory = directory
         self._nodes: list[PlayedNode] = []
+        self._processes: list[PlayedProcess] = []
         stack.callback(loop.close)
 
     def node(self, token: bytes = TOKEN, listen: str = LOOPBACK, relay: str = "", **settings: Any) -> PlayedNode:
@@ -290,6 +337,13 @@ class PlayedCluster:
         self._nodes.append(node)
         self.stack.callback(node.close)
         return node
+
+    def process(self, node: PlayedNode, token: bytes = TOKEN) -> PlayedProcess:
+        """Add a process of a node, until the end."""
+        process = PlayedProcess(self._network, self._loop, node.directory, token)
+        self._processes.append(process)
+        self.stack.callback(process.close)
+        return process
 
     def outside(self, head: PlayedNode) -> PlayedNode:
         """Add a program outside, whose relay is beside the head."""
@@ -311,4 +365,6 @@ class PlayedCluster:
             for node in self._nodes:
                 if not node.closed:
                     node.links.flush()
+            for process in self._processes:
+                process.take()
             self._loop.poll(0.01)

@@ -34,6 +34,7 @@ from kernel_network_tcp.transport.preamble import (
     refusal,
 )
 from kernel_network_tcp.transport.tcp_connection import RESUME_SECONDS
+from kernel_processes.transport.accepted_connections import HANDSHAKE_SECONDS
 from kernel_processes.transport.acceptor import Acceptor
 from kernel_processes.transport.addresses import HEAD, format_host_and_port
 from kernel_processes.transport.connection import Connection
@@ -41,7 +42,6 @@ from kernel_processes.transport.reactor import Reactor
 from kernel_processes.transport.refusal_log import RefusalLog
 from kernel_processes.transport.socket_receiver import SUFFIX, send_socket
 from kernel_processes.transport.splice import Splice
-from kernel_processes.transport.unix_listener import HANDSHAKE_SECONDS
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import ProtocolError
 

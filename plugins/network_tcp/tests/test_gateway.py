@@ -18,13 +18,13 @@ from kernel_network_tcp.transport.preamble import preamble
 
 from kernel.testing.clocks import UnhurriedClock
 from kernel.testing.leaks import count_descriptors
+from kernel_processes.transport.accepted_connections import HANDSHAKE_SECONDS
 from kernel_processes.transport.acceptor import PAUSE_SECONDS
 from kernel_processes.transport.addresses import TcpAddress
 from kernel_processes.transport.authentication import Handshake
 from kernel_processes.transport.process_listener import ProcessListener
 from kernel_processes.transport.reactor import Reactor
 from kernel_processes.transport.socket_receiver import SocketReceiver, send_socket
-from kernel_processes.transport.unix_listener import HANDSHAKE_SECONDS
 from kernel_spec.errors import ProtocolError
 
 TOKEN = b"t" * 32

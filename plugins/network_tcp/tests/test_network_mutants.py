@@ -12,11 +12,14 @@ from kernel_conformance import network as suite
 from kernel_network_tcp.network import TcpNetwork
 from kernel_network_tcp.node_links import TcpNodeLinks
 from kernel_network_tcp.node_network import TcpNodeNetwork
+from kernel_network_tcp.process_network import TcpProcessNetwork
 from kernel_network_tcp.transfer.service import Ticket
+from kernel_network_tcp.transport.incoming import IncomingConnections
 
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.networks import Message, NetworkSettings
+from kernel_spec.tls_files import TlsFiles
 
 Refused = Callable[[str], None]
 
@@ -126,6 +129,39 @@ class Closed(TcpNodeNetwork):
 
     def begin(self) -> None:
         pass
+
+
+class Credulous(TcpNetwork):
+    """Its processes believe everybody."""
+
+    def open_process(self, token: bytes, tls: TlsFiles | None, loop: Reactor) -> TcpProcessNetwork:
+        return super().open_process(suite.TOKEN, tls, loop)
+
+
+class Deaf(TcpProcessNetwork):
+    def receive(self, on_messages: Any, on_close: Any, on_refused: Any) -> IncomingConnections:
+        return super().receive(lambda connection, messages: None, on_close, on_refused)
+
+
+class WithDeafProcesses(TcpNetwork):
+    def open_process(self, token: bytes, tls: TlsFiles | None, loop: Reactor) -> TcpProcessNetwork:
+        return Deaf(token, None, loop)
+
+
+@pytest.mark.parametrize(
+    ("network", "test"),
+    [
+        (Credulous(), "test_a_process_hears_nobody_without_the_token"),
+        (WithDeafProcesses(), "test_a_process_is_reached_through_its_node"),
+    ],
+)
+def test_a_network_of_wrong_processes_does_not_pass(
+    network: TcpNetwork, test: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suite, "SECONDS", 3.0)
+    tests = type("Tests", (suite.NetworkConformance,), {"network": network, "make_loop": staticmethod(Reactor)})()
+    with pytest.raises(AssertionError):
+        getattr(tests, test)()
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from kernel_engine.messages.named_messages import Message
+from kernel_processes.transport.accepted_connections import AcceptedConnections
 from kernel_processes.transport.acceptor import Acceptor
-from kernel_processes.transport.authentication import Handshake
 from kernel_processes.transport.connection import Connection
 from kernel_processes.transport.reactor import Reactor
-
-HANDSHAKE_SECONDS = 5.0
-"""Seconds for a peer to prove the token; after that it is disconnected."""
-_MAXIMUM_STRANGERS = 256
 
 
 class UnixListener:
@@ -32,12 +28,6 @@ class UnixListener:
         on_refused: Callable[[str], None],
     ) -> None:
         self.path = path
-        self._token = token
-        self._reactor = reactor
-        self._on_messages = on_messages
-        self._on_close = on_close
-        self._on_refused = on_refused
-        self._silent: set[Connection] = set()  # accepted, and not heard of yet
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
             listening.bind(path)
@@ -47,42 +37,17 @@ class UnixListener:
             raise OSError(error.errno or errno.ENAMETOOLONG, error.strerror or str(error), path) from None
         os.chmod(path, 0o600)
         listening.listen(1024)
-        self._acceptor = Acceptor(listening, reactor, self._accepted, on_refused)
+        self._accepted = AcceptedConnections(token, reactor, on_messages, on_close, on_refused)
+        self._acceptor = Acceptor(listening, reactor, self._accepted.adopt, on_refused)
 
     def close(self) -> None:
         """Stop listening and remove the socket file."""
         self._acceptor.close()
-        for connection in list(self._silent):
-            connection.close("shutting down")
+        self._accepted.close()
         with suppress(FileNotFoundError, PermissionError):  # the directory may be gone, or not ours any more
             os.unlink(self.path)
 
     def abandon(self) -> None:
         """Let go of the sockets in a forked child; the parent goes on listening."""
         self._acceptor.abandon()
-        for connection in self._silent:
-            connection.abandon()
-
-    def _accepted(self, sock: socket.socket) -> None:
-        if sum(not connection.authenticated for connection in self._silent) >= _MAXIMUM_STRANGERS:
-            sock.close()
-            self._on_refused("too many connections at once that did not prove the session token")
-            return
-        handshake = Handshake(self._token, server=True)
-        connection = Connection(sock, self._reactor, handshake, self._first_messages, self._closed)
-        self._silent.add(connection)
-        self._reactor.call_later(HANDSHAKE_SECONDS, lambda: self._expire(connection))
-
-    def _first_messages(self, connection: Connection, messages: list[Message]) -> None:
-        self._silent.discard(connection)
-        connection.on_messages = self._on_messages
-        connection.on_close = self._on_close
-        self._on_messages(connection, messages)
-
-    def _expire(self, connection: Connection) -> None:
-        if not connection.authenticated and not connection.closed:
-            connection.close("the peer did not prove the session token in time")
-
-    def _closed(self, connection: Connection, reason: str) -> None:
-        self._silent.discard(connection)
-        self._on_refused(reason)
+        self._accepted.abandon()

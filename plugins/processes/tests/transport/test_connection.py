@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernel_processes.transport.accepted_connections import HANDSHAKE_SECONDS
 from kernel_processes.transport.acceptor import PAUSE_SECONDS
 from kernel_processes.transport.authentication import Handshake
 from kernel_processes.transport.connect import Connector
@@ -26,7 +27,7 @@ from kernel_processes.transport.connection import (
 )
 from kernel_processes.transport.poller import READ, WRITE, SelectorPoller, make_poller
 from kernel_processes.transport.reactor import Reactor
-from kernel_processes.transport.unix_listener import HANDSHAKE_SECONDS, UnixListener
+from kernel_processes.transport.unix_listener import UnixListener
 
 TOKEN = b"t" * 32
 
