@@ -68,11 +68,14 @@ class EngineActors(EngineSuite):
     def test_an_actor_keeps_its_state_and_the_order_of_calls(self) -> None:
         if not self.actors:
             return
-        with self.session():
+        with self.session(), gates("gate") as (gate,):
             counter = kernel.remote(Counter).remote(5)
             assert value_of([counter.add.remote() for _ in range(50)]) == list(range(6, 56))
-            late = kernel.remote(lambda: 10).remote()
+            if not self.concurrent:
+                gate.open()
+            late = kernel.remote(lambda: gate.wait() or 10).remote()
             refs = [counter.add.remote(late), counter.add.remote(1)]
+            gate.open()
             assert value_of(refs) == [65, 66], "a call has overtaken one whose argument came late"
             other = kernel.remote(Counter).remote()
             assert value_of(other.add.remote()) == 1
@@ -170,9 +173,11 @@ class EngineActors(EngineSuite):
         if not self.actors:
             return
         with self.session():
-            kernel.remote(Counter).options(name="counter", lifetime="detached").remote(1)
+            counter = kernel.remote(Counter).options(name="counter", lifetime="detached").remote(1)
+            assert value_of(counter.add.remote()) == 2
+            del counter
             gc.collect()
-            assert value_of(kernel.get_actor("counter").add.remote()) == 2
+            assert value_of(kernel.get_actor("counter").add.remote()) == 3
 
     def test_an_actor_can_leave(self) -> None:
         if not self.actors:
@@ -215,8 +220,12 @@ class EngineActors(EngineSuite):
             assert value_of(counter.add.remote()) == 6
             kernel.kill(counter, no_restart=False)
             assert value_of(counter.add.remote()) == 6, "an actor that has started again begins anew"
-            kernel.kill(counter)
+            kernel.kill(counter, no_restart=False)
             expect(ActorDiedError, value_of, counter.add.remote())
+            other = lasting.remote()
+            assert value_of(other.add.remote()) == 1
+            kernel.kill(other)
+            expect(ActorDiedError, value_of, other.add.remote())
 
 
 def _names_it(error: BaseException | None, word: str) -> None:
