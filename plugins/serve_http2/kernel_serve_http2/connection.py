@@ -177,7 +177,7 @@ class HTTP2Connection(asyncio.Protocol):
         if data and not self.transport.is_closing():
             self.transport.write(data)
 
-    # -- what comes ------------------------------------------------------------------------------------------------
+    # -- frames from the client ------------------------------------------------------------------------------------
 
     def _on(self, event: Event) -> None:
         if isinstance(event, RequestReceived):
@@ -219,7 +219,7 @@ class HTTP2Connection(asyncio.Protocol):
                 with self._unless_gone(stream):
                     self._h2.send_headers(number, [(b":status", b"100")])
 
-    # -- what streams ask for --------------------------------------------------------------------------------------
+    # -- frames of streams -----------------------------------------------------------------------------------------
 
     def send_head(self, stream: HTTP2Stream, headers: Headers, end: bool) -> None:
         """Send an answer's headers; with `end` the answer has no body."""

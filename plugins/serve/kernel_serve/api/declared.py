@@ -61,7 +61,9 @@ class Deployment:
         self.name = name
         self.settings = settings
         self.version = version
-        """The version that the user has set. Replicas are replaced when it changes; if it is "", when the code changes.
+        """The version that the user has set.
+
+        Replicas are replaced when it changes; if it is "", when the code changes.
         """
         self.route_prefix = route_prefix
         """The route of the deployment if it is an application's ingress; UNSET if none was given."""

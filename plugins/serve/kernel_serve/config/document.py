@@ -12,8 +12,7 @@ from kernel_serve.errors import DeploymentError
 from kernel_spec.nearest import nearest
 
 _MOST_VALUES = 100_000
-"""The largest number of values. A document with references to references can describe more values than fit into memory.
-"""
+"""The largest number of values: with references to references, a document can have more than fit into memory."""
 
 Path = tuple["str | int", ...]
 

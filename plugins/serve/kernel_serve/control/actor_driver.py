@@ -54,7 +54,7 @@ class ActorDriver:
         return True
 
     async def make(self, id: str, resume: bool, options: dict[str, Any], *arguments: Any) -> Any:
-        """Return the handle of a new actor. With `resume`, return that of the existing actor if there is one."""
+        """Return the handle of a new actor, or of the existing one of the same name. `resume`: it may exist already."""
 
         def make() -> Any:
             try:

@@ -75,7 +75,9 @@ class Controller:
         self._proxies = ProxyDriver(proxy_class or _proxy_class(), self._of_proxy, self._threads)
         self._wake = asyncio.Event()
         self._turn_over = asyncio.Event()
-        """Set, and replaced, at the end of each turn: all that was known at its begin is then decided and written down.
+        """Set and replaced at the end of each turn.
+
+        All that was known at the turn's begin is then decided and written down.
         """
         self._begun = self._ended = 0
         self._ready = asyncio.Event()
@@ -85,7 +87,7 @@ class Controller:
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._live()), loop.create_task(self._see_nodes())]
 
-    # -- what users ask for ----------------------------------------------------------------------------------------
+    # -- requests of users -----------------------------------------------------------------------------------------
 
     async def deploy(self, applications: list[ApplicationSpec]) -> None:
         """Make these applications the ones to run, all or none; return when that is written down.
@@ -226,7 +228,7 @@ class Controller:
             task.cancel()
         await self._replicas.in_thread(self._memory.clear)
 
-    # -- what routers and proxies say ------------------------------------------------------------------------------
+    # -- reports of routers ----------------------------------------------------------------------------------------
 
     async def watch(self, known: Mapping[str, str | None]) -> dict[str, Any]:
         """Return (version, value) of each topic whose version differs from the known one, as soon as there is one."""
@@ -331,7 +333,7 @@ class Controller:
             self._topics.withdraw(topic)
             self._metrics.forget(topic)
 
-    # -- what happens ----------------------------------------------------------------------------------------------
+    # -- events ----------------------------------------------------------------------------------------------------
 
     def _of_replica(self, event: str, id: str, *details: Any) -> None:
         """Handle an event of a replica."""

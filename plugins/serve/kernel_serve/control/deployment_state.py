@@ -51,7 +51,7 @@ class DeploymentState:
         self.number = 0
         self.history: deque[str] = deque(maxlen=HISTORY)
 
-    # -- what is wanted --------------------------------------------------------------------------------------------
+    # -- goals -----------------------------------------------------------------------------------------------------
 
     def change(self, spec: DeploymentSpec, route_prefix: str | None, now: float) -> None:
         """Make `spec` the goal; the target number stays as it is. Nothing happens if `spec` is the goal already."""
@@ -95,7 +95,7 @@ class DeploymentState:
         self.note(now, f"goes on with {len(self.replicas)} replicas of an earlier life of the controller")
         self.touch()
 
-    # -- what happened ---------------------------------------------------------------------------------------------
+    # -- events ----------------------------------------------------------------------------------------------------
 
     def waits(self, id: str, reason: str, could_fit: bool, now: float) -> None:
         """Note that a starting replica has no place to run yet, because of `reason`; "" if it has one now."""
@@ -187,7 +187,7 @@ class DeploymentState:
             self.note(now, f"{id} is gone")
             self.touch()
 
-    # -- looking ---------------------------------------------------------------------------------------------------
+    # -- queries ---------------------------------------------------------------------------------------------------
 
     def is_of_now(self, replica: ReplicaState) -> bool:
         """Return whether a replica runs the code of the goal."""

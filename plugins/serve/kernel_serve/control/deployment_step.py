@@ -60,7 +60,7 @@ class DeploymentStep:
         state.next_step = min(self._times(), default=math.inf)
         return self._out
 
-    # -- which are there -------------------------------------------------------------------------------------------
+    # -- counting --------------------------------------------------------------------------------------------------
 
     def _is_new(self, replica: ReplicaState) -> bool:
         return self._state.is_of_now(replica) and replica.node not in self._leaving
@@ -214,7 +214,7 @@ class DeploymentStep:
     def _old_code(self) -> bool:
         return any(not self._state.is_of_now(replica) for replica in self._old())
 
-    # -- telling ---------------------------------------------------------------------------------------------------
+    # -- publishing ------------------------------------------------------------------------------------------------
 
     def _publish(self) -> None:
         state, settings = self._state, self._state.spec.settings

@@ -79,10 +79,12 @@ class ProxyStates:
         self.history: deque[str] = deque(maxlen=200)
         self._number = 0
         self._ports: dict[tuple[str, int], tuple[int, int]] = {}
-        """The last ports for HTTP and gRPC (0: off) of the proxy in each place: "any free port" should stay the same.
+        """The last ports for HTTP and gRPC (0: off) of the proxy in each place.
+
+        "Any free port" should stay the same one.
         """
 
-    # -- what is wanted, what happened -----------------------------------------------------------------------------
+    # -- goals and events ------------------------------------------------------------------------------------------
 
     def configure(self, wish: ProxyWish | None, now: float) -> bool:
         """Set how proxies should be; None to have none.
@@ -172,7 +174,7 @@ class ProxyStates:
         if self.proxies.pop(id, None) is not None:
             self._note(now, f"{id} is gone")
 
-    # -- what to do ------------------------------------------------------------------------------------------------
+    # -- decisions -------------------------------------------------------------------------------------------------
 
     def step(self, now: float) -> list[Instruction]:
         """Return the instructions of this moment."""
@@ -269,7 +271,7 @@ class ProxyStates:
             if attempts.not_before > now:
                 yield attempts.not_before
 
-    # -- looking ---------------------------------------------------------------------------------------------------
+    # -- queries ---------------------------------------------------------------------------------------------------
 
     @property
     def settled(self) -> bool:

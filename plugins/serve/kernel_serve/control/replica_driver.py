@@ -22,8 +22,7 @@ from kernel_serve.tracebacks import user_traceback
 from kernel_spec.errors import ActorDiedError, KernelError, PlacementGroupNotFoundError
 
 PLACE_SECONDS = 1.0
-"""Seconds that a replica starts before it is asked why it has no place to run, and seconds between two such questions.
-"""
+"""Seconds until a starting replica without a place to run is asked for the reason, and from question to question."""
 POLITE_SECONDS = 0.5
 """The least time in seconds that a replica drains, so that routers learn of it before its process ends."""
 DRAIN_MARGIN = 5.0
@@ -166,7 +165,7 @@ class ReplicaDriver(ActorDriver):
         finally:
             self._looking = False
 
-    # -- those that run --------------------------------------------------------------------------------------------
+    # -- running replicas ------------------------------------------------------------------------------------------
 
     async def _check(self, check: CheckReplica) -> None:
         handle = self.handles.get(check.id)

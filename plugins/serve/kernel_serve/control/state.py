@@ -51,7 +51,7 @@ class ServeState:
         self._asked = True
         self._published: tuple[Endpoint, ...] | None = None
 
-    # -- what is wanted --------------------------------------------------------------------------------------------
+    # -- goals -----------------------------------------------------------------------------------------------------
 
     def deploy(self, specs: Iterable[ApplicationSpec], now: float, wall: float) -> None:
         """Set the goals of these applications, of all or (if one of them is bad) of none.
@@ -112,7 +112,7 @@ class ServeState:
         self.endpoints.delete(name, self.applications)
         self.changed = self._asked = True
 
-    # -- what happened ---------------------------------------------------------------------------------------------
+    # -- events ----------------------------------------------------------------------------------------------------
 
     def deployment_of(self, replica: str) -> DeploymentState | None:
         """Return the deployment of a replica, None if the replica is unknown."""
@@ -138,7 +138,7 @@ class ServeState:
                 if state.target == 0 and state.spec.settings.autoscaling is not None:
                     self.changed |= state.scale(1, f"{queued} requests wait for it", now)
 
-    # -- what to do ------------------------------------------------------------------------------------------------
+    # -- decisions -------------------------------------------------------------------------------------------------
 
     def step(self, now: float) -> list[Instruction]:
         """Return the instructions of this moment. Call it after events, and at `next_step`."""
@@ -254,7 +254,7 @@ class ServeState:
         """The endpoints that were published last."""
         return self._published or ()
 
-    # -- looking ---------------------------------------------------------------------------------------------------
+    # -- queries ---------------------------------------------------------------------------------------------------
 
     def validate(self) -> None:
         """Raise AssertionError if the state is not consistent."""

@@ -10,7 +10,7 @@ python -m kernel_serve.examples.ab_test
     $ curl http://127.0.0.1:8000/price -H 'x-user: ada'
     {"price":9.5,"version":"canary"}
 
-With `--broken` the canary fails for some, and the traffic goes back. Who is asked is decided by the header `x-user`:
+With `--broken` the canary fails for some, and the traffic goes back. The header `x-user` decides which version answers:
 the same user gets the same version for as long as the weights stay, and moves once at most while they grow.
 """
 

@@ -1,4 +1,4 @@
-"""A chat over WebSockets: rooms, in one replica that knows who is there.
+"""A chat over WebSockets: rooms, in one replica that knows the people in them.
 
 python -m kernel_serve.examples.chat
 
@@ -8,8 +8,8 @@ python -m kernel_serve.examples.chat
     > hello
     < {"from":"Ada","text":"hello","people":["Ada"]}
 
-http://127.0.0.1:8000/chat/ is a page to chat by: open it in two windows. Who leaves is missed by the others at once.
-Needs fastapi (`pip install fastapi`).
+http://127.0.0.1:8000/chat/ is a page to chat by: open it in two windows. When one person leaves, the
+others see it at once. Needs fastapi (`pip install fastapi`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ PAGE = """<!doctype html><title>Chat</title>
 @serve.deployment(num_replicas=1, max_ongoing_requests=1000)
 @serve.ingress(api)
 class Chat:
-    """One replica: who is in a room must be in one place. A WebSocket is an ongoing request as long as it lives."""
+    """One replica, since the people of a room must be known in one place.
+
+    A WebSocket counts as an ongoing request as long as it is open.
+    """
 
     def __init__(self) -> None:
         self.rooms: dict[str, dict[WebSocket, str]] = defaultdict(dict)
@@ -56,11 +59,11 @@ class Chat:
 
     @api.websocket("/rooms/{room}")
     async def chat(self, socket: WebSocket, room: str, name: str = "somebody") -> None:
-        """Pass on to everybody in the room what one says."""
+        """Send everything that one person says to everyone in the room."""
         await socket.accept()
         self.rooms[room][socket] = name
         await self.tell(room, "", f"{name} is here")
-        # The second is what comes of listening to one whom the last line did not reach any more.
+        # RuntimeError comes of receiving from a socket to which the last line could not be sent any more.
         with contextlib.suppress(WebSocketDisconnect, RuntimeError):
             while True:
                 await self.tell(room, name, await socket.receive_text())
@@ -68,7 +71,7 @@ class Chat:
         await self.tell(room, "", f"{name} is gone")
 
     async def tell(self, room: str, sender: str, text: str) -> None:
-        """Send a line to all who are in a room."""
+        """Send a line to everyone in a room."""
         people = self.rooms[room]
         line = {"from": sender, "text": text, "people": sorted(people.values())}
         await asyncio.gather(*(socket.send_json(line) for socket in people), return_exceptions=True)

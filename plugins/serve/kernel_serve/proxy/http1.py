@@ -120,7 +120,7 @@ class HTTP1Connection(asyncio.Protocol):
         elif reader.head_bytes == len(data) and self._answering is None:  # a head has begun
             self._deadline = self._state.now() + self._state.options.header_timeout_s
 
-    # -- what the reader finds -------------------------------------------------------------------------------------
+    # -- requests from the reader ----------------------------------------------------------------------------------
 
     def take(self, incoming: HTTP1Request) -> None:
         """See `Taker`."""
@@ -269,7 +269,7 @@ class HTTP1Connection(asyncio.Protocol):
                 if self._reader.arriving is not None:
                     self._deadline = self._state.now() + self._state.options.stall_timeout_s
 
-    # -- the end of it ---------------------------------------------------------------------------------------------
+    # -- closing ---------------------------------------------------------------------------------------------------
 
     def refuse(self, status: int, text: str) -> None:
         """Answer, after the requests before it, that the request can't be taken, and close the connection."""

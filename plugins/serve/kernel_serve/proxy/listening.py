@@ -26,8 +26,7 @@ ENDING_SECONDS = 10.0
 """Seconds to wait for the port of a process that was killed: on a busy machine its end takes a while."""
 _LOOK_SECONDS = 0.05
 _ANSWER_SECONDS = 10.0
-"""Seconds that the proxy with the socket may take to give it. It may be busy, and to bind the port would be an error.
-"""
+"""Seconds that the proxy with the socket may take to give it: it may be busy, and to bind the port would fail."""
 
 
 def bind(options: HTTPOptions) -> socket.socket:

@@ -77,7 +77,7 @@ class HandleCall:
         self._listeners: list[Callable[[], None]] = []
         self._lock = threading.Lock()
 
-    # -- the way there -----------------------------------------------------------------------------------------------
+    # -- sending -----------------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
         """Pickle the arguments, in the caller's thread, so that the caller may change them afterwards.
@@ -157,7 +157,7 @@ class HandleCall:
         if exchange is not None:
             exchange.abort({"reason": "cancelled"})
 
-    # -- the way back ------------------------------------------------------------------------------------------------
+    # -- receiving ---------------------------------------------------------------------------------------------------
 
     def _answered(self, exchange: Exchange) -> None:
         if self.over:

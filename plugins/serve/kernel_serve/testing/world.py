@@ -131,7 +131,7 @@ class ControlWorld:
         self._order = itertools.count()
         self.see()
 
-    # -- what users and the world do -------------------------------------------------------------------------------
+    # -- actions of users and faults -------------------------------------------------------------------------------
 
     def deploy(self, *specs: ApplicationSpec) -> None:
         """Deploy applications."""
@@ -301,7 +301,7 @@ class ControlWorld:
             grpc = f"{start.http.host}:{start.grpc.port}" if start.grpc.grpc_servicer_functions else ""
             self.state.proxies.ready(start.id, f"{start.http.host}:{start.http.port}", grpc, self.now)
 
-    # -- inside ----------------------------------------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------------------------------
 
     def _deployment(self, id: str, event: str, *details: Any) -> None:
         state = self.state.deployment_of(id)

@@ -192,7 +192,7 @@ class Exchange:
         """The reason why no more events will come, if the exchange ended early; else None."""
         return self._failure
 
-    # -- what the link tells ---------------------------------------------------------------------------------------
+    # -- events of the link ----------------------------------------------------------------------------------------
 
     def on_event(self, meta: Any, body: bytes, end: bool) -> None:
         """Take an event of the other side."""
