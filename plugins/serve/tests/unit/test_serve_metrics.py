@@ -70,6 +70,10 @@ def test_the_controller_shows_what_there_is_and_forgets_what_there_was() -> None
     assert samples(registry, "serve_deployment_replicas") == {("a", "M", "RUNNING"): 1, ("a", "M", "STARTING"): 1}
     assert samples(registry, "serve_replica_starts_total") == {("a", "M"): 1}
     assert samples(registry, "serve_proxies") == {("HEALTHY",): 2}
+    assert samples(registry, "serve_replica_failures_total") == {("a", "M"): 1}
+    assert samples(registry, "serve_deployment_target_replicas") == {("a", "M"): 2}
+    assert samples(registry, "serve_deployment_status") == {("a", "M", "HEALTHY"): 1}
+    assert samples(registry, "serve_application_status") == {("a", "RUNNING"): 1}
     metrics.show({"applications": {}, "proxies": {}})
     metrics.forget("a#M")
     assert samples(registry, "serve_deployment_replicas") == {} == samples(registry, "serve_replica_failures_total")
