@@ -104,7 +104,7 @@ class TestApplications:
         ("spec", "message"),
         [
             (application("a#b"), "the name of an application is a non-empty text without '#', not 'a#b'"),
-            (ApplicationSpec("app", "main", two().deployments), "the ingress 'main' of application 'app' is none of"),
+            (ApplicationSpec("app", "main", two().deployments), "the ingress 'main' of application 'app' is not among"),
             (application(prefix="app"), "the route prefix of application 'app' must begin with '/', not 'app'"),
             (application(prefix="/{x}"), "is compared as it is"),
             (application(prefix="/-/x"), "what is below /- the proxies answer themselves"),
