@@ -41,7 +41,7 @@ class CommandGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; what it raises of the tree of `KernelError` is told without where it was raised."""
+        """Run a command; a `KernelError` becomes a message without a traceback."""
         try:
             return super().invoke(ctx)
         except KernelError as error:

@@ -1,4 +1,4 @@
-"""What is installed: entry points, by way of stevedore, which keeps them in a cache on disk."""
+"""Look up installed entry points by stevedore, which caches them on disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def entry_points(group: str) -> list[tuple[str, str]]:
 
 
 def distribution_of(group: str, name: str, target: str) -> tuple[str, str]:
-    """Return name and version of the distribution that an entry point comes from; empty when there is none."""
+    """Return name and version of the distribution with an entry point; empty texts when it is unknown."""
     from importlib.metadata import distributions
 
     for distribution in distributions():

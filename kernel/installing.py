@@ -1,4 +1,4 @@
-"""Which command installs another part of kernel: from where the kernel that runs here came, never from an index.
+"""The command that installs another part of kernel: from the origin of the installed kernel, never from an index.
 
 On the public index `kernel` is an unrelated project: `pip install "kernel[tune]"` would replace this one by it.
 """
@@ -14,16 +14,16 @@ _ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs what an extra of kernel brings, such as `tune`; "" when there is no such extra.
+    """Return the command that installs an extra of kernel, such as `tune`; "" when there is no such extra.
 
-    It names the folder, wheel or repository that pip noted when it installed kernel (PEP 610). Where pip noted none,
-    the wheels came from a folder or an index of one's own, which the reader has to name.
+    It names the folder, wheel or repository that pip recorded when it installed kernel (PEP 610). Without a record the
+    wheels came from a folder or a private index, which the reader has to name.
     """
     from importlib.metadata import PackageNotFoundError, distribution  # costs more than `import kernel` may take
 
     try:
         kernel = distribution("kernel")
-    except PackageNotFoundError:  # imported from a clone that nobody installed
+    except PackageNotFoundError:  # imported from a clone that is not installed
         return _pip(f"{_ROOT}[{extra}]")
     extras = {name.replace("_", "-") for name in kernel.metadata.get_all("Provides-Extra") or ()}
     if extra.replace("_", "-") not in extras:  # of store_plasma and store-plasma metadata may have either

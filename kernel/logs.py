@@ -11,12 +11,12 @@ TRACEBACK_VARIABLE = "KERNEL_TRACEBACK"
 
 _configure: Callable[[], None] | None = None
 _configuring = threading.RLock()
-"""Held while `_configure` runs: what another thread logs meanwhile waits for it."""
+"""Held while `_configure` runs: another thread that logs meanwhile waits for it."""
 _debug = False
 
 
 def configure_later(configure: Callable[[], None], debug: bool) -> None:
-    """Have `configure` called before the first line is logged; without `debug`, debug lines are dropped unseen."""
+    """Call `configure` before the first line is logged; without `debug`, debug lines are dropped before that."""
     global _configure, _debug
     _configure = configure
     _debug = debug
@@ -28,7 +28,7 @@ def is_debug(level: int | str) -> bool:
 
 
 def shows_own_lines() -> bool:
-    """Return whether tracebacks are to show the kernel's own lines: they tell those who debug it, and nobody else."""
+    """Return whether tracebacks show the kernel's own lines, which help only to debug the kernel itself."""
     return _debug or os.environ.get(TRACEBACK_VARIABLE) == "1"
 
 
@@ -65,24 +65,24 @@ class Logger:
         self._logger: Any = None
 
     def debug(self, event: str, **fields: Any) -> None:
-        """Log for those who debug the kernel."""
+        """Log a line that helps to debug the kernel."""
         if _debug:
             self._real().debug(event, **fields)
 
     def info(self, event: str, **fields: Any) -> None:
-        """Log what is normal."""
+        """Log a normal event."""
         self._real().info(event, **fields)
 
     def warning(self, event: str, **fields: Any) -> None:
-        """Log what a user may want to act on."""
+        """Log an event that a user may want to act on."""
         self._real().warning(event, **fields)
 
     def error(self, event: str, **fields: Any) -> None:
-        """Log what went wrong."""
+        """Log a failure."""
         self._real().error(event, **fields)
 
     def exception(self, event: str, **fields: Any) -> None:
-        """Log what went wrong, with the exception being handled."""
+        """Log a failure, with the exception that is being handled."""
         self._real().exception(event, **fields)
 
     def _real(self) -> Any:
@@ -100,7 +100,7 @@ class Logger:
 
 def _forget_other_threads() -> None:
     global _configuring
-    _configuring = threading.RLock()  # that of the parent may be held by a thread that is not here
+    _configuring = threading.RLock()  # the parent's may be held by a thread that does not exist in the child
 
 
 os.register_at_fork(after_in_child=_forget_other_threads)

@@ -84,7 +84,7 @@ def is_library(module: object) -> bool:
 
 
 class _TopFinder:
-    """Answers for `kernel.X` when nobody else did."""
+    """Finds `kernel.X` when no other finder has found it."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         host, _, library = name.partition(".")
@@ -107,7 +107,7 @@ class _TopFinder:
 
 
 class _BelowFinder:
-    """Answers for `kernel.X.anything` before anybody else can."""
+    """Finds `kernel.X.anything` before all other finders."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if not name.startswith(f"{HOST}."):
@@ -188,7 +188,7 @@ def _alias(name: str, real: str) -> ModuleSpec | None:
     """Return a spec that gives the module `real` the second name `name`, or None when there is no such module."""
     try:
         real_spec = importlib.util.find_spec(real)
-    except ValueError:  # a module somebody made by hand, without a spec
+    except ValueError:  # a module that was made by hand, without a spec
         real_spec = ModuleSpec(real, None) if real in sys.modules else None
     if real_spec is None:
         return None

@@ -1,4 +1,4 @@
-"""What went wrong in a plugin, as its author has to see it: which plugin, which method, and the traceback of its lines.
+"""Describe errors of plugins for their authors: the plugin, the method, and the traceback of the plugin's lines.
 
 Errors of plugins cross processes as text, so the traceback is part of the text.
 """
@@ -23,12 +23,12 @@ def summary(error: BaseException) -> str:
 
 
 def lines_of(error: BaseException) -> str:
-    """Return the traceback of `error`, with the file and line of each call, as far as it is not the kernel's own.
+    """Return the traceback of `error`, with the file and line of each call, without the kernel's own frames.
 
-    It begins with a line break, so that it can be put behind a sentence; it is empty where only the kernel's frames
-    are.
+    It begins with a line break, so that it can be appended to a sentence; it is "" if there are only the kernel's
+    frames.
     """
-    import traceback  # only where something is wrong
+    import traceback  # imported only for errors
 
     if isinstance(error, SyntaxError) and error.filename:
         return "\n" + "".join(traceback.format_exception_only(type(error), error)).rstrip()
@@ -41,7 +41,10 @@ def lines_of(error: BaseException) -> str:
 
 
 def told(what: str, error: BaseException, then: str = "") -> str:
-    """Return that `what` (such as "the observer of the plugin 'x'") raised, what comes of it (`then`), and where."""
+    """Return a message that `what` (such as "the observer of the plugin 'x'") raised `error`, and the traceback.
+
+    `then` is the consequence.
+    """
     return f"{what} raised {summary(error)}{f'; {then}' if then else ''}{lines_of(error)}"
 
 
@@ -55,7 +58,7 @@ def place_of(error: BaseException) -> str:
 
 
 def missing_members(thing: Any, contract: type) -> list[str]:
-    """Return what the protocol `contract` asks for and `thing` lacks, by name."""
+    """Return the names of the members of the protocol `contract` that `thing` lacks."""
     names: dict[str, None] = {}
     for protocol in contract.__mro__:
         if getattr(protocol, "_is_protocol", False):

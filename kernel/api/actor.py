@@ -1,4 +1,4 @@
-"""Actors: what `@kernel.remote` makes of a class, handles to its instances, and their methods."""
+"""Actor classes, which `@kernel.remote` makes of classes, handles to actors, and their methods."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from kernel_spec.ids import ActorId
 
 _METHOD_OPTIONS = "__kernel_method_options__"
 _OWN = ("_cls", "_options", "_definition", "_session", "__name__", "__doc__", "__module__")
-"""What an actor class has besides what its class has."""
+"""Attributes of an actor class itself; all others are those of its class."""
 _NOT_CALLED = (
     "__class_getitem__",
     "__copy__",
@@ -45,13 +45,16 @@ _NOT_CALLED = (
     "__getstate__",
     "__setstate__",
 )
-"""Special methods that Python may look for at a handle, or that are none of a caller's; as all those of `object`."""
+"""Special methods that can't be called on a handle, besides those of `object`: Python itself looks them up."""
 _RESOURCES = ("num_gpus", "resources", "accelerator_type")
-"""An actor that names none of these (nor num_cpus) holds no CPU while it lives; one that does holds one."""
+"""An actor with one of these options holds one CPU by default while it lives; an actor without them holds no CPU."""
 
 
 def method(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give an actor's method options, such as `@kernel.method(num_returns=2, concurrency_group="io")`."""
+    """Set options of an actor's method, as in `@kernel.method(num_returns=2, concurrency_group="io")`.
+
+    Raises OptionError for an unknown option or a bad value.
+    """
     checked = check_options(options, METHOD)
 
     def mark(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,18 +65,18 @@ def method(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def exit_actor() -> None:
-    """Leave the method that runs and end this actor for good; its call fails with ActorDiedError when that is done.
+    """Leave the running method and end this actor for good; the method's call then fails with ActorDiedError.
 
-    Calls that run beside it have five seconds to finish, then coroutines are cancelled; these, and calls queued behind
-    it, fail with ActorDiedError. The destructor (`__del__`) and exit handlers run. Threads and background tasks of the
-    actor may call it, too. Raises OutsideActorError outside of an actor.
+    Other running calls have five seconds to finish, then coroutines are cancelled; unfinished and queued calls fail
+    with ActorDiedError. The destructor (`__del__`) and exit handlers run. Threads and background tasks of the actor may
+    call it, too. Raises OutsideActorError outside of an actor.
     """
     worker = current_worker()
     if not worker.actor:
         raise OutsideActorError("exit_actor() works only inside a method of an actor")
     execution = current_execution.get()
     worker.leave(execution.name)
-    raise ExitActor if execution is not NO_EXECUTION else SystemExit  # which ends a thread without a word
+    raise ExitActor if execution is not NO_EXECUTION else SystemExit  # SystemExit ends a thread silently
 
 
 class ActorClass:
@@ -100,7 +103,7 @@ class ActorClass:
         )
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the class itself has: constants, static and class methods."""
+        """Return an attribute of the class: a constant, a static or a class method. Raises AttributeError."""
         cls = self.__dict__.get("_cls")
         if cls is None or (name.startswith("__") and name.endswith("__")):
             raise AttributeError(name)
@@ -131,12 +134,16 @@ class ActorClass:
         return sorted({*super().__dir__(), *dir(self._cls)})
 
     def options(self, **options: Any) -> ActorClass:
-        """Return the same class with other options; this one stays as it is."""
+        """Return an actor class with changed options; None resets an option. Raises OptionError for a bad one."""
         resets = {name: None for name, value in options.items() if value is None}
         return ActorClass(self._cls, {**self._options, **check_options(options, ACTOR), **resets})
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
-        """Start an actor and return a handle at once. Raises NameTakenError when its name is taken."""
+        """Start an actor and return a handle at once.
+
+        Raises TypeError for arguments that the constructor does not take, OptionError for options that contradict each
+        other, and NameTakenError when the actor's name is taken.
+        """
         __tracebackhide__ = True
         try:
             return self._create(args, kwargs)
@@ -200,9 +207,10 @@ class ActorClass:
 
 
 class ActorHandle:
-    """A reference to an actor. Pass it to tasks and other actors; the actor lives while any handle does.
+    """A reference to an actor, which can be passed to tasks and other actors. The actor lives while any handle exists.
 
-    Only a handle that was found by the actor's name (`get_actor`, `get_if_exists`), and its copies, do not keep it.
+    A handle that was found by the actor's name (`get_actor`, `get_if_exists`), and copies of it, do not keep the actor
+    alive.
 
     `handle.method.remote(...)` queues a call and returns a reference; calls of one caller run in order.
     """
@@ -276,9 +284,10 @@ class ActorMethod:
         self._options = _call_options(self._class_name, name, options, handle._max_task_retries)
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Queue a call; return as a remote function does.
+        """Queue a call and return its reference, or as a remote function does: a list, a stream, or None.
 
-        Raises TypeError for arguments that the method does not take, PendingCallsLimitError at max_pending_calls.
+        Raises TypeError for arguments that the method does not take, and PendingCallsLimitError when
+        `max_pending_calls` calls are pending.
         """
         __tracebackhide__ = True
         try:
@@ -295,7 +304,7 @@ class ActorMethod:
             raise for_users(error)
 
     def options(self, **options: Any) -> ActorMethod:
-        """Return the same method with other options for its calls."""
+        """Return the method with changed options for its calls. Raises OptionError for an unknown or bad option."""
         changed = object.__new__(ActorMethod)
         changed.__dict__.update(self.__dict__)
         changed._given = {**self._given, **check_options(options, METHOD)}
@@ -322,7 +331,7 @@ def _call_options(class_name: str, name: str, given: Mapping[str, Any], max_task
 
 
 def define_class(cls: type) -> ClassDefinition:
-    """Return what the runtime needs to know of an actor class."""
+    """Return the definition of an actor class for the runtime: its methods, their options and parameters."""
     methods: dict[str, dict[str, Any]] = {}
     is_async = False
     for name, member in inspect.getmembers(cls, callable):
@@ -341,7 +350,7 @@ def define_class(cls: type) -> ClassDefinition:
 
 
 def _check_arguments(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raise TypeError here, at the caller's line, when the constructor does not take these arguments."""
+    """Raise TypeError, at the caller's line, when the constructor does not take these arguments."""
     if not _defines(cls, "__init__") and not _defines(cls, "__new__"):
         if args or kwargs:
             raise TypeError(f"{cls.__name__}() takes no arguments")
@@ -379,7 +388,7 @@ def _rebuild_handle(
 
 
 def handle_from_description(found: Mapping[str, Any], keeps: bool) -> ActorHandle:
-    """Return a handle to an actor that was found; one that `keeps` it keeps it alive, as those of its creator do."""
+    """Return a handle to an actor from its description; with `keeps` the handle keeps the actor alive."""
     runtime = get_runtime()
     name, methods, is_async, retries = found["definition"]
     ref = None

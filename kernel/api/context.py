@@ -1,4 +1,4 @@
-"""Where user code runs, and what it was given."""
+"""The context of running user code: its ids, resources and devices."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ class RuntimeContext:
         return current_execution.get().name or None
 
     def get_attempt_number(self) -> int:
-        """Return how many times this task was tried before."""
+        """Return the number of earlier attempts of this task, 0 for the first."""
         return current_execution.get().attempt
 
     def is_canceled(self) -> bool:
-        """Return whether the task or call that runs here was cancelled, so that it can make an end of itself.
+        """Return whether the running task or call was cancelled, so that it can end itself.
 
-        From then on a call of an actor that is no coroutine is not interrupted by `cancel`, and is to look again; its
-        caller gets TaskCancelledError when it is done. Raises OutsideCallError where no task or call runs.
+        After the first use, `cancel` no longer interrupts an actor's call in a thread: the call has to check again, and
+        its caller gets TaskCancelledError when it has returned. Raises OutsideCallError where no task or call runs.
         """
         task = current_execution.get().task
         if not task:
-            raise OutsideCallError("is_canceled() was asked where no task runs; ask in a task or a method of an actor")
+            raise OutsideCallError("is_canceled() works only inside a task or a method of an actor")
         return get_runtime().is_cancelled(task)
 
     def get_actor_id(self) -> str | None:
@@ -63,42 +63,42 @@ class RuntimeContext:
 
     @property
     def current_actor(self) -> Any:
-        """Return a handle to the actor this code runs in; raises OutsideActorError outside of one."""
+        """A handle to the actor that this code runs in. Raises OutsideActorError outside of an actor."""
         found = get_runtime().describe_current_actor()
         if found is None:
-            raise OutsideActorError("current_actor can be asked for only inside an actor")
+            raise OutsideActorError("current_actor is available only inside an actor")
         return handle_from_description(found, keeps=True)
 
     @property
     def namespace(self) -> str:
-        """Return the namespace in which names are looked up."""
+        """The namespace in which names are looked up."""
         return get_runtime().namespace
 
     @property
     def was_current_actor_reconstructed(self) -> bool:
-        """Return whether this actor was restarted."""
+        """Whether this actor was restarted."""
         return current_worker().restarts > 0
 
     def get_assigned_resources(self) -> dict[str, float]:
-        """Return what the task's lease (or the actor) holds."""
+        """Return the resources that the task's lease or the actor holds, name to quantity."""
         return quantities(current_worker().resources)
 
     @property
     def should_capture_child_tasks_in_placement_group(self) -> bool:
-        """Return whether tasks and actors that are started here run in the placement group that this code runs in."""
+        """Whether tasks and actors that are started here run in the placement group that this code runs in."""
         return current_worker().captures is not None
 
     def get_accelerator_ids(self) -> dict[str, list[str]]:
-        """Return resource to the devices this code may use: as in `get_gpu_ids`."""
+        """Return the ids of the devices that this code may use, by resource, as strings. See `get_gpu_ids`."""
         return {name: list(map(str, _device_ids(name))) for name in current_worker().devices}
 
     @property
     def runtime_env(self) -> dict[str, Any]:
-        """Return the runtime_env that this code runs in, packed: any program of the session can give it again."""
+        """The runtime_env that this code runs in, packed: any program of the session can use it."""
         return dict(get_runtime().query("own_environment"))
 
     def get(self) -> dict[str, Any]:
-        """Return all of it as a dict."""
+        """Return the ids, the namespace and the pid of this code as a dict."""
         return {
             "job_id": self.get_job_id(),
             "node_id": self.get_node_id(),
@@ -114,7 +114,7 @@ _context = RuntimeContext()
 
 
 def get_runtime_context() -> RuntimeContext:
-    """Return what user code can ask about where it runs; raises NotInitializedError without a session."""
+    """Return the context in which the calling code runs. Raises NotInitializedError without a session."""
     get_runtime()
     return _context
 
@@ -122,7 +122,7 @@ def get_runtime_context() -> RuntimeContext:
 def get_gpu_ids() -> list[int] | list[str]:
     """Return the indexes of the GPUs that the running task or actor may use.
 
-    Where `CUDA_VISIBLE_DEVICES` was set before its worker was started: those entries of it, as strings.
+    If `CUDA_VISIBLE_DEVICES` was set before the worker was started, they are entries of that variable, as strings.
     """
     return _device_ids(GPU)
 
@@ -134,7 +134,7 @@ def _device_ids(resource: str) -> list[int] | list[str]:
 
 
 def get_resource_ids() -> dict[str, list[tuple[int, float]]]:
-    """Return resource to (device index, share) for devices, and to (0, quantity) for the rest."""
+    """Return the resources that this code holds: (device index, share) for each device, (0, quantity) for others."""
     shown: dict[str, list[tuple[int, float]]] = {}
     for name, quantity in quantities(current_worker().resources).items():
         devices = current_worker().devices.get(name)

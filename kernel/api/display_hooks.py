@@ -1,8 +1,8 @@
 """Show uncaught errors with the lines of the user's program only, by Python's own hooks.
 
-`sys.excepthook` shows those of programs and of Python's prompt, `threading.excepthook` those of threads, and a
-formatter of IPython those of cells. Whoever has set one of them before is still called, and whoever sets one later
-decides what is shown.
+`sys.excepthook` shows errors of programs and of Python's prompt, `threading.excepthook` errors of threads, and a
+formatter of IPython errors of cells. A hook that was installed before is still called; a hook that is installed later
+replaces these.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _OWN = ("kernel.", "kernel_engine.", "kernel_local_mode.", "kernel_processes.", 
 
 
 def _concerns_us(error: BaseException | None) -> bool:
-    """Say whether an error may have lines of the kernel. Where it can't, nothing is loaded to look.
+    """Return whether an error may have lines of the kernel. If not, no module is imported to show it.
 
-    To load modules may run code as `exec` does, after which Python no longer ends as a Ctrl-C ends programs.
+    An import runs code as `exec` does, after which Python no longer exits with the status of a Ctrl-C.
     """
     if "kernel.runtime.shown_tracebacks" in sys.modules:
         return True
@@ -31,7 +31,7 @@ def _concerns_us(error: BaseException | None) -> bool:
 
 
 class _ProgramHook:
-    """Calls `before`, which shows an error, with what users are to see of it."""
+    """Calls `before`, which shows an error, with the user's part of its traceback."""
 
     def __init__(self, before: Callable[..., Any]) -> None:
         self.before = before
@@ -51,7 +51,7 @@ class _ProgramHook:
 
 
 class _ThreadHook:
-    """The same for a thread. `arguments` makes of four values what `before` takes."""
+    """The hook for threads. `arguments` converts a tuple of four values into the argument of `before`."""
 
     def __init__(self, before: Callable[..., Any], arguments: Callable[[Any], Any]) -> None:
         self.before = before
@@ -70,7 +70,7 @@ class _ThreadHook:
 
 
 class _CellHook:
-    """The same for cells of a notebook and lines of IPython, whose formatter takes an error apart itself."""
+    """The hook for cells of a notebook and lines of IPython, whose formatter reads the traceback itself."""
 
     def __init__(self, before: Callable[..., Any]) -> None:
         self.before = before
@@ -86,13 +86,14 @@ class _CellHook:
 
 
 def install() -> None:
-    """Have errors shown so from now on, which costs nothing until there is one.
+    """Install the hooks; this imports nothing, so it takes no noticeable time.
 
-    Done by `import kernel`, and again when a session begins: IPython, and threads, may have come later.
+    Called by `import kernel`, and again when a session begins, because IPython or `threading` may have been imported in
+    between.
     """
     if not isinstance(sys.excepthook, _ProgramHook):
         sys.excepthook = _ProgramHook(sys.excepthook)
-    threading: Any = sys.modules.get("threading")  # without it there is no thread yet; a session has it
+    threading: Any = sys.modules.get("threading")  # not imported: there is no thread yet; a session imports it
     if threading is not None and not isinstance(threading.excepthook, _ThreadHook):
         threading.excepthook = _ThreadHook(threading.excepthook, threading.ExceptHookArgs)
     ipython = sys.modules.get("IPython")

@@ -1,4 +1,4 @@
-"""Which engine a session is opened with, and how it is found: see `kernel_spec.engines`."""
+"""Choose and import the engine of a session: see `kernel_spec.engines`."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ VARIABLE = "KERNEL_ENGINE"
 OWN: Mapping[str, str] = MappingProxyType(
     {PROCESSES: "kernel_processes.session.engine:open_session", LOCAL: "kernel_local_mode.engine:open_session"}
 )
-"""The kernel's own engines: name to target, as their entry points say it.
+"""Targets of the kernel's own engines by name, as in their entry points.
 
-To look up entry points takes longer than local mode takes to start, so these are not looked up, and no other
+They are not looked up, because looking up entry points takes longer than local mode takes to start. No other
 distribution can offer these names.
 """
 
 
 _NOT_INSTALLED = {PROCESSES: ("the engine of many processes", "processes"), LOCAL: ("local mode", "local_mode")}
-"""Of the kernel's own engines what is missing without one, and the extra of kernel that brings it."""
+"""For each of the kernel's own engines its description for messages, and the extra of kernel that installs it."""
 
 
 def engine_name(local_mode: bool, environment: Mapping[str, str]) -> str:
-    """Return the name of the engine that is meant: the argument's, else the environment's, else the default."""
+    """Return the engine's name: local mode if `local_mode`, else KERNEL_ENGINE of `environment`, else the default."""
     return LOCAL if local_mode else environment.get(VARIABLE, "").strip() or PROCESSES
 
 
 def find_engine(name: str) -> OpenEngine:
-    """Import an engine.
+    """Import the engine called `name` and return its opener.
 
-    Raises PluginNotFoundError when none of that name is installed, ContractError when several are, PluginError when it
-    can't be imported.
+    Raises PluginNotFoundError when no engine of that name is installed, ContractError when several are, and PluginError
+    when it can't be imported.
     """
     target = OWN.get(name)
     if target is None:
@@ -45,7 +45,7 @@ def find_engine(name: str) -> OpenEngine:
     module, _, attribute = target.partition(":")
     try:
         opens: OpenEngine = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # whatever a stranger's module raises while it is imported
+    except Exception as error:  # the import of a plugin's module may raise anything
         if name in OWN and isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
             from kernel.installing import install_command
 

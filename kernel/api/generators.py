@@ -15,9 +15,9 @@ from kernel.runtime.streams import ObjectStream, abandoned
 class ObjectRefGenerator:
     """Yields the references of a generator's items, in order, each as soon as its item was yielded.
 
-    Iterate over it, with `for` or `async for`; `wait` and `cancel` take it, too. An error in the generator is raised by
-    `get` of the last reference. When it is collected before its end, the generator is closed where it runs, unless
-    `completed()` was asked for.
+    Iterate over it with `for` or `async for`; `wait` and `cancel` take it, too. An error in the generator is raised by
+    `get` of the last reference. When this object is garbage collected before its end, the generator is closed in its
+    worker, unless `completed()` was called.
     """
 
     def __init__(self, stream: ObjectStream) -> None:
@@ -32,7 +32,10 @@ class ObjectRefGenerator:
         return self.next(None)
 
     def next(self, timeout: float | None = None) -> ObjectRef:
-        """Return the next reference; raises GetTimeoutError after `timeout` seconds, StopIteration at the end."""
+        """Wait for the next reference and return it.
+
+        Raises GetTimeoutError after `timeout` seconds (None: wait without limit), and StopIteration at the end.
+        """
         __tracebackhide__ = True
         if timeout is not None:
             check_timeout(timeout)
@@ -66,16 +69,16 @@ class ObjectRefGenerator:
         return self._stream.completed
 
     def is_finished(self) -> bool:
-        """Return whether every item was taken."""
+        """Return whether the generator has ended and every item was taken."""
         return self._stream.finished and not self._stream.items
 
     def close(self) -> None:
-        """Take no more items; the generator is closed where it runs."""
+        """Stop taking items, and close the generator in its worker."""
         get_runtime().close_stream(self._stream)
 
     def __del__(self, abandon: Callable[[ObjectStream], None] = abandoned.append) -> None:
         if not self._stream.finished and not self._completion_wanted:
-            abandon(self._stream)  # not a global: at the end of a program those may be gone by now
+            abandon(self._stream)  # a default argument, because globals may be gone at the end of a program
 
     def __repr__(self) -> str:
         return f"ObjectRefGenerator({self._stream.task.hex()})"

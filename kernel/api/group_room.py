@@ -1,4 +1,4 @@
-"""Check, where a task or actor is submitted, whether its placement group can ever have room for it."""
+"""Check at submission whether the placement group of a task or actor can ever have room for it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kernel_spec.resources import Amounts, amounts
 
 
 def check_room(name: str, options: Mapping[str, Any], wanted: Amounts) -> None:
-    """Raise OptionError when `name`, which wants `wanted`, fits in no bundle that its options let it run in.
+    """Raise OptionError when `name`, which needs the resources `wanted`, fits in no bundle that `options` allow.
 
-    Nobody is asked: of a group whose bundles this process does not know, the session says it later.
+    A group whose bundles are unknown to this process is not checked here; the session reports a misfit later.
     """
     strategy: Any = options.get("scheduling_strategy")
     group = getattr(strategy, "placement_group", None)

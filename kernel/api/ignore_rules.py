@@ -1,4 +1,4 @@
-"""Which files a `.gitignore` leaves out: its lines as rules, read as git reads them."""
+"""Decide which files a `.gitignore` excludes, by git's rules."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _CLASSES = {
     "graph": "\\x21-\\x7e", "lower": "a-z", "print": "\\x20-\\x7e", "punct": "!-/:-@\\[-`{-~", "space": " \\t-\\r",
     "upper": "A-Z", "xdigit": "0-9A-Fa-f",
 }  # fmt: skip
-"""What stands for `[:name:]` between brackets of a regular expression."""
+"""Characters of a class `[:name:]`, for a bracket expression of a regular expression."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One line. `keeps` takes back what earlier rules left out; `directories` says that only those are meant."""
+    """One line. With `keeps` it includes what earlier rules exclude; with `directories` it matches directories only."""
 
     pattern: re.Pattern[str]
     keeps: bool
@@ -25,16 +25,16 @@ class Rule:
 
 
 class Rules:
-    """The rules of one file. `directory` is where it is, relative to the top ("" at the top): they hold below it."""
+    """The rules of one file, which hold below its `directory`, relative to the top ("" at the top)."""
 
     def __init__(self, lines: Iterable[str], directory: str = "") -> None:
         self._directory = f"{directory}/" if directory else ""
         self._rules = [rule for rule in map(_parse, lines) if rule is not None]
 
     def ignores(self, path: str, is_directory: bool) -> bool | None:
-        """Return whether the last rule that speaks of `path`, relative to the top, leaves it out; None when none does.
+        """Return whether the last rule that matches `path`, relative to the top, excludes it; None if no rule matches.
 
-        It is for the caller to leave out everything in a directory that is left out.
+        The caller must exclude everything in an excluded directory.
         """
         if not path.startswith(self._directory):
             return None
@@ -46,7 +46,7 @@ class Rules:
 
 
 def is_ignored(layers: Sequence[Rules], path: str, is_directory: bool) -> bool:
-    """Return whether `path` is left out; of `layers` later ones come first."""
+    """Return whether `path` is excluded; later `layers` take precedence."""
     for rules in reversed(layers):
         ignored = rules.ignores(path, is_directory)
         if ignored is not None:
@@ -79,7 +79,7 @@ def _is_escaped(text: str, place: int) -> bool:
 
 
 def _expression(pattern: str) -> str | None:
-    """Return a pattern as a regular expression; None for one that can match nothing."""
+    """Convert a pattern into a regular expression; return None for a pattern that can't match."""
     found = []
     place = 0
     while place < len(pattern):
@@ -117,7 +117,7 @@ def _expression(pattern: str) -> str | None:
 
 
 def _brackets(pattern: str, place: int) -> tuple[str, int] | None:
-    """Return the expression of what stands in brackets from `place` on, and the place after them."""
+    """Convert the bracket expression whose content starts at `place`; return it and the place after it."""
     refused = pattern[place : place + 1] in ("!", "^")
     place += refused
     parts: list[str] = []

@@ -17,11 +17,11 @@ _ONLY_AT_START = (
 )  # fmt: skip
 
 _OF_REMOTE_DRIVERS = ("object_store_memory", "object_store_directory", "spill_directory", "temp_dir")
-"""Those of them that a remote driver chooses for itself: it has a store of its own."""
+"""Those of them that a remote driver may set, because it has an object store of its own."""
 
 
 def check_init(given: SessionOptions) -> None:
-    """Raise OptionError for values that can't be, and for combinations that make no sense."""
+    """Raise OptionError for invalid values, and for arguments that contradict each other."""
     check_types(given)
     for name, quantity in given.node_resources().items():
         try:
@@ -73,7 +73,7 @@ def _check_preload(modules: Sequence[str]) -> None:
         except (ImportError, ValueError, AttributeError):
             found = None
         if found is None:
-            raise OptionError(f"preload names the module {name!r}, and there is none of that name here")
+            raise OptionError(f"preload names the module {name!r}, which can't be found")
 
 
 def _check_bytes(name: str, value: int | None, least: int) -> None:

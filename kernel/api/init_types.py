@@ -1,4 +1,4 @@
-"""The types of the arguments of `kernel.init`, by name: a wrong one is refused by its name, before anything starts."""
+"""Check the names and types of the arguments of `kernel.init`, before anything starts."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ _TYPES: dict[str, tuple[tuple[type, ...], str]] = {
 
 
 def check_types(given: object) -> None:
-    """Raise OptionError for an attribute of `given` (`SessionOptions`) that is of no type that its argument may have.
+    """Raise OptionError for an attribute of `given` (`SessionOptions`) of a wrong type.
 
-    A string for a flag would count as true, whatever it says.
+    Flags are checked too, because any non-empty string would count as true.
     """
     for name in _FLAGS:
         value = getattr(given, name)
@@ -65,14 +65,14 @@ def check_types(given: object) -> None:
         value = getattr(given, name)
         if value is not None and not isinstance(value, types):
             raise OptionError(f"init({name}={_shown(value)}): {name} must be {words}, not a {type(value).__name__}")
-    level = getattr(given, "logging_level")  # noqa: B009  (an object that has just these)
+    level = getattr(given, "logging_level")  # noqa: B009  (`given` has no declared attributes)
     if isinstance(level, str) and level.lower() not in _LEVELS:
         near = did_you_mean(level.lower(), _LEVELS)
         raise OptionError(f"logging_level must be one of {', '.join(_LEVELS)}, not {level!r}{near}")
 
 
 def check_names(function: Callable[P, R]) -> Callable[P, R]:
-    """Return `function`, which raises OptionError for a keyword that it does not have, with the nearest that it has."""
+    """Return `function` with a check: it raises OptionError for an unknown keyword, and suggests the nearest one."""
     known = [name for name in inspect.signature(function).parameters]
 
     @functools.wraps(function)
@@ -88,7 +88,7 @@ def check_names(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def argument_of(resource: str) -> str:
-    """Return what the user wrote where `init` was given a quantity of `resource`."""
+    """Return the argument of `init` that sets the quantity of `resource`, for messages."""
     own = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}.get(resource)
     return own or f"resources[{resource!r}]"
 

@@ -1,4 +1,4 @@
-"""Small things that all programs of a session share, and that outlive them: bytes by name, kept by the head."""
+"""A key-value store that all programs of a session share: small values that the head keeps when a program ends."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kernel_spec.errors import OptionError
 
 
 class KeyValue:
-    """Bytes by name, for all programs of the session: a mapping for each `namespace`.
+    """A mapping of keys to bytes in one `namespace`, shared by all programs of the session.
 
-    They are kept by the head, in its metadata store: with a durable one (`sqlite`, `redis`) they outlive it. Meant for
-    what a program must not forget, in kilobytes, some times a second; large values belong into objects and files: 16 MB
-    are the limit. Each verb asks the head and waits for its answer, so a coroutine calls them in a thread
+    The head keeps the values in its metadata store; in a durable one (`sqlite`, `redis`) they outlive the head. It is
+    meant for values of some kilobytes that are written a few times a second. A value has 16 MB at most; put larger ones
+    into objects or files. Each method asks the head and waits for its answer, so a coroutine should call it in a thread
     (`asyncio.to_thread`).
-    Raises OptionError for a namespace that is no text.
+    Raises OptionError for a namespace that is not a non-empty string.
     """
 
     def __init__(self, namespace: str) -> None:
@@ -26,13 +26,13 @@ class KeyValue:
 
     @property
     def namespace(self) -> str:
-        """The namespace that was given."""
+        """The namespace of this mapping."""
         return self._namespace
 
     def put(self, key: str, value: bytes, *, overwrite: bool = True) -> bool:
-        """Store a value and return True; without `overwrite`, where there is one already, leave it and return False.
+        """Store a value and return True; without `overwrite` keep an existing value and return False.
 
-        Raises OptionError for a key that is no text, and for a value that is not bytes or has more than 16 MB.
+        Raises OptionError for a key that is not a string, and for a value that is not bytes or has more than 16 MB.
         """
         if not isinstance(value, (bytes, bytearray, memoryview)):
             raise OptionError(
@@ -42,16 +42,16 @@ class KeyValue:
         return bool(self._ask("kv_put", _name(key), bytes(value), bool(overwrite)))
 
     def get(self, key: str) -> bytes | None:
-        """Return the value of a key, or None."""
+        """Return the value of a key, or None if it has none."""
         found: bytes | None = self._ask("kv_get", _name(key))
         return found
 
     def delete(self, key: str) -> bool:
-        """Forget a key; return whether there was a value."""
+        """Delete a key; return whether it had a value."""
         return bool(self._ask("kv_delete", _name(key)))
 
     def keys(self, prefix: str = "") -> list[str]:
-        """Return the keys that begin with `prefix`, in order."""
+        """Return the keys that begin with `prefix`, sorted."""
         return [key.decode() for key in self._ask("kv_keys", _name(prefix))]
 
     def _ask(self, method: str, *arguments: Any) -> Any:

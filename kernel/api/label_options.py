@@ -1,4 +1,4 @@
-"""Label selectors of tasks and actors, put together with their scheduling strategy."""
+"""Combine the label selectors of tasks and actors with their scheduling strategy."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def with_labels(
     selector: Mapping[str, str] | None,
     fallback: Sequence[Mapping[str, Mapping[str, str]]] | None,
 ) -> dict[str, Any]:
-    """Return a strategy, as plain values, that goes only where a selector holds, or else one of the fallback's.
+    """Return `strategy` as plain values, restricted to nodes that match `selector`, or a selector of `fallback`.
 
-    Raises OptionError for a strategy that can't be combined with them.
+    Raises OptionError for a strategy that can't be combined with selectors.
     """
     wanted = conditions_of_selector(selector or {})
     choices = [wanted, *(conditions_of_selector(choice["label_selector"]) for choice in fallback or ())]
@@ -36,7 +36,7 @@ def with_labels(
         )
     if kind == PLACEMENT_GROUP:
         raise OptionError(
-            "label_selector can't be combined with a placement group, whose bundles lie where they lie: give the group "
+            "label_selector can't be combined with a placement group, whose bundles are placed already: give the group "
             "bundle_label_selector=[{...}] instead"
         )
     raise OptionError(f"label_selector can't be combined with a {kind} strategy: give all conditions in one of them")

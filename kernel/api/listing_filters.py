@@ -1,4 +1,4 @@
-"""Filters of lists: which rows are chosen. Pure: rows in, rows out."""
+"""Filters of listings: check them, and choose the rows that match."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORDS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def check_filters(kind: str, filters: Any, columns: Sequence[str]) -> list[Filter]:
-    """Return the filters. Raises OptionError for an unknown predicate or column, and for a value that is no filter."""
+    """Return the filters as a list. Raises OptionError for an unknown predicate or column, or a malformed filter."""
     if filters is None:
         return []
     if isinstance(filters, (str, bytes)) or not isinstance(filters, Sequence):
@@ -25,7 +25,7 @@ def check_filters(kind: str, filters: Any, columns: Sequence[str]) -> list[Filte
 
 
 def chosen(rows: Sequence[dict[str, Any]], filters: Sequence[Filter]) -> list[dict[str, Any]]:
-    """Return the rows for which all filters hold. Raises OptionError for a value that its column can't have."""
+    """Return the rows that match all filters. Raises OptionError for a value that its column can't have."""
     found = list(rows)
     for column, predicate, value in filters:
         found = [row for row in found if _equal(column, row.get(column), value) == (predicate == "=")]
@@ -33,10 +33,10 @@ def chosen(rows: Sequence[dict[str, Any]], filters: Sequence[Filter]) -> list[di
 
 
 def parse_filter(text: str) -> Filter:
-    """Return the filter `column=value` or `column!=value`. Raises OptionError for another text."""
+    """Parse the filter `column=value` or `column!=value`. Raises OptionError for another text."""
     column, predicate, value = text.partition("=")
     if not predicate or not column.removesuffix("!"):
-        raise OptionError(f"{text!r} is no filter; write COLUMN=VALUE or COLUMN!=VALUE")
+        raise OptionError(f"{text!r} is not a filter; write COLUMN=VALUE or COLUMN!=VALUE")
     if column.endswith("!"):
         return column[:-1].strip(), "!=", value.strip()
     return column.strip(), "=", value.strip()

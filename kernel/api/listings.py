@@ -15,12 +15,17 @@ from kernel_spec.errors import OptionError
 
 Row = dict[str, Any]
 Ask = Callable[..., Any]
-"""Asks the session a question, by name, with arguments."""
+"""Asks the session a question: `ask(method, *arguments)` returns the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListingKind:
-    """One kind of thing: how it is asked for, by which column one is found, what is shown, filtered and counted by."""
+    """How one kind of thing is listed.
+
+    `rows(ask)` returns all rows, and `id` is the column of their ids. `columns` are always shown and `details` on
+    request; `unfiltered` are those that can't be filtered by. Summaries are grouped by the column `group_by`, "" if
+    the kind has no summary.
+    """
 
     rows: Callable[[Ask], list[Row]]
     id: str
@@ -35,20 +40,23 @@ def list_state(
 ) -> list[dict[str, Any]]:
     """Return a row per actor, task, node and so on of the session, at most `limit`.
 
-    `kind` is "actors", "tasks", "nodes", "workers", "jobs", "objects" or "placement-groups". `filters` are `(column,
-    "=" or "!=", value)`, which all must hold; text is compared without regard to case. With `detail` rows have more
-    columns. Raises OptionError for a kind, a filter or a limit that can't be.
+    `kind` is "actors", "tasks", "nodes", "workers", "jobs", "objects" or "placement-groups". A row must match all
+    `filters`, which are `(column, "=" or "!=", value)`; text is compared without regard to case. With `detail` rows
+    have more columns. Raises OptionError for an unknown kind, a bad filter or a bad limit.
     """
     return rows_of(ensure_session().query, kind, filters, limit, detail)
 
 
 def get_state(kind: str, id: str) -> dict[str, Any] | None:
-    """Return the row of one thing, with all its columns; None when there is none of that id. See `list_state`."""
+    """Return the row with the id `id`, with all columns, or None when there is no such row. See `list_state`."""
     return row_of(ensure_session().query, kind, id)
 
 
 def summarize_state(kind: str) -> dict[str, dict[str, Any]]:
-    """Return how many are in each state: of "actors" by class, of "tasks" by function, of "objects" by call site."""
+    """Count "actors" by class, "tasks" by function, or "objects" by call site, in each state.
+
+    Raises OptionError for another kind.
+    """
     return summary_of(ensure_session().query, kind)
 
 
@@ -93,7 +101,7 @@ def summary_of(ask: Ask, kind: str) -> dict[str, dict[str, Any]]:
 
 
 def kind_of(kind: str) -> ListingKind:
-    """Return what is known of a kind; `_` will do for `-`. Raises OptionError."""
+    """Return how a kind is listed; `_` may be written for `-`. Raises OptionError for an unknown kind."""
     found = KINDS.get(kind.replace("_", "-")) if isinstance(kind, str) else None
     if found is None:
         raise OptionError(f"there is no list of {kind!r}; there are lists of {', '.join(KINDS)}")

@@ -26,9 +26,9 @@ from kernel_spec.errors import ActorNotFoundError, ArgumentError, OptionError
 
 _COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _CELLS = ("<module>", "<cell line")
-"""What the code of a cell is called that awaits something itself."""
+"""Beginnings of the names of the code of a cell that uses `await`."""
 _SHELLS = ("IPython.", "ipykernel.")
-"""What runs cells, in coroutines of its own."""
+"""Beginnings of the names of modules that run cells in coroutines of their own."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,7 +43,8 @@ def remote(**options: Any) -> Callable[[Any], Any]: ...
 def remote(target: Any = None, **options: Any) -> Any:
     """Make a function or class remote: `@kernel.remote`, `@kernel.remote(num_cpus=2)` or `kernel.remote(f)`.
 
-    Raises OptionError at once for an unknown or misplaced option or a bad value.
+    Raises OptionError at once for an unknown or misplaced option or a bad value, and ArgumentError for a target that is
+    not a function or a class.
     """
     if target is None:
         return lambda decorated: _make_remote(decorated, options)
@@ -68,10 +69,10 @@ def _make_remote(target: Any, options: dict[str, Any]) -> Any:
 
 
 def get(refs: Any, *, timeout: float | None = None) -> Any:
-    """Return the value of a reference, or the values of a list of references in order, waiting for them.
+    """Wait for and return the value of a reference, or the values of a list of references, in order.
 
-    `timeout` is in seconds. Raises what a task raised (an error that is also a `TaskError`), GetTimeoutError when
-    time runs out, and faults (`FaultError`) when a value can't be had.
+    `timeout` is in seconds. Raises the error that a task raised (which is also a `TaskError`), GetTimeoutError when the
+    time is over, and a `FaultError` when a value is lost or can't be made.
     """
     __tracebackhide__ = True
     if timeout is not None:
@@ -88,7 +89,7 @@ def get(refs: Any, *, timeout: float | None = None) -> Any:
 
 
 def _checked(refs: Any) -> Sequence[ObjectRef]:
-    """Return what `get` takes as a sequence. Raises ArgumentError for anything else."""
+    """Return the argument of `get` as a sequence of references. Raises ArgumentError for anything else."""
     if type(refs) is ObjectRef:
         return [refs]
     if not _are_refs(refs):
@@ -97,7 +98,7 @@ def _checked(refs: Any) -> Sequence[ObjectRef]:
 
 
 def put(value: Any, *, weak: bool = False) -> ObjectRef:
-    """Store a value and return a reference to it. A `weak` one may be dropped when space is short."""
+    """Store a value and return a reference to it. The store may drop a `weak` value when space is short."""
     __tracebackhide__ = True
     try:
         return (current._runtime or ensure_session(value)).put(value, weak)
@@ -106,7 +107,7 @@ def put(value: Any, *, weak: bool = False) -> ObjectRef:
 
 
 class _Arrival:
-    """Stands for a stream among the references that are waited for."""
+    """Represents the next item of a stream among the references that `wait` waits for."""
 
     __slots__ = ("_entry", "stream")
 
@@ -120,8 +121,9 @@ def wait(
 ) -> tuple[list[Any], list[Any]]:
     """Wait until `num_returns` references are ready, at most `timeout` seconds; return (ready, others).
 
-    Both lists keep the order of `refs`, which must not repeat one; others may hold more that are ready. A stream (what
-    a generator task returns) is ready when it has an item to take, and when it has ended.
+    Both lists keep the order of `refs`, which must not contain a reference twice. `others` may contain further ready
+    ones. A stream, which a generator task returns, is ready when it has an item to take or has ended. Raises
+    ArgumentError and OptionError for wrong arguments.
     """
     __tracebackhide__ = True
     has_streams = False
@@ -157,13 +159,13 @@ def _with_streams(refs: Sequence[Any]) -> list[Any]:
 
 
 def cancel(ref: ObjectRef | ObjectRefGenerator, *, force: bool = False, recursive: bool = True) -> None:
-    """Cancel the task (or actor call) that makes `ref`; `get` of it then raises TaskCancelledError.
+    """Cancel the task or actor call that makes `ref`; `get` of it then raises TaskCancelledError.
 
-    A task that waits never runs. One that runs gets a KeyboardInterrupt (a coroutine is cancelled); with `force`
-    its worker is ended. A call in a thread of an actor gets it when it is back in Python, so not amid `time.sleep`;
-    one that has asked `get_runtime_context().is_canceled()` does not get it, and is to look again. Of a stream the
-    task that yields it is cancelled: `get` of what follows the items that are there raises. `recursive` cancels what
-    the task submitted, too. A finished task is left alone.
+    A waiting task never runs. A running one gets a KeyboardInterrupt (a coroutine is cancelled); with `force` its
+    worker is ended. A call in a thread of an actor gets the interrupt when it executes Python code again, so not during
+    `time.sleep`; a call that has used `get_runtime_context().is_canceled()` is not interrupted, and has to check again.
+    For a stream, the task that yields it is cancelled, and `get` raises for the reference after the items that have
+    arrived. `recursive` also cancels the tasks that the task has submitted. A finished task is left alone.
     """
     if type(ref) is ObjectRefGenerator:
         end = ref._stream.completed
@@ -177,9 +179,9 @@ def cancel(ref: ObjectRef | ObjectRefGenerator, *, force: bool = False, recursiv
 
 
 def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
-    """End an actor's process at once; calls that wait fail. Without `no_restart` it may restart.
+    """End an actor's process at once; pending calls fail. With `no_restart=False` it may restart.
 
-    Neither its destructor nor its exit handlers run.
+    Its destructor and exit handlers do not run. Raises ArgumentError unless `actor` is an actor's handle.
     """
     if not isinstance(actor, ActorHandle):
         raise ArgumentError(f"kill() takes an actor handle, not {_describe(actor)}; use cancel() for tasks")
@@ -187,7 +189,10 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
 
 
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
-    """Return a handle to the living actor of that name; raises ActorNotFoundError when there is none."""
+    """Return a handle to the living actor called `name`, in this namespace or in `namespace`.
+
+    The handle does not keep the actor alive. Raises ActorNotFoundError when there is no such actor.
+    """
     for argument, value in (("name", name), ("namespace", namespace)):
         if not isinstance(value, str) and (argument == "name" or value is not None):
             raise ArgumentError(f"get_actor(): {argument} must be a string, not a {type(value).__name__}")
@@ -209,7 +214,7 @@ def _near_actors(name: str, namespace: str) -> str:
 
 
 def list_named_actors(all_namespaces: bool = False) -> list[Any]:
-    """Return names of living actors, of this namespace or (with namespaces, as dicts) of all."""
+    """Return the names of living actors in this namespace, or in all namespaces as dicts of name and namespace."""
     rows = ensure_session().list_named_actors(all_namespaces)
     return rows if all_namespaces else [row["name"] for row in rows]
 
@@ -226,7 +231,7 @@ def _describe(value: Any, right: tuple[type, ...] = (ObjectRef,)) -> str:
 
 
 def _instead(value: Any) -> str:
-    """Return what to do instead of getting `value`, for what people get by mistake."""
+    """Return advice for a `value` that is often passed to `get` by mistake, otherwise ""."""
     if isinstance(value, ObjectRefGenerator):
         return "; iterate over it, and get each of the references that it yields"
     if isinstance(value, (RemoteFunction, ActorMethod)):
@@ -241,7 +246,7 @@ def _instead(value: Any) -> str:
 
 
 def _warn_in_coroutine(verb: str) -> None:
-    # Another thread may be importing asyncio just now: what is half there runs no loop.
+    # Another thread may be importing asyncio just now; then no loop runs yet.
     running_loop = getattr(sys.modules.get("asyncio"), "_get_running_loop", None)
     if running_loop is None or running_loop() is None or current_execution.get().constructs:
         return
@@ -253,9 +258,9 @@ def _warn_in_coroutine(verb: str) -> None:
 
 
 def _in_cell(frame: FrameType | None) -> bool:
-    """Return whether `frame` is code of a notebook's cell, or of a console's line, and not of a coroutine.
+    """Return whether `frame` is code of a notebook's cell or of a console's line, rather than of a coroutine.
 
-    Those run in a loop too, which may be blocked: the user waits for the cell.
+    A cell runs in a loop too, but it may block that loop, because the user waits for the cell.
     """
     while frame is not None:
         code = frame.f_code

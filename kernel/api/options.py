@@ -1,4 +1,4 @@
-"""Every option of tasks, actors and actor methods: where it may stand, what it may be, what it means."""
+"""Every option of tasks, actors and actor methods: where it is allowed, its values, and its conversion."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ METHOD = "an actor method"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: the things it applies to, what it must be (for messages), and the check.
+    """One option: the `places` where it is allowed, the `expected` value for messages, and the check.
 
-    The check returns whether a value is accepted, or raises ValueError, which says better why not.
+    `accepts` returns whether a value is accepted, or raises ValueError with a more detailed message.
     """
 
     places: tuple[str, ...]
@@ -138,10 +138,10 @@ OPTIONS: dict[str, Option] = {
 
 
 def check_options(options: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """Return the options that were given (None means not given).
+    """Check the options for `place` and return those that are not None.
 
-    Raises OptionError for one that is unknown (with the nearest name), misplaced, or has a bad value; of a runtime_env,
-    RuntimeEnvError.
+    Raises OptionError for an option that is unknown (with the nearest name), misplaced, or has a bad value, and
+    RuntimeEnvError for a bad runtime_env.
     """
     given = {}
     for name, value in options.items():
@@ -176,7 +176,10 @@ def _near_options(name: str, place: str) -> str:
 
 
 def wanted_resources(options: Mapping[str, Any], default_cpus: float) -> Amounts:
-    """Return what a worker must hold for these options. Raises OptionError for reserved names."""
+    """Return the resources that a worker must hold for these options.
+
+    Raises OptionError for a reserved name in `resources`, and for a quantity that can't be represented.
+    """
     named: dict[str, float] = {
         CPU: options.get("num_cpus", default_cpus),
         GPU: options.get("num_gpus", 0),
@@ -200,7 +203,7 @@ def wanted_resources(options: Mapping[str, Any], default_cpus: float) -> Amounts
 
 
 def count_returns(options: Mapping[str, Any], is_generator: bool) -> int:
-    """Return num_returns as the runtime counts it. Generators stream unless told otherwise."""
+    """Return num_returns as the runtime encodes it. By default a generator streams, and others return one value."""
     returns = options.get("num_returns")
     if returns is None:
         return STREAMING if is_generator else 1
@@ -212,13 +215,13 @@ def count_returns(options: Mapping[str, Any], is_generator: bool) -> int:
 
 
 def retry_exceptions(options: Mapping[str, Any]) -> bool | tuple[type[BaseException], ...]:
-    """Return which exceptions of user code are tried again."""
+    """Return the exceptions of user code after which a call is retried: all (True), none (False), or these types."""
     given = options.get("retry_exceptions", False)
     return given if isinstance(given, bool) else tuple(given)
 
 
 def strategy_of(options: Mapping[str, Any]) -> Any:
-    """Return the scheduling strategy as plain values, `UNSAID` if none was given."""
+    """Return the scheduling strategy as plain values, combined with label selectors; `UNSAID` by default."""
     given = options.get("scheduling_strategy") or UNSAID
     plain = given.to_mapping() if hasattr(given, "to_mapping") else given
     strategy = plain if isinstance(plain, str) else dict(plain)

@@ -1,4 +1,4 @@
-"""The files of a directory that travel with a runtime environment: found, measured before any is read, and packed."""
+"""Find and pack the files of a directory for a runtime environment; their sizes are checked before any is read."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ IGNORE_FILE = ".gitignore"
 _NEVER = {".git", "__pycache__", ".venv", ".mypy_cache", ".pytest_cache"}
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _IN_MEMORY_BYTES = 16 << 20
-"""Larger archives are made in a temporary file."""
+"""Maximum size of an archive that is kept in memory; larger ones are written to a temporary file."""
 _AT_A_TIME = 1 << 20
 _LEAVE_OUT = f"leave it out with runtime_env['excludes'] or in a {IGNORE_FILE}"
 _NAMED = 3
-"""How many of the largest parts an error names."""
+"""Number of the largest parts that an error names."""
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file to pack: its name in the archive, where it is, how large and with which permissions."""
+    """A file to pack: its name in the archive, its path, its size in bytes and its permission bits."""
 
     name: str
     path: str
@@ -36,16 +36,16 @@ class File:
 
 
 def pack(path: str, prefix: str, excludes: Sequence[str]) -> IO[bytes]:
-    """Return an open zip of a file or directory whose bytes depend on names and contents only.
+    """Return an open zip file of a file or directory, whose bytes depend on names and contents only.
 
-    Raises RuntimeEnvError when there is more than `MAXIMUM_BYTES`, before anything is read, and for what can't be read
-    or named.
+    See `find_files` for the arguments. Raises RuntimeEnvError when the files have more than `MAXIMUM_BYTES`, before any
+    is read, and for a file that can't be read or whose name is not UTF-8.
     """
-    import tempfile  # both only where there is something to pack
+    import tempfile  # both are imported only where there is something to pack
     import zipfile
 
     files = find_files(path, prefix, excludes)
-    archive = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - the caller's
+    archive = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - the caller closes it
     left = MAXIMUM_BYTES
     try:
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as package:
@@ -69,10 +69,11 @@ def pack(path: str, prefix: str, excludes: Sequence[str]) -> IO[bytes]:
 
 
 def find_files(path: str, prefix: str, excludes: Sequence[str]) -> list[File]:
-    """Return the file at `path`, or (named below `prefix`) what the directory there has, without what is left out.
+    """Return the file at `path`, or the files of the directory at `path`, whose names then begin with `prefix`.
 
-    Left out is what a `.gitignore` there or further down says, and what `excludes` says, as lines of one more that has
-    the last word. Links are followed. Raises RuntimeEnvError as `pack` does.
+    Files that a `.gitignore` in the directory or below excludes are left out. So are files that the lines in `excludes`
+    exclude; they are read like a `.gitignore`, and take precedence. Links are followed. Raises RuntimeEnvError as
+    `pack` does.
     """
     files: list[File] = []
     sizes: Counter[str] = Counter()
@@ -101,7 +102,7 @@ def _walk_from(path: str, excludes: Sequence[str]) -> Iterator[File]:
 def _walk(
     directory: str, inside: str, layers: list[Rules], last: Rules, around: dict[tuple[int, int], str]
 ) -> Iterator[File]:
-    """Yield the files of a directory. `inside` is its name from the top, `around` are those it is in, and itself."""
+    """Yield the files of a directory. `inside` is its path from the top; `around` has it and the directories above."""
     with os.scandir(directory) as found:
         entries = sorted(found, key=lambda entry: entry.name)
     own = next((entry for entry in entries if entry.name == IGNORE_FILE and os.path.isfile(entry.path)), None)
@@ -120,7 +121,7 @@ def _walk(
         elif stat.S_ISDIR(mode):
             if above := around.get(_identity(status)):
                 raise RuntimeEnvError(
-                    f"{entry.path} can't be packed: it is a link to {above}, in which it is itself; {_LEAVE_OUT}"
+                    f"{entry.path} can't be packed: it is a link to {above}, which contains the link; {_LEAVE_OUT}"
                 )
             yield from _walk(entry.path, name, layers, last, {**around, _identity(status): entry.path})
 

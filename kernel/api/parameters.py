@@ -1,6 +1,7 @@
-"""Which arguments a function takes, so that a call that can't work fails where it is written.
+"""The parameters of a function, so that a call with wrong arguments fails where it is made.
 
-What decides is what the call would meet: a decorator's own `(*args, **kwargs)`, not the function that it wraps.
+They are those of the object that is called: of a decorator's wrapper with `(*args, **kwargs)` rather than of the
+wrapped function.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ ANY = 1 << 30
 
 
 def check_timeout(seconds: Any, name: str = "timeout") -> None:
-    """Raise OptionError, which names the argument, for what is no number of seconds to wait."""
+    """Raise OptionError, with the argument's `name`, unless `seconds` is a number that is zero or more."""
     try:
         if seconds >= 0:
             return
@@ -27,27 +28,27 @@ def check_timeout(seconds: Any, name: str = "timeout") -> None:
 
 
 class SignatureParameters(NamedTuple):
-    """What a call may give: plain values, because handles of actors take them along.
+    """The arguments that a call may have, as plain values, because they are pickled with handles of actors.
 
-    A call without keyword arguments fits if it has at least `least` and at most `most` arguments; callers look at that
-    first, because it costs next to nothing.
+    A call without keyword arguments fits if it has at least `least` and at most `most` arguments; callers check that
+    first, because it is cheap.
     """
 
     least: int
     most: int
     names: tuple[str, ...] = ()
-    """Of the parameters that may be given by position."""
+    """Names of the parameters that may be given by position."""
     required: int = 0
-    """How many of those, from the first on, have no default."""
+    """Number of those, from the first on, that have no default."""
     only_by_place: int = 0
     only_by_name: tuple[str, ...] = ()
     needed_by_name: tuple[str, ...] = ()
     any_name: bool = False
 
     def problem(self, count: int, given: Mapping[str, Any]) -> str:
-        """Return what is wrong with a call of `count` arguments and these keyword arguments, as Python says it.
+        """Return what is wrong with a call of `count` positional and the `given` keyword arguments, in Python's words.
 
-        "" when it fits.
+        Return "" for a call that fits.
         """
         if count > self.most:
             takes = str(self.most) if self.required == self.most else f"from {self.required} to {self.most}"
@@ -72,11 +73,11 @@ class SignatureParameters(NamedTuple):
 
 
 UNKNOWN = SignatureParameters(0, ANY, any_name=True)
-"""Of what is no Python function: every call fits."""
+"""The parameters of a callable that is not a Python function: every call fits."""
 
 
 def parameters_of(function: Any, bound: bool = False) -> SignatureParameters:
-    """Return what a function takes; with `bound` without its first parameter, which is the object or class."""
+    """Return the parameters of a function; with `bound` without the first one, which is the object or class."""
     if isinstance(function, MethodType):
         function, bound = function.__func__, True
     if not isinstance(function, FunctionType):
@@ -90,7 +91,7 @@ def parameters_of(function: Any, bound: bool = False) -> SignatureParameters:
     only_by_place = code.co_posonlyargcount
     if bound:
         if not names and not more:
-            return UNKNOWN  # it can't be called at all, which Python itself says best
+            return UNKNOWN  # it can't be called at all; Python's own message says so
         names, required, only_by_place = names[1:], max(required - 1, 0), max(only_by_place - 1, 0)
     return SignatureParameters(
         ANY if needed else required,

@@ -22,9 +22,9 @@ from kernel_spec.scheduling import GROUP_STRATEGIES
 
 
 class PlacementGroup:
-    """A placement group. Pass it to tasks and actors, also of other programs: it stands for the group everywhere.
+    """A placement group. It can be passed to tasks and actors, and to other programs.
 
-    What it reserves is held until it is removed, or until the program that made it ends.
+    Its resources are reserved until it is removed, or until the program that made it ends.
     """
 
     def __init__(self, id: str, bundles: Sequence[Mapping[str, float]] | None = None) -> None:
@@ -34,12 +34,12 @@ class PlacementGroup:
 
     @property
     def id(self) -> str:
-        """Return its id, in hexadecimal."""
+        """The group's id, in hexadecimal."""
         return self._id
 
     @property
     def bundle_specs(self) -> list[dict[str, float]]:
-        """Return what each bundle reserves: resource to quantity."""
+        """The resources of each bundle, name to quantity. Raises PlacementGroupNotFoundError for an unknown group."""
         if self._bundles is None:
             rows = get_runtime().query("placement_groups", self._id)
             if not rows:
@@ -49,23 +49,23 @@ class PlacementGroup:
 
     @property
     def bundle_count(self) -> int:
-        """Return how many bundles it has."""
+        """The number of bundles."""
         return len(self.bundle_specs)
 
     @property
     def is_empty(self) -> bool:
-        """Return whether it has no bundles; one that was made has some."""
+        """Whether the group has no bundles; a group that `placement_group` made has some."""
         return not self.bundle_count
 
     def ready(self) -> ObjectRef:
-        """Return a reference that is ready, with this group as its value, when all bundles are placed.
+        """Return a reference that is ready when all bundles are placed; its value is this group.
 
-        `get` of it raises PlacementGroupRemovedError when the group is removed before.
+        `get` of it raises PlacementGroupRemovedError when the group is removed before that.
         """
         return get_runtime().group_ready(self._id, self)
 
     def wait(self, timeout_seconds: float | None = 30) -> bool:
-        """Wait until all bundles are placed; return whether they are within `timeout_seconds` (None: for ever).
+        """Wait up to `timeout_seconds` (None: without limit) until all bundles are placed; return whether they are.
 
         Raises PlacementGroupRemovedError when the group is removed.
         """
@@ -106,10 +106,10 @@ def placement_group(
 ) -> PlacementGroup:
     """Reserve bundles of resources, such as `[{"CPU": 2}, {"GPU": 1}]`, together; return the group at once.
 
-    It is placed, all of it or nothing, when there is room. `strategy` says how bundles lie: "PACK" on few nodes,
-    "SPREAD" on many, "STRICT_PACK" on just one, "STRICT_SPREAD" each on one of its own. A group with a `name` is found
-    by `get_placement_group`; with `lifetime="detached"` it outlives the program. `bundle_label_selector` has a label
-    selector for each bundle: `[{"zone": "in(a, b)"}, {}]`. `scheduling_hints` are for schedulers that know more words.
+    All bundles are placed at once, when there is room for all of them. `strategy` says where: "PACK" on few nodes,
+    "SPREAD" on many, "STRICT_PACK" on a single one, "STRICT_SPREAD" each on a node of its own. A group with a `name` is
+    found by `get_placement_group`; with `lifetime="detached"` it outlives the program. `bundle_label_selector` has a
+    label selector for each bundle: `[{"zone": "in(a, b)"}, {}]`. `scheduling_hints` are passed to the scheduler plugin.
     Raises OptionError for other values, NameTakenError for a name that is taken.
     """
     wanted = _check_bundles(bundles)
@@ -129,15 +129,15 @@ def placement_group(
 
 
 def remove_placement_group(placement_group: PlacementGroup) -> None:
-    """Give back what a group reserves, and end what runs in it; a group that is gone already is left alone.
+    """Free a group's resources, and end the tasks and actors in it; do nothing for a group that was removed before.
 
-    Its tasks, also those that wait, fail with PlacementGroupRemovedError, and its actors are dead.
+    Its running and waiting tasks fail with PlacementGroupRemovedError, and its actors die.
     """
     get_runtime().query("remove_placement_group", _check_group(placement_group).id)
 
 
 def get_placement_group(name: str) -> PlacementGroup:
-    """Return the group of that name in this namespace; raises PlacementGroupNotFoundError when there is none."""
+    """Return the group called `name` in this namespace. Raises PlacementGroupNotFoundError when there is none."""
     if not isinstance(name, str) or not name:
         raise OptionError(f"a placement group is found by its name, a string that is not empty, not {name!r}")
     runtime = ensure_session()
@@ -150,10 +150,10 @@ def get_placement_group(name: str) -> PlacementGroup:
 
 
 def placement_group_table(placement_group: PlacementGroup | None = None) -> dict[str, Any]:
-    """Return id to row for every group, or the row of one: name, strategy, state, bundles and the nodes they are on.
+    """Return the rows of all groups by id, or the row of one: name, strategy, state, bundles and their nodes.
 
-    The state is PENDING, CREATED, RESCHEDULING (a node with bundles of it is gone) or REMOVED. Raises
-    PlacementGroupNotFoundError for a group that is not known any more.
+    The state is PENDING, CREATED, RESCHEDULING (a node with some of its bundles was lost) or REMOVED. Raises
+    PlacementGroupNotFoundError for an unknown group, or one that was removed long ago.
     """
     if placement_group is None:
         runtime = ensure_session()
@@ -165,7 +165,7 @@ def placement_group_table(placement_group: PlacementGroup | None = None) -> dict
 
 
 def get_current_placement_group() -> PlacementGroup | None:
-    """Return the group that the calling task or actor runs in, or None."""
+    """Return the group in which the calling task or actor runs, or None outside of groups."""
     group = current_worker().group
     return PlacementGroup(group["group"]) if group is not None else None
 

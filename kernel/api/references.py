@@ -1,4 +1,4 @@
-"""References that travel by a program's own ways."""
+"""Sending references by other means than calls, such as a program's own sockets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Collection(Capture):
-    """Collects references that are pickled. Others will soon ask this process for them, which then answers promptly."""
+    """Collects references that are pickled. As receivers soon ask this process for them, it then answers promptly."""
 
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
@@ -22,10 +22,11 @@ class _Collection(Capture):
 
 
 def collect_references() -> AbstractContextManager[list[ObjectRef]]:
-    """Collect the references that this thread pickles meanwhile, as in `with collect_references() as references:`.
+    """Collect the references that this thread pickles in a block: `with collect_references() as references:`.
 
-    A reference that is pickled by other means than kernel's calls is kept for ever, for nobody can know when the other
-    side has it. Whoever collects it must keep it instead, until that side has got its value, or will never ask. Inside
-    of that value references are counted as always: so send one reference, to what `put` has made of all the rest.
+    A reference that is pickled outside of kernel's calls is otherwise kept for the whole session, because kernel can't
+    know when the receiver has it. The caller must keep the collected references until the receiver has got their
+    values, or will not ask for them. References inside of a value are counted as usual, so it is simplest to `put`
+    everything into one object, and to send only the reference to that.
     """
     return _Collection()

@@ -1,4 +1,4 @@
-"""Remote functions: what `@kernel.remote` makes of a function."""
+"""Remote functions, which `@kernel.remote` makes of functions."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ class RemoteFunction(Generic[P, R]):
         )
 
     def local(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the function in this process, as an ordinary call."""
+        """Call the function in this process, as an ordinary function."""
         return self._function(*args, **kwargs)
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
         """Queue a call and return its reference at once.
 
-        With `num_returns=n` returns a list of n references; for a generator an `ObjectRefGenerator`; with
-        `num_returns=0` None. Reference arguments are resolved before the call runs. Raises TypeError for arguments that
-        the function does not take.
+        With `num_returns=n` it returns a list of n references, with `num_returns=0` None, and for a generator an
+        `ObjectRefGenerator`. Arguments that are references are replaced by their values before the call runs. Raises
+        TypeError for arguments that the function does not take.
         """
         __tracebackhide__ = True
         try:
@@ -77,7 +77,7 @@ class RemoteFunction(Generic[P, R]):
             raise for_users(error)
 
     def options(self, **options: Any) -> RemoteFunction[P, R]:
-        """Return the same function with other options; this one stays as it is."""
+        """Return a remote function with changed options; None resets an option. Raises OptionError for a bad one."""
         return RemoteFunction(self._function, {**self._options, **check_options(options, TASK), **_resets(options)})
 
     def _check(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -101,8 +101,8 @@ class RemoteFunction(Generic[P, R]):
         generator = inspect.isgeneratorfunction(inspect.unwrap(function))
         if options.get("num_returns") in ("dynamic", "streaming") and not generator:
             raise OptionError(
-                f"num_returns={options['num_returns']!r} is for generators, and {function.__name__}() is none: let it "
-                "yield what it returns, or give a count"
+                f"num_returns={options['num_returns']!r} is for generators, which {function.__name__}() is not: let it "
+                "yield its results, or give a count"
             )
         return FunctionDefinition(
             function,
@@ -123,5 +123,5 @@ class RemoteFunction(Generic[P, R]):
 
 
 def _resets(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options given as None go back to their defaults."""
+    """Return the options that were given as None, which resets them to their defaults."""
     return {name: None for name, value in options.items() if value is None}

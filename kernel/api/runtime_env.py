@@ -1,4 +1,4 @@
-"""Runtime environments in the program: checked, and turned into plain values that mean the same on every node."""
+"""Check runtime environments in the program, and convert them to plain values that any node can use."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kernel_spec.errors import RuntimeEnvError
 if TYPE_CHECKING:
     from kernel.plugins import PluginManager
 
-# What builds environments is imported by the functions: most programs give none.
+# Builders of environments are imported inside the functions, because most programs use no runtime environment.
 
 
 def prepare_environment(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the environment as plain values, with its directories sent to the head under their content's digest.
+    """Return the environment as plain values; its directories are sent to the head, named by a digest of their content.
 
     Raises RuntimeEnvError for an unknown field, a bad value, or files that can't be packed.
     """
@@ -39,19 +39,19 @@ def prepare_environment(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pack_runtime_env(runtime_env: Mapping[str, Any]) -> dict[str, Any]:
-    """Pack and send what a runtime_env names of this machine's files; return one that means the same everywhere.
+    """Pack and send the files of this machine that a runtime_env names; return a runtime_env that any node can use.
 
-    It has plain values, the same ones for the same contents. Any program of the session can give it, as long as the
-    session lasts. Raises RuntimeEnvError for an unknown field, a bad value, or files that can't be packed, and
+    It has plain values, which are equal for equal contents. Any program of the session can use it while the session
+    lasts. Raises RuntimeEnvError for an unknown field, a bad value, or files that can't be packed, and
     NotInitializedError without a session.
     """
     return prepare_environment(runtime_env)
 
 
 def check_types(given: Mapping[str, Any]) -> None:
-    """Raise RuntimeEnvError for a field that the kernel itself takes and whose value is of a wrong type.
+    """Raise RuntimeEnvError for one of the kernel's own fields whose value has a wrong type.
 
-    Looks at no files, and at no plugins: their fields are checked when the environment is first used.
+    Files are not read, and fields of plugins are checked only when the environment is first used.
     """
     from kernel.environments.builders import BUILT_IN
 
@@ -75,21 +75,25 @@ def _check_others(given: Mapping[str, Any]) -> None:
 
 
 class _Program:
-    """This program, as builders may use it (`kernel_spec.environments.Program`)."""
+    """The program's side of builders: plugins and packing (see `kernel_spec.environments.Program`)."""
 
     def __init__(self, runtime: Any, excludes: Sequence[str]) -> None:
         self._runtime = runtime
         self._excludes = excludes
 
     def plugins(self) -> PluginManager | None:
-        """Return the plugins of the session, None where it has none for environments."""
+        """Return the plugins of the session, or None if no plugin builds environments."""
         from kernel.plugins import PluginManager
 
         catalog = self._runtime.query("plugin_catalog")
         return None if catalog is None else PluginManager.from_catalog(catalog)
 
     def pack(self, path: str, below: str = "") -> str:
-        """Return the name of a package that the session has, from now on."""
+        """Send the files at `path`, in an archive below the directory `below`, and return the package's name.
+
+        A `path` that is the name of a package is returned as it is. Raises RuntimeEnvError when the session does not
+        have that package, or when files can't be packed.
+        """
         from kernel_spec.environments import PACKAGE
 
         if not path.startswith(PACKAGE):
@@ -99,8 +103,8 @@ class _Program:
                 return PACKAGE + _send(self._runtime, archive)
         if not self._runtime.query("has_package", path.removeprefix(PACKAGE)):
             raise RuntimeEnvError(
-                f"runtime_env names {path!r}, which this session does not have; give the directory itself, or what "
-                "pack_runtime_env() has returned in this session"
+                f"runtime_env names {path!r}, which this session does not have; give the directory itself, or a "
+                "runtime_env that pack_runtime_env() has returned in this session"
             )
         return path
 

@@ -12,8 +12,8 @@ from kernel_spec.errors import OptionError
 def register_serializer(cls: type, *, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]) -> None:
     """Send instances of `cls` from this process as `serializer(instance)`; receivers apply `deserializer` to that.
 
-    The functions travel with the values, so receivers need not register anything. It holds for this process: a task
-    that returns such instances registers for itself. Raises OptionError when `cls` is not a type.
+    The functions are sent with the values, so receivers need not register anything. The registration holds for this
+    process only: a task that returns such instances has to register, too. Raises OptionError when `cls` is not a type.
     """
     if not isinstance(cls, type):
         raise OptionError(f"register_serializer() takes a type, not {cls!r}")
@@ -21,5 +21,5 @@ def register_serializer(cls: type, *, serializer: Callable[[Any], Any], deserial
 
 
 def deregister_serializer(cls: type) -> None:
-    """Send instances of `cls` as before again."""
+    """Undo `register_serializer` for `cls` in this process."""
     ensure_session().serializer.deregister(cls)

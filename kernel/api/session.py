@@ -1,4 +1,4 @@
-"""Joining and leaving a session: init, shutdown, is_initialized."""
+"""Start, join and leave a session: `init`, `shutdown` and `is_initialized`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _session: EngineSession | None = None
 
 
 class SessionInfo(dict[str, Any]):
-    """What init returns: a mapping about the session, and a context manager that shuts it down."""
+    """The result of `init`: a mapping with facts about the session, and a context manager that shuts it down."""
 
     def __enter__(self) -> SessionInfo:
         return self
@@ -82,24 +82,25 @@ def init(
     tls: str | os.PathLike[str] | None = None,
     preload: Sequence[str] | None = None,
 ) -> SessionInfo:
-    """Start a session for this program, or join one, and return what is known about it.
+    """Start a session for this program, or join one, and return a mapping with facts about it.
 
-    Without `address` (and without KERNEL_ADDRESS in the environment) a session of this machine is started, with
+    Without `address` (and without KERNEL_ADDRESS in the environment) a session on this machine is started, with
     `num_cpus`, `num_gpus`, `resources`, `memory` and `object_store_memory` (bytes) as given or detected; it ends
-    with this program. When its processes hold more than `memory_threshold` of `memory_limit` (bytes), or of what the
-    machine has, workers are ended; `memory_quotas` says for whom `memory=` is a limit ("actors", "all", "none").
-    `driver_object_store_memory` is what this program may hold in the object store (bytes). `address="auto"` joins the
-    newest session of this user, a session's directory or name that one, and "HOST:PORT" of a head the cluster there,
-    through the node of it that runs on this machine. `address="kernel://HOST:PORT"` joins that cluster from outside,
-    through its head's one port, with the token in `token_file` (else in KERNEL_TOKEN) and the certificates in the
-    directory `tls` (else KERNEL_TLS), if it speaks TLS. `local_mode=True` runs everything in this process, one after
-    another. Plugins are chosen by name; `plugin_options` says by name what each is told besides, such as
-    `{"redis": {"url": "redis://host:6379/0"}}`. Worker processes start with the modules in `preload` imported: that is
-    done once, before they are forked, so a module that starts threads must not be among them. `show_failures=False`
-    keeps quiet about tasks and calls that failed and whose results nobody asks for.
+    with this program. When its processes hold more than the share `memory_threshold` of `memory_limit` (bytes), or of
+    the machine's memory, workers are ended; `memory_quotas` says whose `memory=` is enforced ("actors", "all", "none").
+    `driver_object_store_memory` is the limit for this program in the object store (bytes). `address="auto"` joins the
+    newest session of this user, a session's directory or name joins that one, and "HOST:PORT" of a head joins its
+    cluster, through the cluster's node on this machine. `address="kernel://HOST:PORT"` joins that cluster from outside,
+    through its head's port, with the token in `token_file` (default: KERNEL_TOKEN) and, if it uses TLS, the
+    certificates in the directory `tls` (default: KERNEL_TLS). `local_mode=True` runs everything in this process, one
+    call after the other. Plugins are chosen by name; `plugin_options` has options for them by name, such as
+    `{"redis": {"url": "redis://host:6379/0"}}`. Modules in `preload` are imported once, in the process from which
+    workers are forked, so a module that starts threads must not be among them. `show_failures=False` does not show
+    tasks and calls that failed and whose results nobody gets.
 
-    Raises AlreadyInitializedError for a second init (unless `ignore_reinit_error`), OptionError for values that
-    can't be, PluginError for a plugin that was chosen and can't be used, SessionEndedError when nothing answers.
+    Raises AlreadyInitializedError for a second init (unless `ignore_reinit_error`), OptionError for invalid values,
+    PluginError for a chosen plugin that can't be used, and SessionEndedError when no session runs at the address or a
+    new one can't be started.
     """
     if sys.is_finalizing():
         check_may_start()
@@ -109,7 +110,7 @@ def init(
                 return _info(get_runtime())
             raise AlreadyInitializedError(
                 "kernel.init() was called before in this process; call kernel.shutdown() first, "
-                "or pass ignore_reinit_error=True to go on with the session there is"
+                "or pass ignore_reinit_error=True to go on with the running session"
             )
         given = SessionOptions(
             address if address is not None else os.environ.get("KERNEL_ADDRESS") or None,
@@ -134,12 +135,12 @@ def init(
 
 def _shut_down_at_exit() -> None:
     leave_at_exit()
-    with contextlib.suppress(KeyboardInterrupt):  # the program is over, and has no lines to show
+    with contextlib.suppress(KeyboardInterrupt):  # the program has ended: a traceback would have no line of it
         shutdown()
 
 
 def shutdown() -> None:
-    """Leave the session; end it, with everything in it, if this program started it. Safe to call twice."""
+    """Leave the session, and end it if this program started it. Does nothing without a session."""
     global _session
     with _lock:
         runtime = find_runtime()
@@ -152,13 +153,13 @@ def shutdown() -> None:
 
 
 def _leave_in_child() -> None:
-    """A forked child has no session, and nothing to end when it exits."""
+    """Leave the session in a forked child: the child is in no session, and ends none when it exits."""
     global _session, _lock
     if _session is not None:
         _session.forget()
     leave_in_child()
     _session = None
-    _lock = threading.RLock()  # the old one may be held by a thread that is not here
+    _lock = threading.RLock()  # the old one may be held by a thread that does not exist in the child
 
 
 if hasattr(os, "register_at_fork"):
@@ -171,9 +172,10 @@ def is_initialized() -> bool:
 
 
 def ensure_session(*given: object) -> Runtime:
-    """Return the runtime, starting a session with default options if there is none.
+    """Return the runtime; start a session with default options if there is none.
 
-    Raises SessionEndedError instead when a reference is among what the caller was `given`: it was of another session.
+    Without a session it raises SessionEndedError if one of the caller's arguments, `given`, is a reference, which must
+    be of an earlier session, and NotInitializedError outside of the main thread.
     """
     runtime = find_runtime()
     if runtime is None:

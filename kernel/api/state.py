@@ -1,4 +1,4 @@
-"""Questions about the session: nodes, resources, timeline, explanations."""
+"""Query and change the state of the session: nodes, actors, resources, timeline, failures, explanations."""
 
 from __future__ import annotations
 
@@ -19,39 +19,40 @@ from kernel.runtime.timeline_events import events_of
 
 
 def nodes() -> list[dict[str, Any]]:
-    """Return a row per node, of those that live and the latest that have gone, in the order in which they joined.
+    """Return a row per node, living ones and the latest that have left or died, in the order in which they joined.
 
-    Each has `NodeID` (hexadecimal), `Alive`, `State` (ALIVE, DRAINING, DRAINED, DEAD) and, once it has gone, the
+    Each has `NodeID` (hexadecimal), `Alive`, `State` (ALIVE, DRAINING, DRAINED, DEAD) and, when it is gone, the
     `Cause`; `IsHead`, whether it is beside the head; `NodeManagerAddress`, `NodeManagerPort` and `NodeManagerHostname`;
-    `Labels`; `Resources`, name to quantity of all that it offers (`CPU`; `memory` and `object_store_memory` in bytes;
-    `GPU` and custom ones where it has some), and `Available`, what is free of each. One that has gone offers nothing.
+    `Labels`; `Resources`, the total quantities by name (`CPU`; `memory` and `object_store_memory` in bytes; `GPU` and
+    custom ones where it has some), and `Available`, the free ones. A node that is gone has no resources.
     """
     return list(ensure_session().query("nodes"))
 
 
 def actors(dead: bool = True) -> list[dict[str, Any]]:
-    """Return a row per actor, of those that live and (`dead`) the latest that have died, of all programs.
+    """Return a row per actor of all programs, living ones and, with `dead`, the latest that have died.
 
     Each has `actor_id`, `class_name`, `name` and `namespace`; `state` (PENDING_CREATION, STARTING, ALIVE, RESTARTING,
-    DEAD) and, once it is dead, the `cause`; `pid` and `node_id` of its process; `restarts`, `detached` and `job_id`.
+    DEAD) and, when it is dead, the `cause`; `pid` and `node_id` of its process; `restarts`, `detached` and `job_id`.
     """
     return list(ensure_session().query("actors", dead))
 
 
 def cluster_resources() -> dict[str, float]:
-    """Return resource to total quantity, over all nodes."""
+    """Return the total quantities of all nodes' resources, by name."""
     return dict(ensure_session().query("cluster_resources"))
 
 
 def available_resources() -> dict[str, float]:
-    """Return resource to the quantity that is free now (and may not be in a moment); 0.0 where nothing is."""
+    """Return the quantities of all nodes' resources that are free at this moment, by name."""
     return dict(ensure_session().query("available_resources"))
 
 
 def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
-    """Return what ran when as Chrome trace events, or write them to `filename` for chrome://tracing.
+    """Return when each call ran as Chrome trace events, or write them to `filename` for chrome://tracing.
 
-    What is missing, because a process did not answer in time, is said in a warning that names it and its node.
+    A warning names each process that did not answer in time, and whose calls are therefore missing. Raises OSError when
+    the file can't be written.
     """
     found = ensure_session().query("timeline")
     events = events_of(found["told"])
@@ -65,11 +66,12 @@ def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
 
 
 def errors(all_jobs: bool = False) -> list[dict[str, Any]]:
-    """Return a row per failed task or call of this program whose result nobody has asked for, oldest first.
+    """Return a row per failed task or call of this program whose result was not asked for, oldest first.
 
     Each has `task_id`, `name`, `type` and `message` of the error, `text` (the traceback, where it was shown in full),
     `time` (seconds since the epoch), `pid` and `node_id` of the process that made the call, and `job_id`. A failure is
-    among them once nobody can ask for it any more, or nobody has for 5 s. With `all_jobs` those of all programs.
+    listed when no reference to its result is left, or when the result was not asked for within 5 s. With `all_jobs`
+    failures of all programs are listed.
     """
     return [
         {
@@ -83,7 +85,10 @@ def errors(all_jobs: bool = False) -> list[dict[str, Any]]:
 
 
 def explain(what: ObjectRef | ActorHandle | PlacementGroup) -> str:
-    """Say what a reference, an actor or a placement group waits for: which resource, which argument, which process."""
+    """Return a text that says what a reference, an actor or a placement group waits for.
+
+    It names the resource, the argument or the process.
+    """
     runtime = get_runtime()
     if isinstance(what, ActorHandle):
         return str(runtime.query("explain_actor", what._actor_id))
@@ -93,35 +98,35 @@ def explain(what: ObjectRef | ActorHandle | PlacementGroup) -> str:
 
 
 def set_resource(name: str, capacity: float, node_id: str | None = None) -> None:
-    """Create, change or (with 0) delete a custom resource of a node: of `node_id`, or of the one where this runs.
+    """Create, change or (with 0) delete a custom resource of the node `node_id`, by default of this process's node.
 
-    Raises OptionError for a bad capacity, and for a node that is not there.
+    Raises OptionError for a bad capacity, and for an unknown node.
     """
     ensure_session().query("set_resource", name, float(capacity), node_id or "")
 
 
 def drain_node(node_id: str, deadline: float | None = None) -> None:
-    """Let a node leave: nothing new starts there, what runs goes on, what lies in its store is copied elsewhere.
+    """Let a node leave: it gets no new work, running work goes on, and its objects are copied to other nodes.
 
-    It leaves when nothing runs there any more, in `deadline` seconds at the latest; then what still runs is cut off,
-    and run again elsewhere as far as `max_retries` and `max_restarts` allow. Returns at once; `kernel.nodes()` shows
-    how far it is (`State`). Raises OptionError for a node that is not there, or that is beside the head.
+    The node leaves when its work has ended, after `deadline` seconds at the latest; work that still runs then is cut
+    off, and run again elsewhere as far as `max_retries` and `max_restarts` allow. Returns at once; `kernel.nodes()`
+    shows the progress (`State`). Raises OptionError for an unknown node, and for the node beside the head.
     """
     get_runtime().query("drain_node", node_id, None if deadline is None else float(deadline))
 
 
 def set_title(text: str) -> None:
-    """Have `ps` show `text` as what this worker does, until it begins to run another function; a class shows it on.
+    """Show `text` in `ps` as the title of this worker, until it runs another function; an actor shows it for life.
 
-    By itself a worker shows the function that it runs, or its actor's class and name. Nothing happens in a program that
-    is no worker.
+    By default a worker shows the function that it runs, or its actor's class and name. In a process other than a worker
+    this does nothing.
     """
     worker_title.say(text)
 
 
 @contextmanager
 def profile(name: str, extra_data: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Show the block as a span in the timeline, with `extra_data` to look at."""
+    """Record the block as a span called `name` in the timeline, with `extra_data` as its arguments."""
     begun = time.time()
     try:
         yield

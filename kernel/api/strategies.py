@@ -15,9 +15,9 @@ from kernel_spec.placement import DEFAULT_STRATEGY, NODE_AFFINITY, NODE_LABELS, 
 class PlacementGroupSchedulingStrategy:
     """Run in a bundle of a placement group: in number `placement_group_bundle_index`, or (-1) in any that has room.
 
-    With `placement_group_capture_child_tasks`, tasks and actors that are started from there and name no strategy of
-    their own run in the group too. `placement_group=None` is for those that should not. Raises OptionError for a number
-    that the group has not.
+    With `placement_group_capture_child_tasks`, tasks and actors that are started from there without a strategy of their
+    own run in the group, too; `placement_group=None` excludes them. Raises OptionError for an index outside of the
+    group's bundles.
     """
 
     placement_group: PlacementGroup | None
@@ -52,8 +52,8 @@ class PlacementGroupSchedulingStrategy:
 class NodeAffinitySchedulingStrategy:
     """Run on the node with id `node_id` (hexadecimal, as in `kernel.nodes()`).
 
-    With `soft` another will do when that one is gone or could never hold it; without, the task or actor then fails with
-    InfeasibleError. Raises OptionError for what is no node's id.
+    With `soft` it may run on another node when that one is gone or can never hold it; otherwise the task or actor then
+    fails with InfeasibleError. Raises OptionError for an invalid id.
     """
 
     node_id: str
@@ -69,10 +69,10 @@ class NodeAffinitySchedulingStrategy:
 
 @dataclass(frozen=True)
 class NodeLabelSchedulingStrategy:
-    """Run on nodes on whose labels all `hard` conditions hold, rather on those where the `soft` ones hold as well.
+    """Run on a node whose labels match all `hard` conditions, preferably on one that matches the `soft` ones, too.
 
     Both map a label to `"value"`, to a list of values, or to `{"in": [...]}`, `{"not_in": [...]}`, `{"exists": True}`.
-    While no node is right, it waits for one. Raises OptionError for a condition that can't be read.
+    While no node matches, it waits for one. Raises OptionError for an invalid condition.
     """
 
     hard: Mapping[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""`super(A, self)` in a method of a decorated class A: there, `A` is the actor class, and Python's own wants a type."""
+"""Support `super(A, self)` in methods of a decorated class A, where `A` is the actor class rather than a type."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _super = super
 
 
 class ActorSuper(super):  # type: ignore[misc]
-    """`super` that takes an actor class for the class that it was made of. Without arguments it is Python's own."""
+    """A `super` that accepts an actor class in place of its class. Without arguments it is Python's own."""
 
     def __new__(cls, *arguments: Any) -> Any:
-        """Return what `super` does; the class is looked for by its name and module among those of the object."""
+        """Return the result of `super`, for the class of the object that has the actor class's name and module."""
         if not arguments or isinstance(arguments[0], type):
             return _super.__new__(cls, *arguments)
         named, *others = arguments
@@ -29,7 +29,7 @@ def _place(cls: Any) -> tuple[Any, Any]:
 
 
 def mend_super(cls: type) -> None:
-    """Let the methods of a class that name it in `super(...)` do so when its name is that of an actor class."""
+    """Give the methods of `cls` that use its name with `super` an `ActorSuper`, as the name means the actor class."""
     for base in cls.__mro__:
         if base.__name__ == cls.__name__:
             for function in _functions(base):

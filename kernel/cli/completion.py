@@ -1,7 +1,7 @@
-"""What shells complete words of ours with: names of plugins, and of what they offer.
+"""Shell completion: names of plugins, and of the implementations that they offer.
 
-Each is the `shell_complete` of an argument or option. Where plugins can't be looked for, nothing is offered: a shell
-has no place for an error.
+Each function is the `shell_complete` of an argument or option. If plugins can't be discovered, there are no
+completions, because a shell can't show an error.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 def one_of(names: Iterable[str]) -> Complete:
-    """Return what completes one of these names."""
+    """Return a completion of these names."""
     return lambda context, parameter, begun: _begun(names, begun)
 
 
 def offered(kind: str) -> Complete:
-    """Return what completes the name of something of a kind that plugins offer, such as a scheduler."""
+    """Return a completion of the names that plugins offer of a kind, such as schedulers."""
     return lambda context, parameter, begun: _begun(_names(lambda manager: manager.offered(kind)), begun)
 
 

@@ -1,4 +1,4 @@
-"""Every contract, what fills it, who chose that, and what else is installed: for `kernel plugins list`."""
+"""The rows of `kernel plugins list`: each contract, its implementation and who chose it, and other installed ones."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ NONE = "none is installed"
 
 
 class Offer(NamedTuple):
-    """Something that fills a contract, or could, by its name, and the plugin or the distribution that offers it."""
+    """The name of an implementation of a contract, and the plugin or distribution that offers it."""
 
     name: str
     origin: str
 
 
 class ContractRow(NamedTuple):
-    """What `kernel plugins list` shows of a contract. `missing` are the names that are chosen and not installed."""
+    """The row of a contract in `kernel plugins list`. `missing` are chosen names that are not installed."""
 
     contract: str
     filled_by: tuple[Offer, ...]
@@ -47,7 +47,7 @@ def contract_rows(manager: PluginManager, environment: Mapping[str, str]) -> Ite
 
 
 def _engine(installed: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> ContractRow:
-    """Return the row of the engines. As `kernel.init` does, it takes local mode where the default is missing."""
+    """Return the row of the engines. As in `kernel.init`, local mode is used if the default is not installed."""
     offers = [
         Offer(name, distribution_of(ENGINE_GROUP, name, target)[0])
         for name, target in installed
@@ -62,7 +62,7 @@ def _engine(installed: Sequence[tuple[str, str]], environment: Mapping[str, str]
 
 
 def _network(installed: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> ContractRow:
-    """Return the row of the networks, of which a node that works with other machines takes one."""
+    """Return the row of the networks, one of which a node that works with other machines uses."""
     offers = [Offer(name, distribution_of(NETWORK_GROUP, name, target)[0]) for name, target in installed]
     said = environment.get(NETWORK_VARIABLE, "").strip()
     if said == OFF:
@@ -81,20 +81,20 @@ def _of_kind(manager: PluginManager, kind: PluginKind) -> ContractRow:
 
 
 def _answers(manager: PluginManager, kind: PluginKind) -> Iterator[Offer]:
-    """Yield what each plugin answers to a hook of which all answers are used; its own name where that has none."""
+    """Yield the offers of each plugin for a hook whose answers are all used; unnamed ones have the plugin's name."""
     for info in manager.plugins():
         if kind.hook not in info.hooks:
             continue
         try:
             things = manager.offered_by(info.name, kind.name)
-        except Exception:  # a stranger's hook; `kernel plugins info` shows what it raises
+        except Exception:  # a plugin's hook may raise anything; `kernel plugins info` shows the error
             things = ()
         for name in dict.fromkeys(_name(kind, thing) or info.name for thing in things):
             yield Offer(name, info.name)
 
 
 def _name(kind: PluginKind, thing: Any) -> str:
-    """Return the resource of an accelerator and the name of a command; "" for what is known by its plugin alone."""
+    """Return the resource of an accelerator or the name of a command; "" for other kinds, which have no names."""
     attribute = {"accelerator": "resource", "cli_command": "name"}.get(kind.name, "")
     return str(getattr(thing, attribute, "") or "")
 
@@ -102,12 +102,12 @@ def _name(kind: PluginKind, thing: Any) -> str:
 def _control_plane(installed: Sequence[tuple[str, str]]) -> ContractRow:
     offers = [Offer(name, distribution_of(CONTROL_PLANE_GROUP, name, target)[0]) for name, target in installed]
     if len(offers) > 1:  # a head refuses to serve either
-        return ContractRow("control_plane", (), "nobody: uninstall all but one", tuple(offers))
+        return ContractRow("control_plane", (), "none: uninstall all but one", tuple(offers))
     return ContractRow("control_plane", tuple(offers), ONE if offers else NONE)
 
 
 def _chosen(contract: str, names: Sequence[str], source: str, offers: Sequence[Offer]) -> ContractRow:
-    """Return the row of a contract that is filled by what is chosen by name."""
+    """Return the row of a contract whose implementations are chosen by name."""
     filled = [offer for name in names for offer in offers if offer.name == name]
     missing = [name for name in names if name not in {offer.name for offer in offers}]
     others = [offer for offer in offers if offer.name not in names]

@@ -1,4 +1,4 @@
-"""How the command line shows things: tables, sizes, times, bars. Plain text first; colour where there is a terminal."""
+"""Output of the command line: tables, sizes, times, bars. Colours are used only on a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 class WaitingMessage:
-    """A line on a terminal that says what is waited for, once it takes more than a moment. Gone afterwards."""
+    """A line on a terminal that says what a command waits for, if that takes long. It is erased afterwards."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -30,7 +30,7 @@ class WaitingMessage:
             click.echo("\r" + " " * self._shown + "\r", err=True, nl=False)
 
     def show(self) -> None:
-        """Show how long it has taken so far. Called again and again."""
+        """Show the time that has passed. To be called repeatedly."""
         seconds = time.monotonic() - self._begun
         if seconds > 0.5 and sys.stderr.isatty():
             text = f"{self._what} ... {seconds:.0f} s"
@@ -65,7 +65,7 @@ def table(
 
 
 def terminal_width() -> int:
-    """Return how many characters fit in a line."""
+    """Return the number of columns of the terminal."""
     return shutil.get_terminal_size((100, 24)).columns
 
 
@@ -77,17 +77,17 @@ def shorten(text: str, width: int) -> str:
 
 
 def heading(text: str) -> str:
-    """Return a heading."""
+    """Return `text` in the style of a heading."""
     return click.style(text, bold=True)
 
 
 def dim(text: str) -> str:
-    """Return what matters less."""
+    """Return `text` in the style of less important text."""
     return click.style(text, dim=True)
 
 
 def size(count: float) -> str:
-    """Return bytes as people write them: `0 B`, `1.5 kB`, `8.2 GB`."""
+    """Return a number of bytes as text: `0 B`, `1.5 kB`, `8.2 GB`."""
     power = 0
     while abs(count) >= 999.95 and power < len(_UNITS) - 1:
         count /= 1000
@@ -101,7 +101,7 @@ def quantity(amount: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds as people say them: `0.3 s`, `42 s`, `3 min 12 s`, `5 h 3 min`, `2 d 4 h`."""
+    """Return seconds as text: `0.3 s`, `42 s`, `3 min 12 s`, `5 h 3 min`, `2 d 4 h`."""
     if seconds < 9.95:
         return f"{max(0.0, seconds):.1f} s"
     whole = round(seconds)
@@ -119,7 +119,7 @@ def count(number: int, noun: str) -> str:
 
 
 def bar(used: float, total: float, width: int = 20) -> str:
-    """Return a bar that is full as `used` is of `total`."""
+    """Return a bar of `width` characters that shows the share of `used` in `total`."""
     full, empty = ("█", "░") if speaks_unicode() else ("#", ".")
     share = min(1.0, used / total) if total else 0.0
     cells = round(share * width)

@@ -12,21 +12,21 @@ from kernel.commands import CommandGroup, Refusal, load_command, run_commands
 from kernel_spec.version import __version__
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "start": ("kernel_processes.cli.start_command:start", "Start a cluster, or a node of one, that stays."),
+    "start": ("kernel_processes.cli.start_command:start", "Start a cluster, or a node of one."),
     "stop": ("kernel_processes.cli.stop_command:stop", "End what `kernel start` started."),
     "status": ("kernel_processes.cli.status_command:status", "Show what a session has, does and waits for."),
     "drain": ("kernel_processes.cli.drain_command:drain", "Let a node finish its work and leave."),
     "token": ("kernel_processes.cli.token_command:token", "Show the secret that other machines need to join."),
-    "memory": ("kernel_processes.cli.memory_command:memory", "Show who holds which object."),
+    "memory": ("kernel_processes.cli.memory_command:memory", "Show which process holds which object."),
     "list": ("kernel_processes.cli.list_command:list_", "List actors, tasks, nodes, workers, jobs, objects."),
-    "get": ("kernel_processes.cli.list_command:get", "Show all that is known of one of them."),
+    "get": ("kernel_processes.cli.list_command:get", "Show all details of one of them."),
     "summary": ("kernel_processes.cli.list_command:summary", "Count tasks, actors or objects by state."),
     "explain": ("kernel_processes.cli.explain_command:explain", "Say what an object or an actor waits for."),
     "debug": ("kernel_processes.cli.debug_command:debug", "Attach to breakpoint() in a task or an actor."),
-    "logs": ("kernel_processes.cli.logs_command:logs", "Show what workers wrote."),
+    "logs": ("kernel_processes.cli.logs_command:logs", "Show the output of workers."),
     "stack": ("kernel_processes.cli.stack_command:stack", "Show what every worker is doing, as Python stacks."),
     "metrics": ("kernel_processes.cli.metrics_command:metrics", "Show what all processes count, for Prometheus."),
-    "timeline": ("kernel_processes.cli.timeline_command:timeline", "Write what ran when, for chrome://tracing."),
+    "timeline": ("kernel_processes.cli.timeline_command:timeline", "Write when calls ran, for chrome://tracing."),
     "microbenchmark": (
         "kernel_processes.cli.microbenchmark_command:microbenchmark",
         "Measure how fast this machine is with kernel.",
@@ -50,22 +50,22 @@ SEPARATE: Mapping[str, str] = {
 
 
 class LazyGroup(CommandGroup):
-    """Imports the module of a command when it is asked for, and looks for plugins only when it has to."""
+    """Imports the module of a command when it is used, and discovers plugins only for other commands."""
 
     _found: dict[str, click.Command] | None = None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return our commands in their order, then those of plugins."""
+        """Return the kernel's commands in their order, then those of plugins."""
         return [*COMMANDS, *(name for name in sorted(self._from_plugins()) if name not in COMMANDS)]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Return a command, or None."""
+        """Return the command called `name`, or None."""
         if name in COMMANDS:
             return load_command(COMMANDS[name][0], f"kernel {name}", "processes")
         return self._from_plugins().get(name)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Say of a command of ours that is not installed how to install it."""
+        """Resolve a command. Raises Refusal, which says how to install it, for one that is not installed."""
         name = args[0]
         if name in SEPARATE and self.get_command(ctx, name) is None:
             from kernel.installing import install_command

@@ -1,4 +1,4 @@
-"""`kernel plugins`: what is installed and selected, why something is broken, does it keep its contract, write one."""
+"""`kernel plugins`: list plugins, show one, check one against its contract, and write a new one."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ AUTHORS: Mapping[str, tuple[str, str]] = {
 
 
 class PluginsGroup(CommandGroup):
-    """Has the commands for authors too, which kernel-conformance brings."""
+    """The group of commands, including those for authors, which are in kernel-conformance."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return all names."""
+        """Return the names of all commands."""
         return [*super().list_commands(ctx), *AUTHORS]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
@@ -185,7 +185,7 @@ def discover() -> PluginManager:
 
 
 def find(manager: PluginManager, name: str) -> PluginInfo:
-    """Return what is known of the plugin `name`. Raises Refusal when there is none."""
+    """Return the facts about the plugin `name`. Raises Refusal when it is not installed."""
     infos = {info.name: info for info in manager.plugins()}
     if name not in infos:
         owners = [plugin for kind in KINDS for plugin in manager.offered(kind).get(name, ())]

@@ -59,7 +59,7 @@ _KINDS = (
 
 
 class LocalMemoryGuard:
-    """Decides for one node. Where no size of a worker was asked for, 0 will do."""
+    """Decides which workers of one node are ended. Sizes of workers may be 0 where `needs_sizes` was false."""
 
     name = "cheapest"
 
@@ -68,11 +68,11 @@ class LocalMemoryGuard:
         self.threshold = settings.threshold
         self.quotas = settings.quotas
         self._asked: dict[ProcessId, float] = {}
-        """Idle workers that were asked to go, and when."""
+        """Idle workers that were asked to end, and when."""
         self._over: dict[ProcessId, float] = {}
         """Workers beyond their quota, and since when."""
         self._ended: dict[ProcessId, float] = {}
-        """Workers that were ended and may not be gone yet, and when."""
+        """Workers that were ended and whose processes may still exist, and when."""
         self._settled_at = 0.0
         self._history: deque[str] = deque(maxlen=200)
 
@@ -85,21 +85,21 @@ class LocalMemoryGuard:
         return self.exhausted(limits) is not None
 
     def exhausted(self, limits: Iterable[MemoryLimit]) -> MemoryLimit | None:
-        """Return the limit that is used most, if that is too much."""
+        """Return the limit with the highest used share, if it is beyond the threshold."""
         fullest = max(limits, key=lambda limit: limit.share, default=None)
         if not self.threshold or fullest is None or fullest.share <= self.threshold:
             return None
         return fullest
 
     def wait(self, limits: Iterable[MemoryLimit]) -> float:
-        """Return in how many seconds to look again: soon where the room could be filled soon."""
+        """Return the seconds until the next sample: few when the free memory could be filled soon."""
         if not self.threshold:
             return MOST_WAIT_SECONDS
         room = min((self.threshold * limit.total - limit.used for limit in limits), default=float("inf"))
         return max(LEAST_WAIT_SECONDS, min(MOST_WAIT_SECONDS, room / BYTES_PER_SECOND))
 
     def sample(self, now: float, limits: Sequence[MemoryLimit], workers: Sequence[WorkerMemory]) -> list[Instruction]:
-        """Take in what is used at `now` (seconds of any clock that never goes back); return what to do."""
+        """Take the memory in use at `now` (seconds of a monotonic clock); return the workers to end."""
         self._forget_gone(now, workers)
         steps: list[Instruction] = [*self._enforce_quotas(now, workers)]
         limit = self.exhausted(limits)
@@ -123,7 +123,7 @@ class LocalMemoryGuard:
         return steps
 
     def story(self) -> str:
-        """Return what was decided lately, a line each."""
+        """Return the latest decisions, one per line."""
         return "\n".join(self._history)
 
     def validate(self) -> None:
@@ -206,7 +206,7 @@ def _cheapest(candidates: Sequence[WorkerMemory], weights: Mapping[ProcessId, in
 
 
 def _reason(victim: WorkerMemory, group: Sequence[WorkerMemory], big: Sequence[WorkerMemory]) -> str:
-    """Say why it was this one."""
+    """Return why this worker was chosen."""
     text = f"This one was chosen because {_KINDS[cost_of(victim)]}"
     beyond = f" beyond the {readable(victim.reserved)} that it reserved" if victim.reserved else ""
     if len(group) == 1:

@@ -1,4 +1,4 @@
-"""The metrics sink in its simplest useful form: it writes a file as Prometheus reads it, again and again."""
+"""The metrics sink in its simplest useful form: it writes a file in Prometheus's text format at intervals."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from kernel_spec.metrics import FamilySnapshot, MetricsSnapshot
 
 
 class TextFileSink:
-    """Writes the latest numbers to `path`, every `interval` seconds; a reader sees one collection, never half of it.
+    """Writes the latest metrics to `path`, every `interval` seconds; the file is replaced atomically.
 
-    A thread writes: a disk that hangs must not hold up the head. What it can't write, the next `take` raises.
+    A thread writes, so that a hanging disk does not block the head. An error of the thread is raised by the next
+    `take`.
     """
 
     def __init__(self, *, path: str = "kernel-metrics.prom", interval: float = 15.0) -> None:
@@ -24,7 +25,7 @@ class TextFileSink:
         self._writer: threading.Thread | None = None
 
     def take(self, now: float, families: Sequence[FamilySnapshot]) -> None:
-        """Have these numbers written."""
+        """Pass the metrics to the writing thread. Raises the error of the last write."""
         if self._error is not None:
             raise self._error
         self._latest = families
@@ -33,7 +34,7 @@ class TextFileSink:
             self._writer.start()
 
     def close(self) -> None:
-        """Wait a second for the last numbers to be written."""
+        """Wait up to a second for the last write."""
         if self._writer is not None:
             self._writer.join(1.0)
             if not self._writer.is_alive():

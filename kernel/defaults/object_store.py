@@ -67,13 +67,13 @@ class _SharedMemory:
         self.descriptor = descriptor
         self.length = length
         self.taken: dict[int, int] = {}
-        """Where an object begins, to its size; in the order of the places."""
+        """Sizes of objects by their offsets, in the order of the offsets."""
         self._map: mmap.mmap | None = None
         self._lock = threading.RLock()  # a destructor that runs amid the mapping may need the memory, too
 
     @classmethod
     def of(cls, capacity: int) -> _SharedMemory:
-        """Make memory for so many bytes of objects. Raises ObjectStoreError when there can't be so much."""
+        """Make memory for `capacity` bytes of objects. Raises ObjectStoreError when the system refuses."""
         length = 64 * _pages(capacity)
         try:
             if hasattr(os, "memfd_create"):
@@ -87,7 +87,7 @@ class _SharedMemory:
         return cls(descriptor, length)
 
     def take(self, size: int) -> int:
-        """Return a place for so many bytes: the first that is large enough."""
+        """Return the offset of the first free range of `size` bytes."""
         place = 0
         for begin, length in self.taken.items():
             if begin - place >= size:
@@ -98,17 +98,17 @@ class _SharedMemory:
         return place
 
     def give_back(self, place: int) -> None:
-        """Let the machine have the memory of a place again."""
+        """Return the memory of an object to the system."""
         size = self.taken.pop(place)
         if hasattr(mmap, "MADV_REMOVE"):
             self._mapped().madvise(mmap.MADV_REMOVE, place, _pages(size))
 
     def view(self, place: int, size: int) -> memoryview:
-        """Return the bytes at a place, writable."""
+        """Return `size` bytes at an offset, writable."""
         return memoryview(self._mapped())[place : place + size]
 
     def close(self) -> None:
-        """Give the file back, and the memory with its last view."""
+        """Close the file; the memory is unmapped with its last view."""
         with self._lock:
             if self.descriptor < 0:
                 return
@@ -116,7 +116,7 @@ class _SharedMemory:
             self.descriptor = -1
             mapped, self._map = self._map, None
         if mapped is not None:
-            with contextlib.suppress(BufferError):  # a view that lives keeps the mapping, and takes it along
+            with contextlib.suppress(BufferError):  # a view keeps the mapping, which ends with it
                 mapped.close()
 
     def _mapped(self) -> mmap.mmap:
@@ -129,7 +129,7 @@ class _SharedMemory:
 
 
 def _pages(size: int) -> int:
-    """Return how many bytes the pages take that hold so many."""
+    """Return `size` rounded up to whole pages."""
     return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
 
 

@@ -14,16 +14,16 @@ class RecordingObserver:
     def __init__(self, keep: int = 1000) -> None:
         self._events: deque[LifecycleEvent] = deque(maxlen=keep)
         self.seen = 0
-        """How many events came in all."""
+        """Number of all events."""
 
     def observe(self, events: Sequence[LifecycleEvent]) -> None:
-        """Take note."""
+        """Keep the events."""
         self.seen += len(events)
         self._events.extend(events)
 
     @property
     def forgotten(self) -> int:
-        """How many events are no longer kept."""
+        """Number of events that are no longer kept."""
         return self.seen - len(self._events)
 
     def events(self, kind: str | None = None, id: str | None = None) -> list[LifecycleEvent]:

@@ -1,6 +1,6 @@
-"""The built-in plugin `local`: the reference implementation of each contract, offered like anybody's.
+"""The built-in plugin `local`: the reference implementation of each contract, offered like those of other plugins.
 
-The modules are imported when a factory is called, so that a process pays only for what it was told to use.
+The modules are imported when a factory is called, so that a process imports only the implementations that it uses.
 """
 
 from __future__ import annotations

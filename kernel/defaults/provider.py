@@ -27,7 +27,7 @@ class ManualNodeProvider:
         self._made = 0
         self._lock = threading.Lock()
         self.joins: dict[str, Mapping[str, Any]] = {}
-        """What each node was told for joining, by its id."""
+        """The `join` argument of each node, by its id."""
 
     def kinds(self) -> Mapping[str, Mapping[str, float]]:
         """Return the configured kinds and their resources."""
@@ -39,7 +39,7 @@ class ManualNodeProvider:
             return [*self._nodes.values()]
 
     def create(self, kind: str, count: int, join: Mapping[str, Any]) -> Sequence[str]:
-        """Note `count` nodes as starting and return their ids.
+        """Add `count` nodes to the list as starting, and return their ids.
 
         Raises NodeProviderError for an unknown kind or a count below one.
         """
@@ -69,7 +69,7 @@ class ManualNodeProvider:
                 self.joins.pop(id, None)
 
     def mark(self, id: str, state: str, address: str = "", problem: str = "") -> None:
-        """Say what became of a node: `running` at `address`, or `failed` because of `problem`.
+        """Set the state of a node: `running` at `address`, or `failed` because of `problem`.
 
         Raises NodeProviderError for a node that is not on the list.
         """

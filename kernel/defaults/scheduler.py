@@ -26,10 +26,10 @@ from kernel_spec.scheduling import (
 
 
 class LocalScheduler:
-    """Goes through all waiting requests in the order they came, and gives each the best place where it fits.
+    """Goes through all waiting requests in their order of arrival, and gives each the best place where it fits.
 
-    A request that fits nowhere is passed by, so a large one can wait long among many small ones. Placement groups come
-    before leases. While anybody waits, one holder of what the first of them lacks is asked back at each tick.
+    A request that fits nowhere is skipped, so a large one can wait long among many small ones. Placement groups come
+    before leases. While requests wait, each tick reclaims one lease with resources that the first request lacks.
     """
 
     name = "local"
@@ -135,6 +135,6 @@ class LocalScheduler:
 
 
 def _alike(held: LeaseRequest, wants: LeaseRequest) -> bool:
-    """Return whether the holder of one would only swap it for another of the same kind."""
+    """Return whether both are of the same kind, so that reclaiming one for the other would gain nothing."""
     same = (held.requester, held.wanted, held.hints) == (wants.requester, wants.wanted, wants.hints)
     return same and not wants.for_actor

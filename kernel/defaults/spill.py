@@ -16,7 +16,7 @@ from kernel_spec.ids import ObjectId
 
 SCHEME = "file://"
 MAX_CALL_BYTES = 64 << 20
-"""How much one system call moves: small enough that a failing disk is noticed soon."""
+"""Maximum number of bytes of one system call: small enough that a failing disk is noticed soon."""
 
 
 class DiskSpill:
@@ -98,14 +98,14 @@ class DiskSpill:
 
 
 def _make_again(directory: str) -> None:
-    """Make a directory (0700) that was removed, and those around it; one that is there is fine."""
+    """Create a directory (0700) that was removed, and its parents; do nothing if it exists."""
     os.makedirs(os.path.dirname(directory), exist_ok=True)
     with contextlib.suppress(FileExistsError):  # another thread was first
         os.mkdir(directory, 0o700)
 
 
 def _write_whole(path: str, data: memoryview) -> None:
-    """Write a file that is there as a whole or not at all."""
+    """Write a file atomically."""
     unfinished = f"{path}.unfinished"
     try:
         _write_file(unfinished, data)

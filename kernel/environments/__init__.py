@@ -1,4 +1,4 @@
-"""Runtime environments, field by field: the builders that come with the kernel, and the table of all builders.
+"""Runtime environments: the builders of the kernel's own fields, and the table of all builders.
 
-Programs ask them what a runtime_env means, nodes ask them what a worker in it is given (`kernel_spec.environments`).
+Programs use them to check and prepare a runtime_env, nodes to set up workers for it (`kernel_spec.environments`).
 """

@@ -1,4 +1,4 @@
-"""The table of builders: which one takes a field of a runtime_env, and what to say where none does."""
+"""The table of builders by the field of a runtime_env, and the error for an unknown field."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ BUILT_IN: Mapping[str, Callable[[], EnvironmentBuilder]] = {
     "working_dir": WorkingDirectory,
     "py_modules": PythonModules,
 }
-"""The fields that the kernel itself takes. They need no plugin to be looked for."""
+"""The kernel's own fields, whose builders are found without the discovery of plugins."""
 
 OTHER_FIELDS = ("excludes", "inherit")
-"""What a runtime_env may say beside what it is made of."""
+"""Keys of a runtime_env that have no builder."""
 
 
 class EnvironmentBuilders:
@@ -39,10 +39,9 @@ class EnvironmentBuilders:
         self._builders: dict[str, EnvironmentBuilder] = {}
 
     def of(self, field: str) -> EnvironmentBuilder:
-        """Return the builder that takes a field.
+        """Return the builder of a field.
 
-        Raises RuntimeEnvError where no builder takes it, with the fields that there are, and where its plugin is
-        broken.
+        Raises RuntimeEnvError when no builder takes the field, with the known fields, and when its plugin is broken.
         """
         builder = self._builders.get(field)
         if builder is None:
@@ -50,7 +49,7 @@ class EnvironmentBuilders:
         return builder
 
     def label(self, field: str) -> str:
-        """Return what to call the builder of a field: "the environment 'pip' of the plugin 'x'"."""
+        """Return the name of a field's builder for messages: "the environment 'pip' of the plugin 'x'"."""
         manager = None if field in BUILT_IN else self._manager()
         return f"the environment {field!r}" if manager is None else manager.label(self._builders[field])
 
@@ -81,7 +80,7 @@ def _unknown_in_one_process(field: str) -> str:
 
 
 def unknown_field(field: str, offered: Iterable[str], where: str = "here") -> str:
-    """Return that no builder takes `field`: the field that it is most like, or those that there are, or how to get it.
+    """Return the message that no builder takes `field`: with a similar field, the known fields, or how to install it.
 
     `offered` are the fields that plugins take.
     """

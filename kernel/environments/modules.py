@@ -27,16 +27,16 @@ class PythonModules:
                 raise RuntimeEnvError(f"{expected}, and {item!r} is neither")
 
     def prepare(self, value: Any, program: Program) -> list[str]:
-        """Return the packages of all. Raises RuntimeEnvError for what does not exist."""
+        """Return the packages of all modules and paths. Raises RuntimeEnvError for a path that does not exist."""
         paths = [_path_of(module) for module in value]
         return [program.pack(path, os.path.basename(os.path.normpath(path))) for path in paths]
 
     def packages(self, prepared: Any) -> Sequence[str]:
-        """Return all."""
+        """Return all packages."""
         return tuple(prepared)
 
     def build(self, prepared: Any, place: BuildPlace) -> WorkerStart:
-        """Return where the packages are."""
+        """Return the directories of the packages as `paths`."""
         return WorkerStart(paths=tuple(map(place.package, prepared)))
 
 

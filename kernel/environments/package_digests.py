@@ -1,4 +1,4 @@
-"""The archives of packages are known by the digest of their content, at the head and on every node."""
+"""Digests of the content of packages, by which the head and every node identify them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PIECE_BYTES = 2 << 20
 
 
 def digest_of(archive: IO[bytes]) -> str:
-    """Return the digest by which an archive is known, and leave it read to its end."""
+    """Return the digest of an archive, which is read to its end."""
     found = hashlib.blake2b(digest_size=16)
     archive.seek(0)
     while data := archive.read(PIECE_BYTES):
@@ -22,7 +22,7 @@ def digest_of(archive: IO[bytes]) -> str:
 
 
 def check_digest(path: str, digest: str) -> None:
-    """Raise RuntimeEnvError, and remove the file, when its content is not what `digest` says."""
+    """Raise RuntimeEnvError, and remove the file, when its content does not have this digest."""
     with open(path, "rb") as file:
         found = digest_of(file)
     if found != digest:

@@ -32,7 +32,7 @@ class EnvironmentVariables:
         return dict(sorted(value.items()))
 
     def packages(self, prepared: Any) -> Sequence[str]:
-        """Return nothing."""
+        """Return no packages."""
         return ()
 
     def build(self, prepared: Any, place: BuildPlace) -> WorkerStart:

@@ -33,7 +33,7 @@ class WorkingDirectory:
         return (prepared,)
 
     def build(self, prepared: Any, place: BuildPlace) -> WorkerStart:
-        """Return where the package is."""
+        """Return the directory of the package."""
         directory = place.package(prepared)
         return WorkerStart(paths=(directory,), directory=directory)
 

@@ -1,4 +1,4 @@
-"""Numbers of what happens, counted in every process of a session and read in one place.
+"""Metrics that are counted in every process of a session, and read in one place.
 
 `Counter("orders", tag_keys=("kind",)).inc(tags={"kind": "book"})` counts, in programs, tasks and actors; `collect()`
 returns the numbers of all processes, `prometheus_text()` the same for Prometheus. Inside: `user.py` has the metrics,
@@ -15,7 +15,7 @@ __all__ = ["Counter", "Gauge", "Histogram", "collect", "prometheus_text"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is used when it is first used: a process that only counts does not load what asks a session."""
+    """Import a name when it is first used: a process that only counts does not load the code for reading."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -12,16 +12,16 @@ from kernel_spec.metrics import MetricsSnapshot, merged, rows
 def collect(name: str | None = None) -> list[dict[str, Any]]:
     """Return a row per series of all processes of the session, by name: `name`, `kind`, `tags`, `value`, ...
 
-    With `name` only those of that metric. Counters and histograms include what ended processes counted. A histogram's
-    row has also `sum` and `buckets`, and `value` is how many values there were. Processes that do not answer within
-    two seconds are missing: `kernel_metrics_silent_processes` says how many.
+    With `name` only rows of that metric are returned. Counters and histograms include processes that have ended. A
+    histogram's row also has `sum` and `buckets`, and its `value` is the number of observed values. Processes that do
+    not answer within two seconds are missing; `kernel_metrics_silent_processes` is their number.
     """
     found, _ = merged(_snapshots())
     return rows(family for family in found if name in (None, family.name))
 
 
 def prometheus_text() -> str:
-    """Return what `collect` returns as text that Prometheus reads (exposition format 0.0.4)."""
+    """Return the metrics of `collect` in Prometheus's text format (exposition format 0.0.4)."""
     return exposition(_snapshots())
 
 

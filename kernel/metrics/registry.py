@@ -1,4 +1,4 @@
-"""All that a process counts: metrics by name, each with its series, and a snapshot of them that can travel."""
+"""The metrics of a process by name, and a picklable snapshot of them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 class MetricRegistry:
-    """The metrics of one process. Those of one name are one; snapshots may be taken from any thread.
+    """The metrics of one process; equal names mean the same metric. Snapshots may be taken from any thread.
 
-    `process_labels` of a metric are those of its labels that name this process, or a part of it: see `FamilySnapshot`.
+    `process_labels` are the labels of a metric that name this process, or a part of it: see `FamilySnapshot`.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class MetricRegistry:
     def counter(
         self, name: str, description: str, labels: Sequence[str] = (), process_labels: Sequence[str] = ()
     ) -> MetricFamily[CounterSeries]:
-        """Return the counters of that name. Raises MetricError when it is another kind of thing already."""
+        """Return the counters of that name. Raises MetricError when the name belongs to a different metric."""
         named = tuple(process_labels)
         return self._family(
             MetricFamily(name, COUNTER, description, tuple(labels), CounterSeries, _warn, process_labels=named)
@@ -51,7 +51,7 @@ class MetricRegistry:
         bounds: Sequence[float],
         process_labels: Sequence[str] = (),
     ) -> MetricFamily[HistogramSeries]:
-        """Return the histograms of that name. Raises MetricError, too, for `bounds` that do not rise."""
+        """Return the histograms of that name. Raises MetricError also for `bounds` that do not rise."""
         bounds = tuple(float(bound) for bound in bounds)
         if not bounds or any(later <= earlier for earlier, later in pairwise(bounds)):
             raise MetricError(f"the boundaries of {name} are numbers that rise, not {list(bounds)}")
@@ -80,29 +80,29 @@ class MetricRegistry:
         return found
 
     def collect_by(self, collector: Callable[[], None]) -> None:
-        """Have `collector` called before each snapshot: it sets what is not counted as it happens."""
+        """Call `collector` before each snapshot, to set metrics that are not counted when events happen."""
         self._collectors.append(collector)
 
     def include(self, families: Callable[[], Iterable[FamilySnapshot]]) -> None:
-        """Have snapshots include what `families` returns: what a library counts in a registry of its own.
+        """Include the result of `families` in snapshots: the metrics of a library with a registry of its own.
 
         It is called for each snapshot, in any thread.
         """
         self._included.append(families)
 
     def families(self) -> list[FamilySnapshot]:
-        """Return how each metric is now, the included ones last."""
+        """Return the current samples of each metric, the included ones last."""
         for collector in list(self._collectors):
             collector()
         own = [family.snapshot() for family in self._families.copy().values()]
         return [*own, *(family for included in list(self._included) for family in included())]
 
     def snapshot(self) -> MetricsSnapshot:
-        """Return how all of it is now."""
+        """Return the current samples of all metrics."""
         return MetricsSnapshot(self.origin, self.families())
 
     def begin_anew(self) -> None:
-        """Count from 0, as another process: a forked child must not say again what its parent has counted."""
+        """Set all metrics to zero in a forked child, which must not report its parent's counts again."""
         self.origin = secrets.token_hex(8)
         for family in self._families.copy().values():
             family.reset()
@@ -118,7 +118,7 @@ def _warn(name: str, labels: tuple[str, ...]) -> None:
 
 
 REGISTRY = MetricRegistry()
-"""That of this process."""
+"""The registry of this process."""
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=REGISTRY.begin_anew)

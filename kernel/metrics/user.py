@@ -20,9 +20,9 @@ M = TypeVar("M", bound="Metric[Any]")
 
 
 class Metric(Generic[S]):
-    """A metric by its name: two of one name, kind and tags count in one. It can be pickled; each process has its own.
+    """A metric, identified by its name: objects of equal name, kind and tags count the same metric. It can be pickled.
 
-    `automatic` are tags that it has by itself: a subclass says with `_where` what they are, once that is known.
+    `automatic` are tags that are set without the caller: a subclass returns their values from `_where`.
     """
 
     registry: MetricRegistry = REGISTRY
@@ -71,13 +71,13 @@ class Metric(Generic[S]):
         }
 
     def set_default_tags(self: M, default_tags: Mapping[str, str]) -> M:
-        """Let these be the values of tags that are not given; return the metric. Raises MetricError for others."""
+        """Set the values of tags that callers do not give; return the metric. Raises MetricError for unknown tags."""
         self._check(default_tags)
         self._defaults = {**self._defaults, **{key: str(value) for key, value in default_tags.items()}}
         return self
 
     def _series(self, tags: Mapping[str, str] | None) -> S:
-        """Return the series for these tags. Raises MetricError for a tag that is unknown, or has no value."""
+        """Return the series for these tags. Raises MetricError for an unknown tag, or one without a value."""
         if tags is not None and len(tags) == len(self.tag_keys):
             quick = tuple([tags.get(key) for key in self.tag_keys])
         elif tags:
@@ -92,7 +92,7 @@ class Metric(Generic[S]):
         return found
 
     def _found(self, tags: Mapping[str, str] | None) -> tuple[S, bool]:
-        """Return the series, and whether these tags always lead to it."""
+        """Return the series, and whether it is the same for these tags at any time."""
         place = self._where()
         if tags:
             self._check(tags)
@@ -127,7 +127,7 @@ class Counter(Metric[CounterSeries]):
         return self.registry.counter(self.name, self.description, labels, self.process_labels)
 
     def inc(self, value: float = 1.0, tags: Mapping[str, str] | None = None) -> None:
-        """Count `value` more. Raises MetricError for one below 0, and for wrong tags."""
+        """Add `value`. Raises MetricError for a negative value, and for wrong tags."""
         if value < 0:
             raise MetricError(f"counter {self.name!r} can only grow, not by {value!r}: use a Gauge for what goes down")
         with _lock:
@@ -135,19 +135,19 @@ class Counter(Metric[CounterSeries]):
 
 
 class Gauge(Metric[GaugeSeries]):
-    """A number that is as it is now: `set`. What several processes say of one series is added up."""
+    """A number that goes up and down: `set`. Values of several processes for the same series are added up."""
 
     def _make(self, labels: tuple[str, ...]) -> MetricFamily[GaugeSeries]:
         return self.registry.gauge(self.name, self.description, labels)
 
     def set(self, value: float, tags: Mapping[str, str] | None = None) -> None:
-        """Let it be `value`. Raises MetricError for wrong tags."""
+        """Set the gauge to `value`. Raises MetricError for wrong tags."""
         with _lock:
             self._series(tags).value = float(value)
 
 
 class Histogram(Metric[HistogramSeries]):
-    """How values are spread: `observe`. `boundaries` are the upper bounds of its buckets, in rising order."""
+    """A distribution of values: `observe`. `boundaries` are the upper bounds of its buckets, in rising order."""
 
     def __init__(
         self,

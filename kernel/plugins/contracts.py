@@ -21,8 +21,8 @@ _HOOKS = [hook for hook in dir(hooks) if hook.startswith("kernel_")]
 class ContractRegistry(pluggy.PluginManager):
     """A registry that knows all hooks.
 
-    Most names in a module are no functions. To find that out in pluggy's way, which may not run what is looked at, took
-    a tenth of an agent's start; to look into a module runs nothing.
+    Most names in a module are not functions. Pluggy's own way to find that out, which must not run properties, took a
+    tenth of an agent's start; looking into a module runs nothing.
     """
 
     def __init__(self) -> None:
@@ -30,11 +30,11 @@ class ContractRegistry(pluggy.PluginManager):
         self.add_hookspecs(hooks)
 
     def parse_hookspec_opts(self, module_or_class: Any, name: str) -> pluggy.HookspecOpts | None:
-        """Return what the hook `name` says of itself, None when it is none."""
+        """Return the options of the hook `name`, or None if it is not a hook."""
         return super().parse_hookspec_opts(module_or_class, name) if _may_be_hook(module_or_class, name) else None
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> pluggy.HookimplOpts | None:
-        """Return what the hook implementation `name` of `plugin` says of itself, None when it is none."""
+        """Return the options of the hook implementation `name` of `plugin`, or None if it is not one."""
         return super().parse_hookimpl_opts(plugin, name) if _may_be_hook(plugin, name) else None
 
 
@@ -97,7 +97,7 @@ def check_versions(name: str, implemented: tuple[str, ...], contracts: object) -
 
 
 def check_offer(name: str, hook: str, answer: object) -> tuple[str, ...]:
-    """Return the implementation names in what `hook` answered; raises ContractError when it isn't what it should."""
+    """Return the names of implementations in the `answer` of `hook`. Raises ContractError for an invalid answer."""
     kind = KIND_OF_HOOK[hook]
     if kind.pattern == "hook":
         if isinstance(answer, (list, tuple)):

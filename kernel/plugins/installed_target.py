@@ -1,4 +1,4 @@
-"""What is found by the name of its entry point alone, because it is opened before any plugin is loaded."""
+"""Find engines, networks and control planes by their entry points, because they are opened before plugins load."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kernel_spec.errors import ContractError, PluginNotFoundError
 
 
 def target_named(group: str, title: str, name: str, own: Collection[str], variable: str) -> str:
-    """Return "module:attribute" of what is installed as `name` in a group of entry points.
+    """Return "module:attribute" of the entry point `name` in a group.
 
-    `title` says what it is, as "engine"; `own` are the names of the kernel's own ones, which nobody else can offer;
-    `variable` is where it was chosen. Raises PluginNotFoundError when none of that name is installed, ContractError
-    when several are.
+    `title` is its kind for messages, as "engine"; `own` are the names of the kernel's own ones, which no other
+    distribution can offer; `variable` is the environment variable that chose it. Raises PluginNotFoundError when no
+    entry point of that name is installed, ContractError when several are.
     """
     installed = [(other, target) for other, target in entry_points(group) if other not in own]
     targets = [target for other, target in installed if other == name]

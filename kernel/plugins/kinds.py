@@ -1,4 +1,4 @@
-"""The kinds of things a plugin can offer, and how one, some or all of them are taken.
+"""The kinds of implementations that a plugin can offer, and how one, some or all of them are chosen.
 
 The three patterns are stevedore's words. *driver*: exactly one, chosen by name. *named*: those chosen, in order.
 *hook*: all that answer. Libraries are not a kind: they are mounted (`kernel.mounts`), and not called.
@@ -33,7 +33,7 @@ class PluginKind:
 
     @property
     def title(self) -> str:
-        """The kind as a sentence calls it: `object store`."""
+        """The kind's name for messages: `object store`."""
         return self.name.replace("_", " ")
 
 

@@ -1,4 +1,4 @@
-"""The plugin manager: discovers, checks, registers, and hands out what was chosen.
+"""The plugin manager: discovers, checks and registers plugins, and returns the chosen implementations.
 
 One process discovers (the node agent, or the command line); the others get its `catalog()` and import only the
 plugins whose implementations they use. Not safe to call from several threads at once: all of it happens while a
@@ -76,8 +76,8 @@ class PluginManager:
     ) -> PluginManager:
         """Find, import, check and register all installed plugins.
 
-        `selected` is kind to name, as arguments said it. `only` (or `KERNEL_PLUGINS="a,b"`) names the plugins to
-        load besides the built-in one. `options` are told to implementations: name to option to value. `environment`
+        `selected` is kind to name, from arguments. `only` (or `KERNEL_PLUGINS="a,b"`) names the plugins to load
+        besides the built-in one. `options` are for implementations: name to option to value. `environment`
         defaults to the process's, `config` to the file that `find_config` finds, `installed` (name and target pairs)
         to the entry points. Broken plugins land in `problems`. Raises PluginError when one that `only` names is
         broken, PluginNotFoundError when it isn't installed, OptionError for a bad selection, option or file.
@@ -104,9 +104,9 @@ class PluginManager:
 
     @classmethod
     def from_catalog(cls, catalog: Catalog, environment: Mapping[str, str] | None = None) -> PluginManager:
-        """Return a manager that knows what another process discovered, and imports a plugin when it is first used.
+        """Return a manager for the plugins that another process discovered; it imports a plugin at its first use.
 
-        `environment` (default: the process's) only decides about tracing: what is selected comes with the catalog.
+        `environment` (default: the process's) only decides about tracing: the selection is in the catalog.
         """
         manager = cls({}, os.environ if environment is None else environment, None)
         manager._inherited = catalog
@@ -117,13 +117,13 @@ class PluginManager:
         return manager
 
     def catalog(self) -> Catalog:
-        """Return what was found and what is selected, for `from_catalog` in another process."""
+        """Return the discovered plugins and the selection, for `from_catalog` in another process."""
         selections = {kind.name: self.selection(kind.name) for kind in KINDS.values() if kind.environment}
         problems = {name: f"{summary(error)}{lines_of(error)}" for name, error in self.problems.items()}
         return Catalog(tuple(self._entries.values()), selections, problems, self.shared_options())
 
     def selected_names(self) -> dict[str, str | list[str]]:
-        """Return what is selected, by kind, as `discover` takes it: what every node of a session must agree on."""
+        """Return the selection, by kind, as `discover` takes it; all nodes of a session must use the same."""
         names: dict[str, str | list[str]] = {}
         for kind in _SHARED:
             selection = self.selection(kind.name)
@@ -133,7 +133,7 @@ class PluginManager:
         return names
 
     def shared_options(self) -> dict[str, dict[str, Any]]:
-        """Return the options of what every process of a session uses: name to option to value.
+        """Return the options of implementations that every process of a session uses: name to option to value.
 
         Raises OptionError when an implementation was given options that it does not take.
         """
@@ -150,7 +150,7 @@ class PluginManager:
         """Return the factory of the selected implementation of a driver kind; `name` overrides what was selected.
 
         Its options are filled in (of kinds that are not shared: in the process that discovered). Raises
-        PluginNotFoundError when nobody offers it, PluginError from the original error when its plugin is broken,
+        PluginNotFoundError when no plugin offers it, PluginError from the original error when its plugin is broken,
         ContractError when two plugins offer it, OptionError when it was given options that it does not take.
         """
         selection = self.selection(kind, name)
@@ -161,7 +161,7 @@ class PluginManager:
         """Return the selected implementation of a driver kind, made with `arguments`.
 
         Raises as `choose`; PluginError, which names the plugin and shows its lines, when the factory raises, and
-        ContractError when what it returns lacks something of the contract. A KernelError of the factory stays as it is.
+        ContractError when the result lacks a member of the contract. A KernelError of the factory is not wrapped.
         """
         name = self.selection(kind).names[0]
         return self._made(_kind(kind, "driver"), name, self.choose(kind), arguments)
@@ -173,7 +173,7 @@ class PluginManager:
         return [self._made(_kind(kind, "named"), *pair, ()) for pair in zip(chosen, factories, strict=True)]
 
     def label(self, thing: Any) -> str:
-        """Return what to call something that was handed out, such as "the observer of the plugin 'x'"."""
+        """Return the name of an implementation for messages, such as "the observer of the plugin 'x'"."""
         return self._labels.get(id(thing), f"the plugin object {type(thing).__qualname__}")
 
     def options_of(self, name: str) -> dict[str, Any]:
@@ -208,7 +208,7 @@ class PluginManager:
         return [thing for _, thing in offered]
 
     def selection(self, kind: str, argument: str | Sequence[str] | None = None) -> Selection:
-        """Return which names are selected of a driver or named kind, and where that was said."""
+        """Return the selected names of a driver or named kind, and the source of the selection."""
         known = _kind(kind, "driver", "named")
         if self._inherited is not None and argument is None:
             return self._inherited.selections[kind]
@@ -221,7 +221,7 @@ class PluginManager:
         )
 
     def offered(self, kind: str) -> dict[str, tuple[str, ...]]:
-        """Return each name on offer for a driver or named kind, and the plugins that offer it (one, or trouble)."""
+        """Return the offered names of a driver or named kind, and the plugins that offer each (several: a conflict)."""
         names: dict[str, tuple[str, ...]] = {}
         for entry in self._entries.values():
             for name in entry.offers.get(kind, ()):
@@ -266,7 +266,7 @@ class PluginManager:
     def _add_installed(self, name: str, target: str, found: Sequence[tuple[str, str]]) -> None:
         rivals = [other for other in (*BUILT_IN, *found) if other[0] == name and other[1] != target]
         if rivals:
-            # A built-in plugin stays; of two strangers neither is taken.
+            # A built-in plugin stays; of two other plugins with the same name neither is used.
             error = ContractError(messages.same_plugin_name(name, target, rivals[0][1]))
             self._targets.setdefault(name, target)
             if name in self._entries:
@@ -287,7 +287,7 @@ class PluginManager:
                 kind = KIND_OF_HOOK.get(hook)
                 if kind is not None and kind.pattern != "hook":
                     offers[kind.name] = check_offer(name, hook, self._answer(name, hook))
-        except Exception as error:  # whatever a stranger's module raises while it is imported
+        except Exception as error:  # the import of a plugin's module may raise anything
             if self._registry.has_plugin(name):
                 self._registry.unregister(name=name)
             self._skip(name, error)
@@ -310,7 +310,7 @@ class PluginManager:
         return register(self._registry, plugin, name)
 
     def _answer(self, name: str, hook: str) -> Any:
-        """Return what the plugin `name` answers to `hook` (None when it has no such hook); asked once."""
+        """Return the answer of the plugin `name` to `hook`, None when it has no such hook; it is called once."""
         if (name, hook) not in self._answers:
             if not self._registry.has_plugin(name):
                 self._register(name, self._targets[name])
@@ -323,7 +323,7 @@ class PluginManager:
         return self._answers[name, hook]
 
     def _offered_things(self, kind: PluginKind, plugin: str) -> Sequence[Any]:
-        """Return what a plugin answers to the hook of a hook kind, each of which has what its contract asks for."""
+        """Return the answer of a plugin to the hook of a hook kind, checked against the contract."""
         things: Sequence[Any] = self._answer(plugin, kind.hook)
         for thing in things:
             self._check(kind, f"something that {kind.hook} of the plugin {plugin!r} returned", thing)
@@ -345,7 +345,7 @@ class PluginManager:
 
     @staticmethod
     def _check(kind: PluginKind, what: str, thing: Any) -> None:
-        """Raise ContractError when `thing` lacks something of the contract of `kind`."""
+        """Raise ContractError when `thing` lacks a member of the contract of `kind`."""
         if kind.contract:
             module, _, name = kind.contract.partition(".")
             contract = getattr(importlib.import_module(f"kernel_spec.{module}"), name)
@@ -369,7 +369,7 @@ class PluginManager:
             raise missing
         try:
             return self.factory_of(owners[0], kind.name, name)
-        except Exception as error:  # imports a stranger's module, in a process that only has the catalog
+        except Exception as error:  # the import of a plugin's module, in a process that only has the catalog
             raise PluginError(messages.broken_selected(kind, selection, name, owners[0], error)) from error
 
 

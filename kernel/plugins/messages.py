@@ -28,7 +28,7 @@ def not_found(
 
 
 def probable_plugin(kind: PluginKind, name: str, problems: Mapping[str, Exception]) -> str:
-    """Return the broken plugin that would have offered `name`, as far as its own name tells, or an empty string."""
+    """Return the broken plugin that probably offers `name`, judging by its own name, or an empty string."""
     official = OFFICIAL.get((kind.name, name))
     if official in problems:
         return official or ""
@@ -37,7 +37,7 @@ def probable_plugin(kind: PluginKind, name: str, problems: Mapping[str, Exceptio
 
 
 def broken(plugin: str, error: Exception) -> str:
-    """A plugin that has to be there is broken."""
+    """A required plugin is broken."""
     return (
         f"the plugin {plugin!r} was asked for but is broken: {summary(error)}. "
         f"Repair it, or ask for other plugins; `kernel plugins info {plugin}` shows more{lines_of(error)}"
@@ -61,7 +61,7 @@ def not_made(kind: PluginKind, name: str, plugin: str, error: Exception) -> str:
 
 
 def not_of_the_contract(kind: PluginKind, what: str, thing: object, missing: Sequence[str]) -> str:
-    """What a plugin made lacks methods or attributes of its contract."""
+    """An implementation of a plugin lacks methods or attributes of its contract."""
     return f"{what} is no {kind.title}: {thing!r} lacks {', '.join(missing)} (see kernel_spec.{kind.contract})"
 
 
@@ -98,7 +98,7 @@ def same_plugin_name(name: str, target: str, rival: str) -> str:
 
 
 def plugin_not_installed(name: str, installed: Collection[str]) -> str:
-    """A plugin that KERNEL_PLUGINS (or `only`) names is not there."""
+    """A plugin that KERNEL_PLUGINS (or `only`) names is not installed."""
     listed = ", ".join(sorted(installed)) or "none"
     text = f"there is no plugin named {name!r}{nearest(name, installed)}; installed: {listed}."
     if name in OFFICIAL.values():

@@ -38,7 +38,7 @@ class PluginOptions:
         self._file = _checked(config.options, self._file_name) if config is not None else {}
 
     def check_names(self, offered: Collection[str]) -> None:
-        """Raise OptionError when the argument is for an implementation that nobody offers."""
+        """Raise OptionError when the argument is for an implementation that no plugin offers."""
         for name in self._argument:
             if name not in offered:
                 raise OptionError(

@@ -17,7 +17,7 @@ _warned: set[str] = set()
 
 
 def warn_skipped(plugin: str, error: BaseException) -> None:
-    """Log that `plugin` is skipped, and where it broke; the same words are said once in a process."""
+    """Log that `plugin` is skipped, and where it broke; the same message is logged once in a process."""
     text = skipped(plugin, error)
     if text not in _warned:
         _warned.add(text)

@@ -1,4 +1,4 @@
-"""Which implementation of a kind is meant: argument, then environment, then configuration file, then default.
+"""Select the implementations of a kind: by argument, then environment, then configuration file, then default.
 
 `select` is pure: every source is passed in. `find_config` is the only part that touches the disk.
 """
@@ -25,7 +25,7 @@ TABLE = "plugins"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The names chosen for a kind (one for a driver) and where that was said, in words for people."""
+    """The names chosen for a kind (one for a driver), and the source of the choice for messages."""
 
     kind: str
     names: tuple[str, ...]
@@ -33,7 +33,7 @@ class Selection:
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody asked for it."""
+        """Whether it is the default, which no source has chosen."""
         return self.source == "default"
 
 
@@ -57,7 +57,7 @@ def select(
     """Return the selection for `kind`. `offered` are the names that installed plugins offer, for the default.
 
     An empty environment variable selects nothing for a named kind and counts as unset for a driver. Names are not
-    checked here. Raises OptionError when a source says something that isn't a name, or several for a driver.
+    checked here. Raises OptionError when a source has an invalid name, or several names for a driver.
     """
     if argument is not None:
         return Selection(kind.name, _names(kind, argument, "argument"), "argument")
@@ -75,7 +75,7 @@ def select(
 
 
 def check_kinds(names: Collection[str], source: str) -> None:
-    """Raise OptionError, with the nearest name, when one of `names` is no kind that can be selected."""
+    """Raise OptionError, with the nearest name, when one of `names` is not a kind that can be selected."""
     selectable = [kind.name for kind in KINDS.values() if kind.environment]
     for name in names:
         if name not in selectable:
@@ -94,7 +94,7 @@ def nearest(name: str, names: Collection[str]) -> str:
 def find_config(environment: Mapping[str, str], directory: StrPath, home: StrPath) -> Config | None:
     """Read the configuration file: `$KERNEL_CONFIG`, else `kernel.toml` in `directory`, else in `~/.config/kernel`.
 
-    Returns None when there is none. Raises OptionError when `$KERNEL_CONFIG` names no readable file, and when a
+    Returns None when there is no file. Raises OptionError when the file of `$KERNEL_CONFIG` can't be read, and when a
     file is not valid TOML or selects plugins of an unknown kind.
     """
     named = environment.get(CONFIG_VARIABLE, "")

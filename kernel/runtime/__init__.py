@@ -1,5 +1,5 @@
-"""The border between the public API and an engine: what is asked of its runtime, and the values that travel through.
+"""The interface between the public API and an engine: the protocol of its runtime, and the values that pass through.
 
-`interface` says what a runtime does, and `current` has the one of this process. Nothing here moves anything: engines do
-(`kernel_engine` is what they are made of, `kernel_processes` and `kernel_local_mode` are two).
+`interface` defines a runtime, and `current` has the runtime of this process. The work is done by engines: they are made
+of parts of `kernel_engine`; `kernel_processes` and `kernel_local_mode` are two.
 """

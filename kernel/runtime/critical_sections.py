@@ -1,10 +1,10 @@
-"""Tell where an exception from outside (a signal's handler, a cancellation) would leave something half done.
+"""Determine where an exception from outside (of a signal handler or a cancellation) would leave an operation half done.
 
-These critical sections are: the kernel's own code, which handles messages, keeps counts and hands out values; all that
-it calls under its lock or in functions marked `@critical`, and in local mode all that it calls; and code that Python
-calls whenever something is made or dropped, and whose exceptions it swallows: destructors, callbacks of the garbage
+Critical sections are: the kernel's own code, which handles messages, keeps counts and returns values; all code that it
+calls under its lock or in functions marked `@critical`, and in local mode all code that it calls; and code that Python
+calls when objects are created or dropped, and whose exceptions it swallows: destructors, callbacks of the garbage
 collector, finalizers and weak collections. User code that the kernel has called is not critical, nor are the places
-where a thread merely waits.
+where a thread only waits.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _own = (
     os.path.join(_RUNTIME, ""),
     *(os.path.join(_API, name) for name in ("actor.py", "generators.py", "operations.py", "remote_function.py")),
 )
-"""Files and folders of the code that takes messages and values in, and hands values out. Engines add theirs."""
+"""Files and folders of the kernel's own code that must not be interrupted. Engines add theirs."""
 _amid_submission: tuple[str, ...] = ()
-"""Folders of code in which calls run amid the submission: what it calls must not be interrupted either."""
+"""Folders of code that runs calls during their submission: the code that it calls must not be interrupted either."""
 _DESTRUCTOR = "__del__"
 _WEAK = {function.__code__.co_filename for function in (weakref.finalize.__call__, weakref.WeakSet.add)}
-"""The files of finalizers, and of what weak collections do as what is in them goes."""
+"""The files of the code of finalizers and of weak collections."""
 _MARK = "_kernel_came_from_outside"
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -41,13 +41,13 @@ _locks: list[threading.RLock] = []
 
 
 def critical(function: _F) -> _F:
-    """Keep exceptions from outside out of a function and all that it calls."""
+    """Protect a function, and all code that it calls, from exceptions from outside."""
     _critical.add(function.__code__)
     return function
 
 
 def calls_user_code(function: _F) -> _F:
-    """Mark a function whose callees are user code: exceptions from outside may strike there, whatever has called it."""
+    """Mark a function whose callees are user code: these may be interrupted even inside of critical code."""
     _boundaries.add(function.__code__)
     return function
 
@@ -75,7 +75,7 @@ def take_in(cls: type) -> None:
 
 
 def take_in_folders(*folders: str) -> None:
-    """Count the code in folders as the kernel's own: it is that of an engine."""
+    """Count the code in folders as the kernel's own; for the code of an engine."""
     global _own
     inside = (os.path.join(folder, "") for folder in folders)
     _own = (*_own, *(folder for folder in inside if folder not in _own))
@@ -84,7 +84,7 @@ def take_in_folders(*folders: str) -> None:
 def take_in_all(folder: str) -> None:
     """Count the code in a folder as the kernel's own, and what it calls with it, unless that is the user's.
 
-    For an engine of one process, whose calls run amid the submission.
+    For an engine of one process, whose calls run during their submission.
     """
     global _amid_submission
     inside = os.path.join(folder, "")
@@ -93,9 +93,9 @@ def take_in_all(folder: str) -> None:
 
 
 class Interrupted(BaseException):
-    """End a wait at once, and have `deliver` called after it. The wait goes on, unless `deliver` raises.
+    """End a wait at once, and call `deliver` after it. The wait goes on, unless `deliver` raises.
 
-    Raised by what may interrupt a waiting thread (see `signals`). It never leaves the waits.
+    Raised in a waiting thread by a signal handler (see `signals`). The waits catch it.
     """
 
     def __init__(self, deliver: Callable[[], None]) -> None:
@@ -104,7 +104,7 @@ class Interrupted(BaseException):
 
 
 def guard(lock: threading.RLock) -> None:
-    """Take what is done under a lock for critical."""
+    """Count code that runs under a lock as critical."""
     if lock not in _locks:
         _locks.append(lock)
 
@@ -129,7 +129,7 @@ def holds_lock() -> bool:
 
 
 def is_waiting(frame: FrameType) -> bool:
-    """Whether `frame` merely waits, and its caller catches `Interrupted`."""
+    """Whether `frame` only waits, and its caller catches `Interrupted`."""
     callers = _waits.get(frame.f_code)
     return callers is not None and frame.f_back is not None and frame.f_back.f_code in callers
 
@@ -175,12 +175,12 @@ def _is_own(code: CodeType) -> bool:
 
 
 def _swallowing() -> set[CodeType | None]:
-    """Return what Python calls as it collects garbage."""
+    """Return the code that Python calls during garbage collection."""
     return {getattr(each, "__code__", getattr(type(each).__call__, "__code__", None)) for each in gc.callbacks}
 
 
 def from_outside(error: BaseException) -> BaseException:
-    """Return an exception after noting that it says nothing about the code that it is raised in."""
+    """Mark an exception as raised from outside, independent of the code that it interrupts, and return it."""
     setattr(error, _MARK, True)
     return error
 

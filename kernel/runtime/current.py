@@ -24,7 +24,7 @@ def set_runtime(runtime: Runtime | None) -> None:
 
 
 def leave_in_child() -> None:
-    """Have no runtime from now on, because this is a forked child: the session is its parent's."""
+    """Remove the runtime in a forked child: the session is its parent's."""
     global _runtime, _left_in_child
     if _runtime is not None:
         _runtime = None
@@ -32,19 +32,19 @@ def leave_in_child() -> None:
 
 
 def leave_at_exit() -> None:
-    """Have no session started unasked from now on, because the program is ending, and its session with it."""
+    """Start no session implicitly from now on, because the program is ending, and its session with it."""
     global _exiting
     _exiting = True
 
 
 def check_may_start() -> None:
-    """Raise NotInitializedError where a session must not be started unasked.
+    """Raise NotInitializedError where a session must not be started implicitly.
 
     That is in a child forked from a session, and in a program that is ending.
     """
     if _exiting or sys.is_finalizing():
         raise NotInitializedError(
-            "kernel is not initialized in this process, and begins no session any more: the program is ending"
+            "kernel is not initialized in this process, and starts no session any more: the program is ending"
         )
     if _left_in_child:
         raise NotInitializedError(
@@ -59,7 +59,7 @@ def find_runtime() -> Runtime | None:
 
 
 def get_runtime() -> Runtime:
-    """Return the runtime. Raises NotInitializedError when there is none."""
+    """Return the runtime of this process. Raises NotInitializedError outside of a session."""
     if _runtime is None:
         check_may_start()
         raise NotInitializedError("kernel is not initialized in this process; call kernel.init() first")

@@ -1,4 +1,4 @@
-"""Remote functions and classes as the runtime knows them: what to run, and with which options."""
+"""Definitions of remote functions and classes for the runtime: their code and their options."""
 
 from __future__ import annotations
 
@@ -116,12 +116,12 @@ def group_of(strategy: Any) -> Mapping[str, Any] | None:
 
 
 def captured(group: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return the strategy of what is submitted in a placement group: any bundle of it, if it captures; else None."""
+    """Return the strategy for calls submitted in a placement group: any bundle of it, if it captures; else None."""
     return {**group, "bundle": -1} if group is not None and group.get("capture_child_tasks") else None
 
 
 def function_inside(function: FunctionDefinition, strategy: Mapping[str, Any]) -> FunctionDefinition:
-    """Return a function that says nothing of a strategy as one with this. It must have been exported."""
+    """Return a copy of a function without a strategy that has this one. The function must have been exported."""
     known = function.inside
     if known is None or known.shape.strategy != strategy:
         known = function.inside = replace(function, shape=replace(function.shape, strategy=strategy), inside=None)

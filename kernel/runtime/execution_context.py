@@ -1,4 +1,4 @@
-"""Which task or actor call runs here. Kept per thread and per coroutine."""
+"""The task or actor call that is running, per thread and per coroutine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refuse what can never run in a placement group, with an error that says why."""
+"""Check whether a task or actor can ever run in a placement group."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kernel_spec.resources import Amounts, describe
 
 
 def check_fit(name: str, wanted: Amounts, bundle: int, group: str, bundles: Sequence[Amounts]) -> KernelError | None:
-    """Return why `name`, which wants `wanted`, can't ever run in a bundle (-1: any) of a group; None when it may.
+    """Return the error if `name`, which wants `wanted`, can never run in a bundle (-1: any) of a group, else None.
 
-    `group` is what people call the group, which has `bundles`.
+    `group` is the group's name for messages, `bundles` are its bundles by number.
     """
     if bundle >= len(bundles):
         return OptionError(f"{name} can't run in bundle {bundle} of {group}, which has bundles 0 to {len(bundles) - 1}")

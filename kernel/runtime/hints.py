@@ -18,7 +18,7 @@ _OURS = re.compile(r"\bObjectRef(Generator)?\b")
 
 
 def hint_of(error: BaseException, message: str) -> str | None:
-    """Return a note for `error`, whose text is `message`; None where we know nothing better."""
+    """Return a hint for `error`, whose text is `message`, or None."""
     if isinstance(error, KernelError) or not isinstance(error, (TypeError, ValueError, AttributeError)):
         return None
     if isinstance(error, ValueError) and "read-only" in message:  # numpy's words

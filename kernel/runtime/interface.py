@@ -1,6 +1,6 @@
-"""What the public API requires of a runtime: tasks, actors, objects, streams, and answers about the session.
+"""The protocol of a runtime, which the public API calls: tasks, actors, objects, streams, and the session's state.
 
-`kernel_engine.partial_runtime` answers for what an engine does not offer.
+`kernel_engine.partial_runtime` implements the parts that an engine does not offer.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class RuntimeSerializer(Protocol):
-    """How the values of this process become bytes."""
+    """Converts values of this process to bytes."""
 
     def register(self, cls: type, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]) -> None:
-        """Send instances of `cls` as `serializer(instance)`, of which the receiver makes `deserializer(...)`."""
+        """Send instances of `cls` as `serializer(instance)`, to which the receiver applies `deserializer`."""
 
     def deregister(self, cls: type) -> None:
         """Undo `register`."""
@@ -43,7 +43,7 @@ class TaskRuntime(Protocol):
         """Cancel the task that makes `ref`."""
 
     def is_cancelled(self, task: bytes) -> bool:
-        """Return whether the call that runs here was cancelled. An actor's is not interrupted once it has asked."""
+        """Return whether the running call was cancelled. A call of an actor that has asked is not interrupted."""
 
 
 class ActorRuntime(Protocol):
@@ -63,7 +63,7 @@ class ActorRuntime(Protocol):
         """Queue a method call; return as `submit` does."""
 
     def find_actor(self, name: str, namespace: str | None) -> Mapping[str, Any] | None:
-        """Return what is known of a named actor (id, definition, options, owner), or None."""
+        """Return the description of a named actor (id, definition, options, owner), or None."""
 
     def list_named_actors(self, all_namespaces: bool) -> list[dict[str, str]]:
         """Return names and namespaces of living named actors."""
@@ -78,10 +78,10 @@ class ActorRuntime(Protocol):
         """End an actor's process."""
 
     def current_actor(self) -> bytes:
-        """Return the id of the actor that the calling code runs in, or nothing."""
+        """Return the id of the actor that the calling code runs in, b"" outside of an actor."""
 
     def describe_current_actor(self) -> Mapping[str, Any] | None:
-        """Return what `find_actor` would, for the actor that the calling code runs in."""
+        """Return the description of the actor that the calling code runs in, as `find_actor` does, or None."""
 
 
 class ObjectRuntime(Protocol):
@@ -89,7 +89,7 @@ class ObjectRuntime(Protocol):
 
     @property
     def serializer(self) -> RuntimeSerializer:
-        """How values become bytes."""
+        """The serializer of this process."""
 
     def put(self, value: Any, weak: bool = False) -> ObjectRef:
         """Store a value."""
@@ -106,7 +106,7 @@ class ObjectRuntime(Protocol):
         """Return (ready, others), both in the order given."""
 
     def deliver(self, ref: ObjectRef, future: concurrent.futures.Future[Any], read: bool = True) -> None:
-        """Set the value of `ref`, or its failure, on `future` when it is there; without `read` None in both cases."""
+        """Set the value of `ref`, or its error, on `future` when it is ready; without `read` set None in both cases."""
 
     def deliver_async(self, ref: ObjectRef, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:
         """Return a future of `loop` for the value of `ref`."""
@@ -118,7 +118,7 @@ class ObjectRuntime(Protocol):
         """Return id and address of the owner."""
 
     def pin_forever(self, ref: ObjectRef) -> None:
-        """Keep the object for the session: its reference left by a way that can't be counted."""
+        """Keep the object for the session, because its reference was sent by a way that can't be counted."""
 
 
 class StreamRuntime(Protocol):
@@ -134,10 +134,10 @@ class StreamRuntime(Protocol):
         """Return a future that is done when the stream has changed."""
 
     def next_arrival(self, stream: ObjectStream) -> ObjectEntry:
-        """Return an entry, to be waited for as those of references are: ready when the stream has an item or ends."""
+        """Return an entry that is ready when the stream has an item or ends, to wait for like those of references."""
 
     def close_stream(self, stream: ObjectStream) -> None:
-        """Take no more items."""
+        """Stop taking items, and close the generator in its worker."""
 
 
 class Runtime(TaskRuntime, ActorRuntime, ObjectRuntime, StreamRuntime, EngineRuntime, Protocol):
@@ -157,4 +157,4 @@ class Runtime(TaskRuntime, ActorRuntime, ObjectRuntime, StreamRuntime, EngineRun
         """Add a span to the timeline; times are seconds since the epoch."""
 
     def answer_promptly(self) -> None:
-        """Have coming requests of other processes answered at once, although no thread here waits for them."""
+        """Answer coming requests of other processes at once, although no thread waits here."""

@@ -33,7 +33,7 @@ def _refuse(what: str) -> NoReturn:
 
 
 class _Missing:
-    """An attribute that is not there, and says what to do."""
+    """An attribute that references do not have; its use raises an error that says what to do."""
 
     __slots__ = ("_name",)
 

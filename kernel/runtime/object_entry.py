@@ -1,7 +1,7 @@
-"""What a process knows about one object: its value or where it is, and what still needs it.
+"""The state of one object in a process: its value or its location, and what still needs it.
 
 An entry is made by the owner when it submits a task or puts a value, and by a borrower when it receives a
-reference. It goes away when nobody in this process holds a reference (`local`), nothing in flight needs it
+reference. It is removed when no reference is left in this process (`local`), nothing in flight needs it
 (`holds`) and, at the owner, no other process borrows it.
 """
 
@@ -69,7 +69,7 @@ class ObjectEntry:
         self.id = id
         self.local = local
         self.task = task
-        """The task that makes it, while it does; from then on `site` is what is left, where it was called."""
+        """The task that makes the object, until it has; afterwards only the place of its call is kept, in `site`."""
         self.state = PENDING
         self.value: Any = None
         self.holds = 0
@@ -77,7 +77,7 @@ class ObjectEntry:
         self.details: ObjectDetails | None = None
 
     def more(self) -> ObjectDetails:
-        """Return the details, made now if need be."""
+        """Return the details, which are created at first use."""
         details = self.details
         if details is None:
             details = self.details = ObjectDetails()

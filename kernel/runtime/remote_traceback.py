@@ -43,7 +43,7 @@ def hide_all(folder: str) -> None:
 
 
 def is_internal(filename: str) -> bool:
-    """Say whether a file belongs to the kernel itself, so that its lines tell users nothing."""
+    """Return whether a file belongs to the kernel itself, so that its lines do not help users."""
     return filename.startswith(_internal)
 
 

@@ -98,7 +98,7 @@ class UsersLines:
             seen.add(id(error))
             self._before.append((error, error.__traceback__, error.__suppress_context__))
             shown = users_part(error, error.__traceback__)
-            # Without any line of theirs users would learn less than with ours. A Ctrl-C is told by its name.
+            # If no line is the user's, the kernel's lines are better than none. A Ctrl-C is shown by its name only.
             if shown is not None or isinstance(error, KeyboardInterrupt):
                 error.__traceback__ = shown
             self._note(error)

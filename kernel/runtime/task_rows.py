@@ -13,7 +13,7 @@ from typing import Any
 Row = dict[str, Any]
 
 NO_PROCESS: Mapping[str, Any] = {"worker_id": None, "worker_pid": None, "node_id": None, "job_id": None}
-"""Where something was that a process did which has ended."""
+"""The columns about the process, for a call whose process has ended."""
 _INIT = "__init__"
 
 

@@ -7,6 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 
-def events_of(told: Iterable[bytes]) -> list[dict[str, Any]]:
+def events_of(answers: Iterable[bytes]) -> list[dict[str, Any]]:
     """Return the Chrome trace events of all processes, from the pickled lists of the session's "timeline"."""
-    return [event for data in told for event in pickle.loads(data)]
+    return [event for data in answers for event in pickle.loads(data)]

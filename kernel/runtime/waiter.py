@@ -1,4 +1,4 @@
-"""What a blocked thread waits with: a count of things that are still to come."""
+"""The waiting of a blocked thread, until a number of events has happened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this process has: the resources and devices of its lease, and which actor it is.
+"""Facts about this worker: the resources and devices of its lease, and its actor.
 
 In local mode one process is many workers: each call then has a `WorkerInfo` of its own, set in its context.
 """

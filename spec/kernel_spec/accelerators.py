@@ -30,8 +30,9 @@ class Device:
 class Accelerator(Protocol):
     """Devices behind one resource name. Called from one thread at a time.
 
-    One that shows devices by a variable with a list of them may say so in an attribute `variable`. Where that is set
-    before the worker starts, user code is told its devices by the names that `isolate` puts there.
+    An accelerator that restricts devices by an environment variable with a list of them may name it in an attribute
+    `variable`. If that is set before the worker starts, user code sees its devices under the names that `isolate` puts
+    there.
     """
 
     resource: str

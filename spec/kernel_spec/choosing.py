@@ -1,7 +1,7 @@
-"""Where a request may go among the places of a `Ledger`, and in which order it likes them.
+"""The places of a `Ledger` where a request may go, and its order of preference among them.
 
-The functions that return many places look at all nodes and sort them: they say exactly what `kernel_spec.placement`
-promises, and are for schedulers that see few nodes. Others find the first of that order by an index.
+The functions that return many places look at all nodes and sort them: they implement what `kernel_spec.placement`
+specifies, for schedulers that see few nodes. Other schedulers find the first place of that order by an index.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def places_for(ledger: Ledger, request: LeaseRequest) -> Sequence[Place]:
 
 
 def bundles_for(ledger: Ledger, request: LeaseRequest) -> Sequence[BundlePlace]:
-    """Return the open bundles where a request may go; the one with the least of what it does not want comes first."""
+    """Return the open bundles where a request may go; the one with the least unwanted resources comes first."""
     group = ledger.groups.get(request.group) if request.group is not None else None
     if group is None:
         return ()
@@ -40,14 +40,14 @@ def bundles_for(ledger: Ledger, request: LeaseRequest) -> Sequence[BundlePlace]:
 
 
 def waste(place: BundlePlace, wanted: Amounts) -> tuple[bool, int, int, int]:
-    """Return how much of a bundle would lie idle beside a request, as a key to sort by: devices count most."""
+    """Return a sort key: how much of a bundle a request would leave idle, where devices count most."""
     free = {name: units for name, units in place.pool.available.items() if units > 0}
     others = free.keys() - wanted.keys()
     return not others.isdisjoint(place.pool.device_resources), len(others), sum(free.values()), place.bundle.index
 
 
 def place_group(ledger: Ledger, group: Group) -> PlaceGroup | Misfit:
-    """Place all waiting bundles of a group, or none of them and say why; nodes with devices it wants not come last."""
+    """Place all waiting bundles of a group, or none and return why; nodes with unwanted devices come last."""
     nodes = nodes_for_group(ledger, group.request)
     names = {name for wanted in group.request.bundles for name in wanted}
     plain = [node for node in nodes if not wasteful(node, names)]
@@ -64,7 +64,7 @@ def place_group(ledger: Ledger, group: Group) -> PlaceGroup | Misfit:
 
 
 def right_nodes(ledger: Ledger, group: Group) -> Callable[[int, NodeId], bool] | None:
-    """Return what says whether a bundle of a group, by number, may go to a node; None when all may go anywhere."""
+    """Return a function of bundle number and node that says whether the bundle may go there; None if all may."""
     if not any(group.request.labels):
         return None
     wanted = {number: group.labels_of(number) for number in group.waiting()}
@@ -72,7 +72,7 @@ def right_nodes(ledger: Ledger, group: Group) -> Callable[[int, NodeId], bool] |
 
 
 def nodes_for_group(ledger: Ledger, group: GroupRequest) -> Sequence[NodePlace]:
-    """Return the open nodes in the order in which a group likes them: those with devices it does not want come last."""
+    """Return the open nodes in a group's order of preference: nodes with unwanted devices come last."""
     spread = group.strategy in (SPREAD, STRICT_SPREAD)
     wanted = {name for bundle in group.bundles for name in bundle}
 
@@ -83,12 +83,12 @@ def nodes_for_group(ledger: Ledger, group: GroupRequest) -> Sequence[NodePlace]:
 
 
 def open_nodes(ledger: Ledger) -> list[NodePlace]:
-    """Return the nodes where anything new may go, in the order they came."""
+    """Return the nodes that accept new leases, in the order in which they were added."""
     return [node for node in ledger.nodes.values() if not node.draining]
 
 
 def allows(ledger: Ledger, placement: Placement, wanted: Amounts, node: NodePlace) -> bool:
-    """Return whether a strategy lets a request that wants `wanted` go to an open `node`."""
+    """Return whether a strategy allows a request for `wanted` on an open `node`."""
     if placement.node is not None:
         target = affine_node(ledger, placement, wanted)
         if target is not None or not placement.soft:
@@ -97,7 +97,7 @@ def allows(ledger: Ledger, placement: Placement, wanted: Amounts, node: NodePlac
 
 
 def affine_node(ledger: Ledger, placement: Placement, wanted: Amounts) -> NodePlace | None:
-    """Return the node of an affinity; None when it is not there, or not to be had and the affinity is soft."""
+    """Return the node of an affinity; None if it is unknown, or if it can't be used and the affinity is soft."""
     node = ledger.nodes.get(placement.node) if placement.node is not None else None
     if node is not None and placement.soft:
         useless = node.draining or not node.pool.fits_ever(wanted) or not placement.suits(node.labels)
@@ -106,7 +106,7 @@ def affine_node(ledger: Ledger, placement: Placement, wanted: Amounts) -> NodePl
 
 
 def rank(request: LeaseRequest, placement: Placement, node: NodePlace) -> tuple[Any, ...]:
-    """Return what to sort allowed nodes by, the best one first."""
+    """Return a key that sorts allowed nodes, best first."""
     full, choice = node.load(), placement.choice(node.labels)
     if placement.spread:
         return choice, full, node.number
@@ -117,5 +117,5 @@ def rank(request: LeaseRequest, placement: Placement, node: NodePlace) -> tuple[
 
 
 def wasteful(node: NodePlace, wanted: Mapping[str, int] | set[str]) -> bool:
-    """Return whether a node has devices of which nothing is wanted."""
+    """Return whether a node has devices that are not wanted."""
     return has_devices(node.pool) and node.pool.device_resources.isdisjoint(wanted)

@@ -1,4 +1,4 @@
-"""`@dataclass` as in the standard library, for what every process defines when it starts.
+"""`@dataclass` as in the standard library, for the classes that every process defines when it starts.
 
 The standard decorator compiles up to seven methods of each class when it is defined, which takes about half a
 millisecond. A node agent defines a hundred such classes and makes objects of a few; that was 40% of its start. Here a

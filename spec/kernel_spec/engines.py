@@ -1,4 +1,4 @@
-"""The engine contract: what runs the tasks and actors of a program, and keeps its objects.
+"""The engine contract: an engine runs the tasks and actors of a program, and keeps its objects.
 
 `kernel.init` opens one engine by name. "processes" starts or joins a session of many processes; "local"
 (`local_mode=True`) has all of a session in the program's own process. Others are found by entry points in the group
@@ -12,7 +12,7 @@ started. Nothing has to survive a crash of the program: what an engine started m
 and end too.
 
 What lasts is this module: an engine's entry point, its session, and `SessionOptions`, which only ever has more fields.
-An engine refuses an option that it can't honour, and what it is told to do and can't, by an OptionError that names it.
+An engine refuses an option that it can't honour, and a request that it can't fulfil, by an OptionError that names it.
 What does not last are the values that travel through a runtime (definitions of functions, references, streams), which
 are classes of `kernel.runtime`, and `kernel.runtime.interface.Runtime`, which says what is asked of them: an engine is
 released together with the kernel that opens it. `kernel.conformance.engine` tries all of it.
@@ -31,15 +31,15 @@ from kernel_spec.ids import JobId, NodeId, ProcessId
 PROCESSES = "processes"
 LOCAL = "local"
 REMOTE = "kernel://"
-"""How the address of a cluster begins that is joined from outside: `kernel://HOST:PORT`."""
+"""Prefix of the address of a cluster to join from outside: `kernel://HOST:PORT`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """The arguments of `kernel.init`, checked: what is given can be, and is of the right type.
+    """The arguments of `kernel.init`. Their types and values were checked.
 
-    `address` is also that of KERNEL_ADDRESS. Amounts of memory are in bytes. `runtime_env` is prepared by the kernel,
-    after the engine is opened, and told to the session by `query("add_environment", ...)`.
+    `address` may come from KERNEL_ADDRESS. Amounts of memory are in bytes. The kernel prepares `runtime_env` after the
+    engine is opened, and passes it to the session by `query("add_environment", ...)`.
     """
 
     address: str | None
@@ -80,7 +80,10 @@ class SessionOptions:
         return {kind: name for kind, name in self.plugins.items() if name is not None}
 
     def memory_settings(self) -> dict[str, Any]:
-        """Return how an agent watches memory: what was given, else what the environment says, else nothing."""
+        """Return the settings of an agent's memory watch that were given, or that environment variables set.
+
+        Raises OptionError for an invalid value.
+        """
         from kernel_spec.memory_words import check_quotas, check_threshold
 
         settings: dict[str, Any] = {}
@@ -101,7 +104,7 @@ class SessionOptions:
         return settings
 
     def process_id(self) -> bytes:
-        """Return the program's process id: random, or the same for the same seed."""
+        """Return the program's process id: random, or derived from the seed if there is one."""
         if self.object_id_seed is None:
             return os.urandom(8)
         import hashlib
@@ -115,13 +118,13 @@ def _check_limit(limit: int) -> None:
 
 
 class EngineRuntime(Protocol):
-    """What a session's runtime tells of the session. `kernel.runtime.interface.Runtime` has the rest."""
+    """The part of a session's runtime that concerns the session. `kernel.runtime.interface.Runtime` has the rest."""
 
     job: JobId
     node: NodeId
     process: ProcessId
     local_mode: bool
-    """Whether tasks and actors run in this very process."""
+    """Whether tasks and actors run in the program's own process."""
 
     @property
     def namespace(self) -> str:
@@ -134,11 +137,11 @@ class EngineRuntime(Protocol):
     def query(self, method: str, *arguments: Any) -> Any:
         """Ask the session (nodes, resources, actors, memory, ...).
 
-        Bytes that somebody has stored, such as those of `kv_get`, come back as they are.
+        Stored bytes, such as those of `kv_get`, are returned as they are.
         """
 
     def shutdown(self) -> None:
-        """Leave the session, ending it if this program started it. Calls that wait raise SessionEndedError."""
+        """Leave the session, and end it if this program started it. Waiting calls raise SessionEndedError."""
 
 
 class EngineSession(Protocol):
@@ -146,20 +149,20 @@ class EngineSession(Protocol):
 
     @property
     def runtime(self) -> EngineRuntime:
-        """What the public API calls; the same object for the life of the session."""
+        """The runtime that the public API calls; the same object for the life of the session."""
 
     def end(self) -> None:
         """End what the engine started for the session, and wait for it. Called once, after `runtime.shutdown()`."""
 
     def forget(self) -> None:
-        """Let go of the session and end nothing: this is a forked child of the program that opened it.
+        """Forget the session without ending anything. Called in a forked child of the program that opened it.
 
-        Called while no other thread runs; it must not block, and must not raise.
+        No other thread runs then. It must not block, and must not raise.
         """
 
 
 class OpenEngine(Protocol):
-    """What an entry point of an engine names."""
+    """The function that an entry point of an engine names."""
 
     def __call__(self, options: SessionOptions) -> EngineSession:
         """Start or join a session. Raises OptionError for options that this engine can't honour."""

@@ -1,4 +1,4 @@
-"""The environment contract: what one field of a `runtime_env` means, and what a worker that runs in it is given.
+"""The environment contract: a builder interprets one field of a `runtime_env`, and sets up workers for it.
 
 A builder is offered under the name of the field that it takes: `{"pip": PipEnvironment}` makes
 `runtime_env={"pip": [...]}` possible. `check` and `prepare` are called in the program that gives the runtime_env (a
@@ -14,10 +14,10 @@ What `build` writes to standard output and standard error goes to a log of the s
 built stays until the builds of that field take more than `cache_bytes`; then those go that were used least recently,
 but none in which a worker runs. All of it goes with the session.
 
-What can't be done is said by `RuntimeEnvError`, whose message begins with the field, as `runtime_env['pip']`. Raised in
-the program it reaches the caller at once, raised on a node it is the error of the tasks and actors that asked. Anything
-else that is raised counts as a fault of the plugin and is reported with its lines. A failure is told, without another
-attempt, to all who ask within the next seconds.
+A failure is a `RuntimeEnvError`, whose message begins with the field, as `runtime_env['pip']`. Raised in the program it
+reaches the caller at once; raised on a node it is the error of the tasks and actors in that environment. Any other
+exception counts as a fault of the plugin and is reported with its lines. For some seconds after a failure, requests for
+the same environment fail with the same error, without another attempt.
 
 A task that gives a runtime_env runs in the environment around it as well: a field that both give has the task's value.
 
@@ -34,29 +34,29 @@ from typing import Any, Protocol, runtime_checkable
 from kernel_spec.dataclass import dataclass
 
 PACKAGE = "package:"
-"""What the name of a package begins with; the digest of its content follows."""
+"""Prefix of the name of a package; the digest of its content follows."""
 
 
 @runtime_checkable
 class Program(Protocol):
-    """The program that gives a runtime_env, as a builder may use it."""
+    """The services of the program that gives a runtime_env, for a builder."""
 
     def pack(self, path: str, below: str = "") -> str:
         """Send a file, or a directory without what the runtime_env `excludes`, and return the name of the package.
 
         The name is `package:` and the digest of the content, which is sent once in a session; such a name given as
         `path` is returned. On a node the package is a directory with what was in the directory, in a folder `below` if
-        one is named; a file is there under its own name. Raises RuntimeEnvError for what can't be read or sent.
+        one is named; a file is there under its own name. Raises RuntimeEnvError for files that can't be read or sent.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class BuildPlace:
-    """Where something is built on a node.
+    """The place of a build on a node.
 
-    `directory` is an empty directory of its own, and the one where the result will be used; "" where nothing is built.
-    `package` returns, for a name that `packages` gave, the directory of that package.
+    `directory` is an empty directory for this build, from which the result will be used; "" where nothing is built.
+    `package(name)` returns the directory of a package that `packages` has named.
     """
 
     directory: str
@@ -65,16 +65,16 @@ class BuildPlace:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStart:
-    """What a worker that runs in an environment is given. Plain values.
+    """The settings of a worker that runs in an environment, as plain values.
 
-    `variables` are environment variables, in which `${NAME}` stands for the one around the worker; those that the
-    runtime_env gives itself come before. `paths` are put in front of `sys.path`. `directory` is the working directory,
-    "" for the program's.
+    `variables` are environment variables, in which `${NAME}` stands for the value outside of the worker; variables of
+    the runtime_env itself take precedence. `paths` are put in front of `sys.path`. `directory` is the working
+    directory, "" for the program's.
 
     `python` is the interpreter to run, "" for the node's. It must be of the node's Python version, and see what the
-    node's sees. With an interpreter of its own a worker starts later, so it is a fork of the node's interpreter, as
-    without, unless that has imported one of the top-level `modules` already: it would see what it had imported,
-    and not what is in `paths`. Without `modules` it always runs the interpreter.
+    node's sees. An interpreter of its own takes longer to start, so the worker is a fork of the node's interpreter
+    nevertheless, unless that has imported one of the top-level `modules` already: the worker would see that module
+    instead of the one in `paths`. With empty `modules` it always runs the interpreter.
     """
 
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -86,26 +86,26 @@ class WorkerStart:
 
 @runtime_checkable
 class EnvironmentBuilder(Protocol):
-    """Makes one field of a runtime_env come true. See the module's text."""
+    """Checks, prepares and builds one field of a runtime_env. See the module's text."""
 
     field: str
-    """The field, under which it is offered."""
+    """The field of the runtime_env, which is also the name of the offer."""
 
     build_seconds: float
-    """How long `build` may take in a process of its own; 0 where it does nothing but return, and needs none."""
+    """Time limit in seconds for `build` in a process of its own; 0 if it returns at once and needs no process."""
 
     cache_bytes: float
-    """How many bytes of what it has built a node keeps for those who come later."""
+    """Maximum size in bytes of the builds that a node keeps for later use."""
 
     def check(self, value: Any) -> None:
-        """Raise RuntimeEnvError where `value`, which is not None, is of a wrong type or form. Looks at no files."""
+        """Raise RuntimeEnvError if `value`, which is not None, has a wrong type or form. Must not read files."""
         ...
 
     def prepare(self, value: Any, program: Program) -> Any:
-        """Return what `value`, which was checked, means, as plain values that are the same for the same meaning.
+        """Convert `value`, which was checked, into plain values, which are equal for equal meanings.
 
-        What it has returned may be given again, and then means the same. What means nothing (such as no packages at
-        all) is returned as something false, and left out. Raises RuntimeEnvError.
+        A returned value may be passed in again, and must mean the same. A value without effect (such as an empty list
+        of packages) is converted to a false value, and left out. Raises RuntimeEnvError.
         """
         ...
 
@@ -114,5 +114,5 @@ class EnvironmentBuilder(Protocol):
         ...
 
     def build(self, prepared: Any, place: BuildPlace) -> WorkerStart:
-        """Make on a node what `prepare` returned, and say what a worker in it is given. Raises RuntimeEnvError."""
+        """Build on a node what `prepare` returned, and return the settings of workers in it. Raises RuntimeEnvError."""
         ...

@@ -1,11 +1,11 @@
 """Every error of the kernel and its plugins. The class tells whose move it is.
 
     KernelError
-    ├── UsageError                      the caller's move: the program asked for something that can't be
+    ├── UsageError                      the caller's move: the program asked for something impossible
     │   ├── OptionError                 an option is unknown, misplaced or has a bad value (also TypeError, ValueError)
     │   ├── ArgumentError               a value where there must be another (also TypeError, ValueError)
-    │   ├── OutsideActorError           what only an actor can do (also TypeError, RuntimeError)
-    │   ├── OutsideCallError            what only a task or an actor's call can ask (also RuntimeError)
+    │   ├── OutsideActorError           a function only for actors was called elsewhere (also TypeError, RuntimeError)
+    │   ├── OutsideCallError            a function only for tasks and actors was called elsewhere (also RuntimeError)
     │   ├── NotInitializedError         no session in this process
     │   ├── AlreadyInitializedError     a second init (also RuntimeError)
     │   ├── SerializationError          a value can't cross processes (also TypeError)
@@ -18,7 +18,7 @@
     │   ├── GetTimeoutError             get(timeout=) ran out (also TimeoutError)
     │   ├── NoInputError                input() in a task, which has no terminal (EOFError)
     │   ├── RuntimeEnvError             a runtime_env can't be set up (also TypeError, ValueError)
-    │   ├── MetricError                 a metric can't be so, or be used so (also ValueError)
+    │   ├── MetricError                 a metric has a bad name, tag or value (also ValueError)
     │   └── InfeasibleError             nothing in the session could ever satisfy the request
     ├── TaskError                       user code raised; also an instance of the user's own exception type
     ├── TaskCancelledError              the task was cancelled
@@ -27,7 +27,7 @@
     │   ├── ActorError
     │   │   ├── ActorDiedError          the actor is gone for good
     │   │   └── ActorUnavailableError   the actor restarts, the call may or may not have run
-    │   ├── ObjectLostError             an object can't be had any more
+    │   ├── ObjectLostError             an object is lost
     │   │   └── OwnerDiedError          because the process that owned it is gone
     │   ├── ObjectStoreError
     │   │   ├── ObjectStoreFullError    the store is full of objects in use
@@ -43,8 +43,8 @@
     ├── PluginError                     the plugin author's move
     │   ├── PluginNotFoundError         nothing of that kind and name is installed
     │   └── ContractError               a plugin does not fit its contract
-    ├── ProtocolError                   bytes on a connection are not ours, or not authenticated
-    └── InternalError                   ours: please report it
+    ├── ProtocolError                   bytes on a connection are not of our protocol, or not authenticated
+    └── InternalError                   our move, a bug: please report it
 
 A message says what happened, to which named thing, what was expected, and what to do next.
 """
@@ -59,10 +59,10 @@ _ErrorT = TypeVar("_ErrorT", bound="KernelError")
 
 
 class KernelError(Exception):
-    """Everything below."""
+    """The base of all errors of the kernel and its plugins."""
 
     def __new__(cls: type[_ErrorT], *args: Any, **kwargs: Any) -> _ErrorT:
-        """Make an error of the class that stands for this one in this process, where there is one."""
+        """Make an error of the class that replaces this one in this process, if there is one (see `stand_ins`)."""
         made: _ErrorT = new_error(cls, *args, **kwargs)
         return made
 
@@ -76,7 +76,7 @@ class KernelError(Exception):
 
 
 class UsageError(KernelError):
-    """The program asked for something that can't be."""
+    """The program asked for something impossible."""
 
 
 class OptionError(UsageError, TypeError, ValueError):
@@ -84,15 +84,15 @@ class OptionError(UsageError, TypeError, ValueError):
 
 
 class ArgumentError(UsageError, TypeError, ValueError):
-    """A function of the kernel was given a value where it takes another, such as a number for a reference."""
+    """A function of the kernel got a value of a wrong kind, such as a number instead of a reference."""
 
 
 class OutsideActorError(UsageError, TypeError, RuntimeError):
-    """What only an actor can do was asked for outside of one."""
+    """A function that works only inside an actor was called outside of one."""
 
 
 class OutsideCallError(UsageError, RuntimeError):
-    """What only a task or a call of an actor can ask was asked outside of one."""
+    """A function that works only inside a task or an actor's call was called outside of one."""
 
 
 class NotInitializedError(UsageError):
@@ -163,7 +163,7 @@ class TaskError(KernelError):
     function_name: str = ""
     """The task, or the actor's method, that raised."""
     remote_traceback: str = ""
-    """Where it was raised, as text: the lines of the traceback in the task's process, with the chain of causes."""
+    """The traceback in the task's process as text, with the chain of causes."""
     pid: int = 0
     """The process that it was raised in."""
     node: str = ""
@@ -176,7 +176,7 @@ class TaskError(KernelError):
 
     @classmethod
     def name_for(cls, raised: str) -> str:
-        """Return what the class of an error is called that stands for an exception of the class `raised`."""
+        """Return the name of the error class for exceptions of the class `raised`."""
         return f"TaskError[{raised}]"
 
     def __str__(self) -> str:
@@ -218,7 +218,7 @@ class ActorUnavailableError(ActorError):
 
 
 class ObjectLostError(FaultError):
-    """An object can't be had any more; the message says why."""
+    """An object is lost; the message says why."""
 
 
 class OwnerDiedError(ObjectLostError):
@@ -277,7 +277,7 @@ class PluginError(KernelError):
 
 
 class PluginNotFoundError(PluginError, LookupError):
-    """Nothing of that kind and name is installed. `asked_for`: somebody chose it; otherwise a default is missing."""
+    """No plugin of that kind and name is installed. `asked_for` says that it was chosen, rather than a default."""
 
     asked_for = True
 
@@ -287,7 +287,7 @@ class ContractError(PluginError):
 
 
 class ProtocolError(KernelError):
-    """Bytes on a connection are not ours, or not authenticated."""
+    """Bytes on a connection are not of the kernel's protocol, or not authenticated."""
 
 
 class InternalError(KernelError):

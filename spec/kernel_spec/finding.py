@@ -1,6 +1,6 @@
-"""Where something fits, found by the indexes of an `IndexedLedger` without looking at all nodes.
+"""Find the places where a request fits by the indexes of an `IndexedLedger`, without looking at all nodes.
 
-It says the same as `kernel_spec.choosing`, in the same order.
+The results are those of `kernel_spec.choosing`, in the same order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kernel_spec.resources import Amounts, ResourcePool
 from kernel_spec.scheduling import SPREAD, STRICT_PACK, STRICT_SPREAD, LeaseRequest
 
 NODES_COMPARED = 64
-"""Among how many nodes at least a group is fitted in, if there are so many."""
+"""Minimum number of nodes that are considered for a group, if there are so many."""
 
 
 # -- leases ------------------------------------------------------------------------------------------------------------
@@ -27,7 +27,7 @@ NODES_COMPARED = 64
 def places_with_room(ledger: IndexedLedger, request: LeaseRequest, placement: Placement) -> Iterable[Place]:
     """Return the open places where a request may go and seems to fit, best first. The ledger must not change meanwhile.
 
-    `placement` is the request's strategy, understood. Whether it fits on devices is for `acquire` to say.
+    `placement` is the request's parsed strategy. Only `acquire` decides whether the request fits on devices.
     """
     bound = bound_places(ledger, request, placement)
     if bound is not None:
@@ -52,7 +52,7 @@ def places_ever(ledger: IndexedLedger, request: LeaseRequest, placement: Placeme
 
 
 def bound_places(ledger: IndexedLedger, request: LeaseRequest, placement: Placement) -> Sequence[Place] | None:
-    """Return the places of a request that can't go just anywhere; None for others."""
+    """Return the places of a request that is bound to a node or group; None for other requests."""
     if request.group is not None:
         return bundles_for(ledger, request)
     if placement.problem:
@@ -66,7 +66,7 @@ def bound_places(ledger: IndexedLedger, request: LeaseRequest, placement: Placem
 
 
 def _in_order(ledger: IndexedLedger, request: LeaseRequest, placement: Placement) -> Iterator[Place]:
-    """Yield places by choice, in each those first on which the wishes hold; a place may come twice."""
+    """Yield places by choice, and within a choice those that fulfil the wishes first; a place may come twice."""
     for conditions in placement.alternatives():
         if placement.spread:
             yield from ledger.free.search(request.wanted, conditions, 0.0, False)
@@ -96,9 +96,9 @@ def _hybrid(ledger: IndexedLedger, request: LeaseRequest, conditions: Sequence[C
 def choices_for_group(
     ledger: IndexedLedger, group: Group, usable: Callable[[NodePlace], bool]
 ) -> Iterator[dict[NodeId, ResourcePool]]:
-    """Yield nodes that are enough to try for the waiting bundles of a group: those without needless devices, then all.
+    """Yield sets of nodes to try for a group's waiting bundles: first without unneeded devices, then with all.
 
-    Only nodes that are `usable`. The ledger must not change while one is looked for.
+    Only `usable` nodes are included. The ledger must not change during the iteration.
     """
     names = {name for wanted in group.request.bundles for name in wanted}
     if ledger.spares_devices(dict.fromkeys(names, 0)):
@@ -112,7 +112,7 @@ def distinct(bundles: Mapping[int, Amounts]) -> list[Amounts]:
 
 
 def kinds_of_bundles(group: Group) -> list[tuple[Amounts, tuple[Condition, ...]]]:
-    """Return each kind of bundle that waits once, with what must hold of the labels of its node."""
+    """Return each kind of waiting bundle once, with the conditions on its node's labels."""
     waiting = group.waiting()
     if not any(group.request.labels):
         return [(wanted, ()) for wanted in distinct(waiting)]

@@ -14,7 +14,7 @@ from kernel_spec.scheduling import Bundle, Grant, GroupRequest, LeaseRequest
 
 @dataclass(slots=True, eq=False)
 class Lease:
-    """A granted lease. `number` counts grants; `blocked`: its worker waits, and its CPU is lent to others."""
+    """A granted lease. `number` counts grants. If it is `blocked`, its worker waits and its CPU is lent to others."""
 
     request: LeaseRequest
     grant: Grant
@@ -28,11 +28,11 @@ class Lease:
         return self.grant.allocation.amounts.get(CPU, 0) if self.blocked else 0
 
     def holds(self, name: str) -> int:
-        """Return how many units of a resource it keeps from others."""
+        """Return the units of a resource that are unavailable to others."""
         return self.grant.allocation.amounts.get(name, 0) - (self.lent if name == CPU else 0)
 
     def stuck(self) -> Amounts:
-        """Return what can't be expected back soon: an actor's own, and what a blocked worker has not lent."""
+        """Return the resources that will not be released soon: an actor's, and those a blocked worker has not lent."""
         if not (self.blocked or self.request.for_actor):
             return {}
         held = self.grant.allocation.amounts
@@ -43,7 +43,7 @@ class Lease:
 class Place:
     """Resources that leases are granted from: a node's own, or those of one bundle.
 
-    `stuck` is what nobody can wait for: what actors, bundles and blocked workers hold.
+    `stuck` are resources that will not be released soon: those of actors, bundles and blocked workers.
     """
 
     node: NodeId
@@ -52,7 +52,7 @@ class Place:
     stuck: Amounts = field(default_factory=dict)
 
     def count_stuck(self, amounts: Mapping[str, int], sign: int) -> None:
-        """Add to what is stuck, or (`sign` -1) take away."""
+        """Add amounts to `stuck`, or subtract them (`sign` -1)."""
         for name, units in amounts.items():
             self.stuck[name] = self.stuck.get(name, 0) + sign * units
 
@@ -74,7 +74,7 @@ class NodePlace(Place):
     bundles: dict[tuple[GroupId, int], BundlePlace] = field(default_factory=dict)
 
     def load(self) -> float:
-        """Return how full the node is (see `kernel_spec.placement`); how many hold something there breaks ties."""
+        """Return how full the node is (see `kernel_spec.placement`); the number of holders breaks ties."""
         return load(self.pool) + (len(self.leases) + len(self.bundles)) * 1e-9
 
 
@@ -94,17 +94,17 @@ class Group:
     bundles: dict[int, BundlePlace] = field(default_factory=dict)
 
     def waiting(self) -> dict[int, Amounts]:
-        """Return the bundles that have no place (any more), by number."""
+        """Return the bundles that are not placed, or whose node was lost, by number."""
         return {index: wanted for index, wanted in enumerate(self.request.bundles) if index not in self.bundles}
 
     def labels_of(self, number: int) -> tuple[Condition, ...]:
-        """Return what must hold of the labels of a bundle's node."""
+        """Return the conditions on the labels of a bundle's node."""
         labels = self.request.labels
         return conditions(labels[number]) if number < len(labels) else ()
 
 
 def check_place(place: Place) -> None:
-    """Raise AssertionError when what is free in a place and what is held there do not add up."""
+    """Raise AssertionError unless the free and the held resources of a place add up to its total."""
     pool, label = place.pool, f"node {place.node.hex()}"
     if isinstance(place, BundlePlace):
         label += f", bundle {place.bundle.index} of group {place.group.hex()}"

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-if TYPE_CHECKING:  # every process imports this page, few need more of a contract than its name
+if TYPE_CHECKING:  # every process imports this module, and few processes need the contracts themselves
     from kernel_spec.accelerators import Accelerator
     from kernel_spec.environments import EnvironmentBuilder
     from kernel_spec.memory_guards import MemoryGuard, MemorySettings
@@ -97,7 +97,7 @@ def kernel_spill_targets() -> Mapping[str, Callable[[str], SpillTarget]]:  # typ
 
 @hookspec
 def kernel_memory_guards() -> Mapping[str, Callable[[MemorySettings], MemoryGuard]]:  # type: ignore[empty-body]
-    """Offer memory guards (driver); the factory takes what the user has chosen. Called in the node agent."""
+    """Offer memory guards (driver); the factory takes the user's settings. Called in the node agent."""
 
 
 @hookspec
@@ -109,12 +109,12 @@ def kernel_environments() -> Mapping[str, Callable[[], EnvironmentBuilder]]:  # 
 
 @hookspec
 def kernel_observers() -> Sequence[Observer]:  # type: ignore[empty-body]
-    """Offer observers of life cycle events (hook: all are told). Called on the head."""
+    """Offer observers of life cycle events (hook: all get the events). Called on the head."""
 
 
 @hookspec
 def kernel_metrics_sinks() -> Mapping[str, Callable[[], MetricsSink]]:  # type: ignore[empty-body]
-    """Offer sinks for the metrics of a session (named: those selected, each told the same). Called on the head."""
+    """Offer sinks for the metrics of a session (named: all selected ones get the same). Called on the head."""
 
 
 @hookspec

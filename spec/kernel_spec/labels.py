@@ -1,4 +1,4 @@
-"""Labels of nodes: what they may look like, which ones every node has, and conditions on them in one line of text.
+"""Labels of nodes: their syntax, those that every node has, and selectors, which are conditions on labels as text.
 
 A label's name is up to 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends, and may have a
 prefix such as `example.com/`. A value looks alike, or is empty. The conditions of a label selector are written as
@@ -30,7 +30,7 @@ def labels_of_node(id: str, given: Mapping[str, str], resources: Mapping[str, fl
 
 
 def check_labels(labels: Mapping[Any, Any]) -> None:
-    """Raise ValueError when a name or a value is none, with what it must look like."""
+    """Raise ValueError for an invalid name or value; the message has the rule."""
     for name, value in labels.items():
         check_label_name(name)
         if not isinstance(value, str) or (value and not re.fullmatch(_NAME, value)):
@@ -38,16 +38,16 @@ def check_labels(labels: Mapping[Any, Any]) -> None:
 
 
 def check_label_name(name: Any) -> None:
-    """Raise ValueError when it is no name of a label."""
+    """Raise ValueError for an invalid name of a label; the message has the rule."""
     prefix, slash, own = name.rpartition("/") if isinstance(name, str) else ("", "", "")
     if slash and (len(prefix) > _LONGEST_PREFIX or not re.fullmatch(_PREFIX, prefix)):
-        raise ValueError(f"{name!r} is no name of a label: what comes before the / must be like example.com")
+        raise ValueError(f"{name!r} is not a name of a label: the part before the / must be like example.com")
     if not re.fullmatch(_NAME, own):
-        raise ValueError(f"{name!r} is no name of a label: {_rule('it')}, perhaps after a prefix such as example.com/")
+        raise ValueError(f"{name!r} is not a name of a label: {_rule('it')}, perhaps after a prefix like example.com/")
 
 
 def conditions_of_selector(selector: Any) -> dict[str, Any]:
-    """Return a label selector as the conditions of `kernel_spec.placement`. Raises ValueError for what is none."""
+    """Convert a label selector into conditions of `kernel_spec.placement`. Raises ValueError for an invalid one."""
     if not isinstance(selector, Mapping):
         raise ValueError(
             f'a label selector is a mapping of label to condition, such as {{"zone": "in(a, b)"}}, not {selector!r}'

@@ -1,9 +1,8 @@
-"""Who holds what, where: the book-keeping that every scheduler needs, so that authors write decisions only.
+"""The book-keeping that every scheduler needs: which lease holds which resources on which node.
 
-A ledger takes in every event that decides nothing (`apply`), and is told what was decided (`grant`, `place_group`). It
-knows the nodes, the leases that were granted and the placement groups, waiting ones too; who waits for a lease is the
-scheduler's business, because there schedulers differ. A scheduler that keeps an index of its own overrides the methods
-that begin with `on_`.
+A ledger applies events (`apply`) and records the scheduler's decisions (`grant`, `place_group`). It has the nodes, the
+granted leases and the placement groups, including waiting ones. Waiting requests for leases are kept by the scheduler,
+because there schedulers differ. A scheduler with an index of its own overrides the methods that begin with `on_`.
 """
 
 from __future__ import annotations
@@ -58,21 +57,21 @@ class Ledger:
             GroupRemoved: self._group_removed,
         }
 
-    # -- what an index may want to hear ----------------------------------------------------------------------------
+    # -- changes, for an index -------------------------------------------------------------------------------------
 
     def on_node(self, node: NodePlace) -> None:
-        """Called after a node came, went (it is not in `nodes` then), is draining, or has other totals or labels."""
+        """Called after a node was added, removed (then it is not in `nodes`), drained, or got new totals or labels."""
 
     def on_free(self, node: NodePlace) -> None:
-        """Called after something was taken from a node or given back."""
+        """Called after resources of a node were taken or given back."""
 
     def on_lease(self, lease: Lease, granted: bool) -> None:
-        """Called after a lease was granted, or (`granted` False) is over."""
+        """Called after a lease was granted or, with `granted` False, ended."""
 
     # -- what happened ---------------------------------------------------------------------------------------------
 
     def apply(self, event: Event) -> Sequence[Place]:
-        """Write an event down and return the places where something may fit now that did not before.
+        """Record an event and return the places where a request may fit now that did not fit before.
 
         Events about waiting requests, and of unknown kinds, change nothing.
         """
@@ -80,31 +79,31 @@ class Ledger:
         return handler(event) if handler is not None else ()
 
     def grant(self, request: LeaseRequest, place: Place, allocation: Allocation) -> Grant:
-        """Write down that `request` holds `allocation`, which was taken from the pool of `place`; return the grant."""
+        """Record that `request` holds `allocation`, which was taken from the pool of `place`; return the grant."""
         bundle = place.bundle.index if isinstance(place, BundlePlace) else -1
         grant = Grant(request.id, place.node, allocation, bundle)
         self._start(request, grant, place)
         return grant
 
     def place_group(self, group: Group, bundles: tuple[Bundle, ...]) -> PlaceGroup:
-        """Write down bundles whose allocations were taken from their nodes' pools, and return the instruction."""
+        """Record bundles whose allocations were taken from their nodes' pools, and return the instruction."""
         for bundle in bundles:
             self._add_bundle(group, bundle)
         return PlaceGroup(group.request.id, bundles)
 
     def is_open(self, place: Place) -> bool:
-        """Return whether anything new may be granted in a place: not on a node that is draining, or gone."""
+        """Return whether leases may be granted in a place: its node must exist and must not be draining."""
         node = self.nodes.get(place.node)
         return node is not None and not node.draining
 
     # -- questions -------------------------------------------------------------------------------------------------
 
     def waiting_groups(self) -> Iterator[Group]:
-        """Yield the groups of which some bundle has no place, in the order they came."""
+        """Yield the groups with unplaced bundles, in the order in which they were requested."""
         return (group for group in self.groups.values() if len(group.bundles) < len(group.request.bundles))
 
     def snapshot(self, waiting: Iterable[LeaseRequest]) -> SchedulerSnapshot:
-        """Return a copy of what is held, with the leases that the scheduler says are `waiting`."""
+        """Return a copy of the ledger's content, with the scheduler's `waiting` requests."""
         return SchedulerSnapshot(
             total={id: dict(node.pool.total) for id, node in self.nodes.items()},
             available={id: dict(node.pool.available) for id, node in self.nodes.items()},
@@ -125,7 +124,7 @@ class Ledger:
             yield from node.bundles.values()
 
     def validate(self) -> None:
-        """Raise AssertionError, naming what is wrong, when what is free and what is held do not add up."""
+        """Raise AssertionError, which names the problem, unless free and held resources add up to the totals."""
         there = {id: lease for place in self.places() for id, lease in place.leases.items()}
         assert there == self.leases, f"leases in places {sorted(there)}, known leases {sorted(self.leases)}"
         for place in self.places():
@@ -211,7 +210,7 @@ class Ledger:
         return ()
 
     def _place_of(self, event: LeaseHeld) -> Place | None:
-        """Return where a held lease is. Of bundles on one node, when the grant does not say, the one where it fits."""
+        """Return the place of a held lease. If the grant names no bundle, it is the one on the node where it fits."""
         if event.request.group is None:
             return self.nodes.get(event.grant.node)
         group = self.groups.get(event.request.group)

@@ -1,12 +1,12 @@
-"""The memory guard contract: which worker of a node ends when memory runs out, when, and why.
+"""The memory guard contract: a guard decides which worker of a node is ended when memory runs out, when, and why.
 
 One guard is made in the agent of each node, and called from its loop a few times a second: it must return at once. It
-does no I/O, reads no clock and ends nobody itself. It is told what is in use and what each worker holds, and answers
-with whom to end; the agent does that, and tells the owners of what the worker ran.
+does no I/O, reads no clock and ends no worker itself. It gets the memory in use and the memory of each worker, and
+returns the workers to end; the agent ends them, and informs the owners of their tasks.
 
 The order of calls is `needs_sizes`, `sample`, `wait`, again and again. A worker that was ended may be among the workers
-for some time, until its process is gone. A guard that raises, or names a worker that it was not told of, is
-reported by name to all programs of the session, and the kernel's own takes its place for as long as the node lives.
+for some time, until its process has ended. A guard that raises, or names a worker that it was not given, is
+reported by name to all programs of the session, and the kernel's own replaces it for the life of the node.
 
 On conflict: a driver (one chosen by name). On absence the kernel's own, `cheapest`, is used.
 """
@@ -21,15 +21,15 @@ from kernel_spec.ids import ProcessId
 from kernel_spec.memory_words import ACTORS, THRESHOLD
 
 IDLE, TASK, ACTOR, ENDING = "idle", "task", "actor", "ending"
-"""What a worker does: nothing, a task, it is an actor, or it was told to end."""
+"""Kinds of workers: without work, running a task, being an actor, or asked to end."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemorySettings:
-    """What a guard is made with.
+    """The settings that a guard is made with.
 
-    `node` is what people know the node as. `threshold` is the share of a limit from which on memory has run out (0:
-    never), `quotas` one of `memory_words.QUOTAS`. Both are what the user has chosen, and were checked.
+    `node` is the node's name for messages. `threshold` is the share of a limit at which memory has run out (0: never),
+    `quotas` is one of `memory_words.QUOTAS`. Both are the user's choice, and were checked.
     """
 
     node: str
@@ -39,9 +39,9 @@ class MemorySettings:
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimit:
-    """One limit of memory (the machine's, a container's, the node's own) and what is used of it, in bytes.
+    """One limit of memory (the machine's, a container's, the node's own) and the used part of it, in bytes.
 
-    `name` is for people.
+    `name` is for messages.
     """
 
     name: str
@@ -50,17 +50,17 @@ class MemoryLimit:
 
     @property
     def share(self) -> float:
-        """The used share of it, from 0 to 1."""
+        """The used share of the limit, from 0 to 1."""
         return self.used / self.total
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerMemory:
-    """The memory of a worker, and what its end would cost.
+    """The memory of a worker, and the cost of ending it.
 
-    `size` is the unshared memory in bytes of it and of the processes that it started. `kind` is idle, task, actor or
-    ending. `again` says whether its work can be repeated. `owner` is the process that it works for, `since` when it
-    began to (seconds of any clock), `reserved` its memory quota in bytes or 0.
+    `size` is the unshared memory in bytes of the worker and of the processes that it started. `kind` is idle, task,
+    actor or ending. `again` says whether its work can be repeated. `owner` is the process that it works for, `since`
+    the start of that work (seconds of any clock), `reserved` its memory quota in bytes, or 0.
     """
 
     id: ProcessId
@@ -75,7 +75,7 @@ class WorkerMemory:
 
     @property
     def excess(self) -> int:
-        """Bytes beyond its quota."""
+        """Bytes in use beyond the quota."""
         return max(0, self.size - self.reserved)
 
 
@@ -88,7 +88,7 @@ class RetireWorker:
 
 @dataclass(frozen=True, slots=True)
 class EndForMemory:
-    """End this worker now. `fault` is one of `memory_words.FAULTS`, `cause` is the reason for people."""
+    """End this worker now. `fault` is one of `memory_words.FAULTS`, `cause` the reason for messages."""
 
     worker: ProcessId
     fault: str
@@ -97,30 +97,30 @@ class EndForMemory:
 
 @runtime_checkable
 class MemoryGuard(Protocol):
-    """Decides for one node. See the module's text."""
+    """Decides which workers of one node are ended. See the module's text."""
 
     name: str
 
     def is_bound(self, kind: str) -> bool:
-        """Return whether the quota of a worker of this kind is a limit: then its size is always known."""
+        """Return whether the quota of a worker of this kind is enforced; then its size is always measured."""
         ...
 
     def needs_sizes(self, limits: Sequence[MemoryLimit]) -> bool:
-        """Return whether the next `sample` needs the sizes of all workers, which takes long to find out.
+        """Return whether the next `sample` needs the sizes of all workers, which take long to measure.
 
-        Without that, the size of a worker that has no quota, or is not bound to it, may be said to be 0.
+        Otherwise the size of a worker without an enforced quota may be given as 0.
         """
         ...
 
     def sample(
         self, now: float, limits: Sequence[MemoryLimit], workers: Sequence[WorkerMemory]
     ) -> Sequence[RetireWorker | EndForMemory]:
-        """Take in what is used at `now` (seconds of a clock that never goes back); return what to do.
+        """Take the memory in use at `now` (seconds of a monotonic clock); return the workers to end.
 
-        `limits` may be empty, where nothing can be read.
+        `limits` is empty where no limit can be read.
         """
         ...
 
     def wait(self, limits: Sequence[MemoryLimit]) -> float:
-        """Return in how many seconds to look again, above 0: soon where the room could be filled soon."""
+        """Return the seconds, above 0, until the next sample: few when the free memory could be filled soon."""
         ...

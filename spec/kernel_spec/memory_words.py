@@ -1,4 +1,4 @@
-"""What users choose about memory, and what is said of a worker that was ended for it: words of every process."""
+"""Users' choices about memory, and the faults of workers that were ended for it: constants of every process."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from kernel_spec.errors import OptionError
 
 ACTORS, ALL, NONE = "actors", "all", "none"
 QUOTAS = (ACTORS, ALL, NONE)
-"""Whose memory quota (`memory=`) is a limit, and not only a reservation."""
+"""Kinds of workers whose memory quota (`memory=`) is enforced, rather than only reserved."""
 THRESHOLD = 0.95
-"""Which share of the memory may be in use before workers are ended."""
+"""Default share of memory in use at which workers are ended."""
 
 CROWDED_OUT = "crowded out"
 """Memory ran out, and others held more of it: what the worker ran is run again, without counting as a retry."""
@@ -26,6 +26,6 @@ def check_threshold(value: float) -> None:
 
 
 def check_quotas(value: str) -> None:
-    """Raise OptionError unless `value` says for whom `memory` is a limit."""
+    """Raise OptionError unless `value` is one of QUOTAS."""
     if value not in QUOTAS:
         raise OptionError(f"memory_quotas must be {', '.join(map(repr, QUOTAS[:-1]))} or {QUOTAS[-1]!r}, not {value!r}")

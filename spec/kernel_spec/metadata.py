@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
 LARGEST_VALUE_BYTES = 16 << 20
-"""What programs may store under one key, with the key: more would keep the head from everything else for too long."""
+"""Maximum size in bytes of a key and its value: a larger one would block the head for too long."""
 
 
 @runtime_checkable
@@ -47,29 +47,29 @@ class MetadataStore(Protocol):
         ...
 
     def close(self) -> None:
-        """Flush and let go. Called once."""
+        """Flush and close. Called once."""
         ...
 
 
 @runtime_checkable
 class LastingMetadataStore(MetadataStore, Protocol):
-    """A metadata store that another head may open after this one, or beside it. Optional: heads use what is there.
+    """A metadata store that another head may open after this one, or at the same time. These methods are optional.
 
-    As long as nobody has claimed it, everybody may write. After a claim, each change through another open store, also
-    one that is opened later, raises `HeadReplacedError` and changes nothing, until that one claims in its turn. The
-    latest claim wins, whatever clocks say. Reading is always allowed.
+    Before the first claim, every open store may write. After a claim, each change through another open store, also
+    through one that is opened later, raises `HeadReplacedError` and changes nothing, until that store claims in turn.
+    The latest claim wins, independent of clocks. Reading is always allowed.
     """
 
     def claim(self, owner: bytes) -> int:
-        """Become the only one that may write, and return an epoch, larger than that of every claim before.
+        """Become the only open store that may write, and return an epoch larger than that of every earlier claim.
 
-        `owner` is UTF-8 text that says who this is: those who are refused from now on are told.
+        `owner` is UTF-8 text that names this head in the errors of stores that are refused from then on.
         """
         ...
 
     def discard(self) -> None:
-        """Remove everything, the claim too, and let go: the session is over. Called once, instead of `close`.
+        """Remove everything including the claim, and close: the session has ended. Called once, instead of `close`.
 
-        A head that was replaced only lets go. A store of which others may still need the content may keep it.
+        For a head that was replaced this only closes. A store whose content others may still need may keep it.
         """
         ...

@@ -1,4 +1,4 @@
-"""One metric of a process: its series, at most so many."""
+"""One metric of a process: a limited number of series, by the values of their labels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ S = TypeVar("S", bound=CounterSeries | GaugeSeries | HistogramSeries)
 class MetricFamily(Generic[S]):
     """The series of one metric, by the values of their labels.
 
-    `on_full(name, labels)` is called when there are as many as there may be, and another is asked for.
+    `on_full(name, labels)` is called when a further series is requested and the maximum number of series exists.
     `process_labels` are labels that name the process (see `FamilySnapshot`).
     """
 
@@ -43,16 +43,16 @@ class MetricFamily(Generic[S]):
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """What two uses of one name must agree on."""
+        """The properties in which two definitions of the same name must agree."""
         return self.kind, self.labels, self.bounds
 
     @property
     def is_full(self) -> bool:
-        """Whether values of labels that are new are counted as `other`."""
+        """Whether new values of labels are counted as `other`."""
         return len(self._series) >= metrics.MOST_SERIES
 
     def labelled(self, *values: str) -> S:
-        """Return the series with these values of the labels. To be kept where it is used often."""
+        """Return the series with these values of the labels. Callers that use it often should keep it."""
         found = self._series.get(values)
         if found is not None:
             return found
@@ -68,19 +68,19 @@ class MetricFamily(Generic[S]):
         return self._series.setdefault(values, self._make())
 
     def keep(self, wanted: Callable[[tuple[str, ...]], bool]) -> None:
-        """Forget the series for whose values `wanted` is false."""
+        """Drop the series for whose values `wanted` is false."""
         for values in self._series.copy():
             if not wanted(values):
                 self._series.pop(values, None)
 
     def snapshot(self) -> FamilySnapshot:
-        """Return how it is now."""
+        """Return the current samples."""
         samples = [(values, series.sample()) for values, series in self._series.copy().items()]
         return FamilySnapshot(
             self.name, self.kind, self.description, self.labels, self.bounds, samples, self.process_labels
         )
 
     def reset(self) -> None:
-        """Begin anew, with the same series."""
+        """Set all series to zero."""
         for series in self._series.copy().values():
             series.reset()

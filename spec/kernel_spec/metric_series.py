@@ -1,4 +1,4 @@
-"""What counts: a counter, a gauge or a histogram, each with the values of its labels bound beforehand.
+"""Series of metrics: a counter, a gauge or a histogram, each for fixed values of its labels.
 
 There are no locks: one thread writes each, and others may read. Where a nanosecond matters, `series.value += 1` is
 `series.add()` without the call.
@@ -33,7 +33,7 @@ class CounterSeries:
 
 
 class GaugeSeries:
-    """A number that is as it is now."""
+    """A number that goes up and down."""
 
     __slots__ = ("value",)
 
@@ -41,7 +41,7 @@ class GaugeSeries:
         self.value = 0.0
 
     def set(self, value: float) -> None:
-        """Let it be `value`."""
+        """Set the gauge to `value`."""
         self.value = value
 
     def sample(self) -> Any:
@@ -54,7 +54,7 @@ class GaugeSeries:
 
 
 class HistogramSeries:
-    """How many values were up to each of `bounds`, and their sum."""
+    """The number of observed values up to each of `bounds`, and the sum of all values."""
 
     __slots__ = ("bounds", "counts", "total")
 

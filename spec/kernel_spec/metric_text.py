@@ -15,7 +15,7 @@ CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 def exposition(snapshots: Iterable[MetricsSnapshot]) -> str:
     """Return the text for several processes: each metric once, with the series of all of them.
 
-    What two processes say of one series is added up; a metric that is of another kind, or has other labels, in a later
+    Values of one series in several processes are added up. A metric that has another kind or other labels in a later
     process is left out there, and a comment says so.
     """
     families, unlike = merged(snapshots)
@@ -30,7 +30,7 @@ def exposition(snapshots: Iterable[MetricsSnapshot]) -> str:
             else:
                 lines.append(f"{family.name}{_braced(labels)} {number(value)}")
         if family.name in unlike:
-            lines.append(f"# {family.name} is no such {family.kind} everywhere: what is unlike it is left out")
+            lines.append(f"# {family.name} is not the same {family.kind} in all processes: others are left out")
     return "\n".join(lines) + "\n" if lines else ""
 
 
@@ -52,7 +52,7 @@ def _braced(labels: tuple[str, ...]) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number as the format has it."""
+    """Return a number in the format's syntax."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

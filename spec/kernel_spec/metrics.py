@@ -1,9 +1,9 @@
-"""The metrics contract: what processes count, as values that travel, and sinks that send it elsewhere.
+"""The metrics contract: the metrics of processes as plain values, and sinks that export them.
 
 A metric is a counter, a gauge or a histogram with a name. It has one series per combination of the values of its
-labels, and at most `MOST_SERIES` of them. Each process counts for itself and sends nothing. Whoever wants the numbers
-of a session asks for them: the head takes a snapshot of every process, and adds up what they say of one series. What
-ended processes counted stays in counters and histograms; their gauges go with them.
+labels, and at most `MOST_SERIES` of them. Each process counts for itself and sends nothing on its own. On request the
+head takes a snapshot of every process, and adds up the values of each series. Counters and histograms include processes
+that have ended; their gauges are dropped.
 
 A sink is handed all snapshots of the session again and again. It runs on the head (in the agent of its node, or in a
 process of its own), called from its loop thread: it must return at once, and hand slow work to a thread of its own. It
@@ -12,7 +12,7 @@ Nothing is collected unless a sink is chosen, or a program, a command or a page 
 
 What a killed worker had counted since the last collection goes with it.
 
-On conflict: named (those chosen, each told the same). On absence nothing is collected, and programs can still ask.
+On conflict: named (all chosen ones get the same). On absence nothing is collected, and programs can still ask.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ GAUGE: Final = "gauge"
 HISTOGRAM: Final = "histogram"
 
 MOST_SERIES: Final = 2000
-"""The number of series that a metric may have: values of labels may come from users and must not fill the memory."""
+"""Maximum number of series of a metric: values of labels may come from users and must not fill the memory."""
 OTHER: Final = "other"
-"""The value of all labels of the series that counts what came after that."""
+"""Value of all labels of the series that counts values beyond that maximum."""
 
 
 class FamilySnapshot(NamedTuple):
-    """One metric at a moment. A sample is (values of the labels, value); that of a histogram is (counts, sum).
+    """One metric at a moment. A sample is (values of the labels, value); a histogram's value is (counts, sum).
 
-    `bounds` are the upper bounds of a histogram's buckets; `counts` has one number more, for what is above the last.
-    `process_labels` are those of the labels that name the process which counts, or a part of it. Once it has ended,
-    what it counted is added up with an empty text as their value: else each process would leave series behind.
+    `bounds` are the upper bounds of a histogram's buckets; `counts` has one more number, for values above the last.
+    `process_labels` are the labels that name the process, or a part of it. When the process has ended, their values
+    become empty texts and its series are added up: otherwise each process would leave series behind.
     """
 
     name: str
@@ -48,7 +48,7 @@ class FamilySnapshot(NamedTuple):
 
 
 class MetricsSnapshot(NamedTuple):
-    """All metrics of a process at a moment; `origin` tells processes apart."""
+    """All metrics of a process at a moment; `origin` distinguishes processes."""
 
     origin: str
     families: list[FamilySnapshot]
@@ -56,10 +56,10 @@ class MetricsSnapshot(NamedTuple):
 
 @runtime_checkable
 class MetricsSink(Protocol):
-    """Takes the numbers of a session elsewhere. See the module's text."""
+    """Exports the metrics of a session. See the module's text."""
 
     interval: float
-    """How many seconds to leave between two collections, at least `LEAST_INTERVAL_SECONDS`."""
+    """Seconds between two collections, at least `LEAST_INTERVAL_SECONDS`."""
 
     def take(self, now: float, families: Sequence[FamilySnapshot]) -> None:
         """Take the numbers at `now`, in seconds since the epoch: each name once, the sums over all processes."""
@@ -71,14 +71,14 @@ class MetricsSink(Protocol):
 
 
 LEAST_INTERVAL_SECONDS: Final = 0.1
-"""A sink that wants to be told more often is told this often."""
+"""Minimum number of seconds between two collections; a shorter interval of a sink is raised to it."""
 
 
 def merged(snapshots: Iterable[MetricsSnapshot]) -> tuple[list[FamilySnapshot], set[str]]:
-    """Return each metric once, by name, with the sums of what the snapshots say of each series.
+    """Return each metric once, by name, with the sums of each series over all snapshots.
 
-    The other result are the names that are another kind of metric, or have other labels or bounds, in a later snapshot.
-    That is left out: sums of unlike things would be wrong, and a text that contradicts itself is refused as a whole.
+    The second result has the names of metrics that have another kind, other labels or other bounds in a later snapshot.
+    Those are left out: their sums would be meaningless, and readers refuse a whole text that contradicts itself.
     """
     found: dict[str, tuple[FamilySnapshot, dict[tuple[str, ...], Any]]] = {}
     unlike: set[str] = set()
@@ -113,7 +113,7 @@ def _add(sums: dict[tuple[str, ...], Any], family: FamilySnapshot) -> None:
 
 
 def lasting(families: Iterable[FamilySnapshot]) -> list[FamilySnapshot]:
-    """Return what stays when the process that counted it has ended: all but gauges, without names of the process."""
+    """Return the families that remain when their process has ended: all but gauges, without names of the process."""
     return [_without_process(family) for family in families if family.kind != GAUGE]
 
 
@@ -133,8 +133,8 @@ def _without_process(family: FamilySnapshot) -> FamilySnapshot:
 def rows(families: Iterable[FamilySnapshot]) -> list[dict[str, Any]]:
     """Return a row per series: `name`, `kind`, `description`, `tags` and `value`.
 
-    A histogram's value is how many values there were; its row has also their `sum` and the `buckets`: how many were up
-    to each bound and above the one before.
+    A histogram's value is the number of observed values; its row also has their `sum` and the `buckets`: the number of
+    values up to each bound and above the previous one.
     """
     found: list[dict[str, Any]] = []
     for family in families:

@@ -1,4 +1,4 @@
-"""Saying which name somebody may have meant."""
+"""Find the known name that is most similar to an unknown one."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 
 def nearest(name: object, known: Iterable[str], likeness: float = 0.5) -> str | None:
-    """Return the known name that is most like `name`, or None where none is like it.
+    """Return the known name that is most similar to `name`, or None if there is no similar one.
 
-    `likeness` is how much alike they must be, from 0 to 1. Capitals count as small letters, and "-" as "_".
+    `likeness` is the minimum similarity, from 0 to 1. Case is ignored, and "-" counts as "_".
     """
-    import difflib  # only where something is wrong
+    import difflib  # imported only for messages about errors
 
     by_letters = {_letters(each): each for each in known}
     close = difflib.get_close_matches(_letters(str(name)), by_letters, 1, likeness)

@@ -3,9 +3,9 @@
 The agent of a node that other machines reach opens a network by name, and so does the agent of a program that joins a
 cluster from outside. A session of one machine opens none, imports none, and needs none to be installed. Networks are
 found by entry points in the group `kernel.networks`, whose name is the network's and whose value is a `Network`.
-That is no hook: an agent imports the network that was chosen, and looks for no other. It tells the processes of its
-node which one that is, and each of them opens its part of it: `NodeNetwork` is an agent's, `ProcessNetwork` is that of
-a process with user code, and of a head or a command.
+That is no hook: an agent imports the network that was chosen, and looks for no other. The agent passes its name to the
+processes of its node, each of which opens its part of it: an agent has a `NodeNetwork`; a process with user code, a
+head and a command each have a `ProcessNetwork`.
 
 A node's methods are called from the agent's one loop, and call back from it: they must return at once, and keep what
 takes long to threads of their own. Opening a node alone may wait, for seconds. The order of calls is: open, `link`,
@@ -13,15 +13,15 @@ takes long to threads of their own. Opening a node alone may wait, for seconds. 
 in the end `NodeLinks.close`, `NetworkRelay.close`, `NodeNetwork.close`. Nothing has to survive a crash of the agent:
 what a network started must notice the agent's end by itself, and end too.
 
-Nobody who does not know the session's token may be heard: what such a peer sends is neither unpickled nor passed on,
-and `on_refused(reason)` is called.
+Messages of a peer that has not proved the session's token must be neither unpickled nor passed on; for such a peer
+`on_refused(reason)` is called.
 
-A *place* is where a node is reached, as text: "HOST:PORT", perhaps with a route behind it. It is what other nodes are
-told, and what processes with user code dial by themselves, as "tcp://PLACE/TARGET": a target is the id of a process in
-hexadecimal, or a word such as "head". Who is connected to speaks with its peer itself, without a hop in between: a node
-hands the socket that it has accepted for a process to that process, over the UNIX socket at `sockets/TARGET.in` in the
-session's directory (`kernel_processes.transport.socket_receiver`). The loop, connections and messages are those of the
-engine of many processes. They are no contract that lasts: a network is released together with the kernel.
+A *place* is where a node is reached, as text: "HOST:PORT", perhaps followed by a route. It is announced to other nodes,
+and processes with user code connect to it directly, as "tcp://PLACE/TARGET": a target is the id of a process in
+hexadecimal, or a word such as "head". Both ends of a connection communicate without a hop in between: a node passes the
+socket that it has accepted for a process to that process, over the UNIX socket at `sockets/TARGET.in` in the session's
+directory (`kernel_processes.transport.socket_receiver`). The loop, connections and messages are those of the engine of
+many processes. They are not a stable contract: a network is released together with the kernel.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ from kernel_spec.store import Location, StoreEvent
 from kernel_spec.tls_files import TlsFiles
 
 TCP = "tcp"
-"""The network that is chosen where nothing else is."""
+"""The default network."""
 OFF = "off"
-"""Chosen instead of a network: no node here works with other machines, and no program joins a cluster."""
+"""Turns networks off: nodes of this machine do not work with other machines, and programs join no clusters."""
 VARIABLE = "KERNEL_NETWORK"
-"""The variable of the environment that chooses another."""
+"""Environment variable that chooses another network."""
 
 Loop = Any  # kernel_processes.transport.reactor.Reactor: the contract imports no engine
 Connection = Any  # kernel_processes.transport.connection.Connection
 Message = tuple[Any, ...]
 Pulled = Callable[["Exception | None"], None]
-"""Called once: with None when the object is in the node's store, else with the reason why it is not."""
+"""Called once: with None when the object is in the node's store, otherwise with the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkSettings:
-    """What a network is opened with: the node that it serves, and how others reach that.
+    """The settings that a network is opened with.
 
-    `listen` ("HOST:PORT") is where other machines come in; with `any_port` a port that somebody else has is replaced by
-    any other. `advertised` is what others are told, if that differs. `relay` is the head's place where this is the
-    agent of a program outside: such a node can't be dialled, listens nowhere, and reaches all others through there.
-    With `tls` everything between machines is in TLS. `directory` is the session's, whose `sockets` and `logs` a network
-    may use.
+    `listen` ("HOST:PORT") is where it accepts connections of other machines; with `any_port` a port that is taken is
+    replaced by any free one. `advertised` is the place that others are given, if it differs. For the agent of a program
+    outside of the cluster, `relay` is the head's place: others can't connect to such a node, which does not listen, and
+    it reaches others through the head's place. With `tls` connections between machines use TLS. `directory` is the
+    session's; a network may use its `sockets` and `logs`.
     """
 
     node: NodeId
@@ -78,44 +78,44 @@ class StoreMemory(Protocol):
 
 
 class NodeStore(Protocol):
-    """The store of the node, as a network uses it: as a client of its own, whose answers are calls."""
+    """The node's store for a network, which is a client of it; answers arrive as calls."""
 
     @property
     def server(self) -> StoreMemory:
         """The memory of its objects."""
 
     def serve_locally(self, client: ProcessId, answer: Callable[[int, Any, Exception | None], None]) -> None:
-        """Take the network as a client: `answer(request, answer, error)` is called for each of its requests."""
+        """Register the network as a client: `answer(request, answer, error)` is called for each of its requests."""
 
     def create(self, event: Any) -> None:
-        """Find room for an object (`kernel_spec.store.Create`), unless its owner has ended."""
+        """Allocate memory for an object (`kernel_spec.store.Create`), unless its owner has ended."""
 
     def seal(self, event: Any) -> None:
-        """An object is complete (`kernel_spec.store.Seal`)."""
+        """Mark an object as complete (`kernel_spec.store.Seal`)."""
 
     def handle(self, event: StoreEvent) -> None:
-        """Do what any other event of `kernel_spec.store` asks for."""
+        """Handle any other event of `kernel_spec.store`."""
 
     def keep(self, object: ObjectId) -> None:
-        """The copy of an object that is here is not to be dropped when space is short."""
+        """Keep this node's copy of an object even when space is short."""
 
     def delete(self, objects: Sequence[ObjectId]) -> None:
-        """Nobody needs these objects any more."""
+        """Delete objects that are no longer needed."""
 
 
 class PullTicket(Protocol):
-    """One wait for an object of another node."""
+    """A pending pull of an object of another node."""
 
     @property
     def waits(self) -> bool:
-        """Whether it was neither called back nor cancelled."""
+        """Whether the pull has neither ended nor been cancelled."""
 
     def cancel(self) -> None:
-        """Do not call back any more. Calling it again, or after the end, does nothing."""
+        """Cancel the callback. Calling this again, or after the end, does nothing."""
 
 
 class NodeLinks(Protocol):
-    """What a node and the others do for each other, without the head: objects, messages, orders."""
+    """Objects, messages and orders between this node and the others, without the head."""
 
     def pull(
         self,
@@ -127,64 +127,64 @@ class NodeLinks(Protocol):
         urgent: bool = True,
         keep: bool = False,
     ) -> PullTicket:
-        """Have an object of `size` bytes, which `owner` owns, in this node's store; `then` may be called at once.
+        """Copy an object of `size` bytes, which `owner` owns, into this node's store; `then` may be called at once.
 
-        `places` have it, or are receiving it. With `urgent` a process waits for it now. The copy may be dropped when
-        space is short, unless it is one to `keep`. `then` gets ObjectLostError when no place can give it,
-        OwnerDiedError when the owner ends, and what the store says when that has no room. Once it is called with None
-        the object is sealed, but not pinned.
+        `places` have it, or are receiving it. `urgent` says that a process waits for it now. The copy may be dropped
+        when space is short, unless `keep` is set. `then` gets ObjectLostError when no place can provide the object,
+        OwnerDiedError when the owner ends, and the store's error when that is full. When it is called with None, the
+        object is sealed, but not pinned.
         """
 
     def forward(self, place: str, process: ProcessId, message: Message) -> None:
-        """Have the node at `place` deliver a message to one of its processes.
+        """Let the node at `place` deliver a message to one of its processes.
 
-        In order, and again where it may not have arrived, until the node is known to be gone: so perhaps twice.
+        Messages are delivered in order, and at least once, unless the node leaves.
         """
 
     def delete(self, place: str, objects: Sequence[ObjectId]) -> None:
-        """Have the node at `place` delete objects."""
+        """Let the node at `place` delete objects."""
 
     def keep(self, place: str, object: ObjectId) -> None:
-        """Have the node at `place` keep its copy of an object."""
+        """Let the node at `place` keep its copy of an object even when space is short."""
 
     def owner_left(self, owner: ProcessId) -> None:
-        """A process is gone, here or elsewhere: what it owned is not pulled any more."""
+        """Stop pulling the objects of a process that has ended, on this node or another."""
 
     def node_left(self, place: str) -> None:
-        """A node is gone: nothing is sent to it any more."""
+        """Stop sending to a node that has left."""
 
     def explain(self, object: ObjectId) -> str:
-        """Say what a pull of the object waits for; "" when there is no such pull."""
+        """Return a text that says what the pull of an object waits for; "" when there is no such pull."""
 
     def flush(self) -> None:
-        """Send what is queued. Called at the end of each turn of the loop."""
+        """Send all queued messages. Called at the end of each turn of the loop."""
 
     def close(self) -> None:
-        """Break off what is on its way, without calling back, and let the store go: it is closed next."""
+        """Abort transfers without callbacks, and stop using the store, which is closed next."""
 
 
 class NetworkRelay(Protocol):
-    """What stands between programs outside and nodes, on the node beside the head."""
+    """Relays between programs outside of the cluster and its nodes, on the node beside the head."""
 
     def member(self, place: str, there: bool) -> None:
-        """A node, or a program's agent, that may be relayed to is there, or gone."""
+        """Allow relaying to the place of a node or of a program's agent, or (`there` False) stop it."""
 
     def close(self) -> None:
-        """End all that is relayed."""
+        """Close all relayed connections."""
 
 
 class NodeNetwork(Protocol):
-    """One node's way to the others, and theirs to it."""
+    """The network of one node: connections to other nodes, and from them."""
 
     @property
     def place(self) -> str:
-        """Where the others reach this node; the same for its life."""
+        """The place where others reach this node; it does not change."""
 
     def link(self, store: NodeStore, deliver: Callable[[ProcessId, Message], None]) -> NodeLinks:
-        """Give others the objects of `store` from now on, and `deliver(process, message)` what comes for processes."""
+        """Start serving objects of `store` to others, and call `deliver(process, message)` for incoming messages."""
 
     def open_relay(self) -> NetworkRelay:
-        """Relay between programs outside and nodes from now on."""
+        """Start relaying between programs outside of the cluster and nodes."""
 
     def serve(
         self,
@@ -202,30 +202,30 @@ class NodeNetwork(Protocol):
         """Pass connections that speak another protocol to the UNIX socket at `path`: the control plane's."""
 
     def begin(self) -> None:
-        """All is ready: let others in."""
+        """Start accepting connections. Called when everything is ready."""
 
     def close(self) -> None:
-        """Let nobody in any more, and end what was opened."""
+        """Stop accepting connections, and close everything that was opened."""
 
 
 class IncomingSockets(Protocol):
-    """Connections of one process that others have opened: made of sockets that the node has accepted for it."""
+    """Makes connections of one process from sockets that the node has accepted for it."""
 
     def adopt(self, sock: socket) -> None:
-        """Take a socket from which the node has read whom it is for, and nothing else."""
+        """Take a socket from which the node has read the target, and nothing else."""
 
     def close(self) -> None:
-        """Close what has sent no message yet."""
+        """Close connections that have sent no message yet."""
 
     def abandon(self) -> None:
-        """Let go of the sockets in a forked child, where the loop and the peers still are the parent's."""
+        """Forget the sockets in a forked child, where the loop and the peers are the parent's."""
 
 
 class ProcessNetwork(Protocol):
-    """One process's way to processes of other nodes, and theirs to it. Called by any thread, one at a time.
+    """The part of a network in one process: connections to and from processes of other nodes.
 
-    Its connections are `kernel_processes.transport.connection.Connection`, or extend that. One that outlives its socket
-    does what `kernel_processes.transport.resumption` says.
+    Called by any thread, one at a time. Its connections are `kernel_processes.transport.connection.Connection` or
+    subclasses. A connection that outlives its socket follows `kernel_processes.transport.resumption`.
     """
 
     def connect(
@@ -234,11 +234,11 @@ class ProcessNetwork(Protocol):
         on_messages: Callable[[Connection, list[Message]], None],
         on_close: Callable[[Connection, str], None],
     ) -> Connection:
-        """Return a connection to "tcp://PLACE/TARGET" at once; the loop makes it, and proves the token.
+        """Return a connection to "tcp://PLACE/TARGET" at once; the loop opens its socket and proves the token.
 
-        A failure is reported as any end is, by `on_close(connection, reason)`, with what was sent still in the outbox.
-        Where the place answers and has no such target, the reason contains `NOBODY` of
-        `kernel_processes.transport.addresses`. Raises OptionError when the address can't be read.
+        A failure is reported like any end, by `on_close(connection, reason)`; unsent messages are still in the outbox
+        then. If the place answers and has no such target, the reason contains `NOBODY` of
+        `kernel_processes.transport.addresses`. Raises OptionError for an invalid address.
         """
 
     def receive(
@@ -247,19 +247,19 @@ class ProcessNetwork(Protocol):
         on_close: Callable[[Connection, str], None],
         on_refused: Callable[[str], None],
     ) -> IncomingSockets:
-        """Return what makes connections of the sockets that come for this process."""
+        """Return the object that makes connections from the sockets for this process."""
 
 
 class Network(Protocol):
-    """What an entry point of a network names. Importing it loads what a process needs; the rest may wait for a node."""
+    """The object that an entry point of a network names. Its import should load only the code for processes."""
 
     def check_tls(self, files: TlsFiles) -> None:
-        """Raise OptionError, which names the file, when these can't be used."""
+        """Raise OptionError, which names the file, when the files can't be used."""
 
     def open_node(self, settings: NetworkSettings, loop: Loop, on_refused: Callable[[str], None]) -> NodeNetwork:
-        """Have a place, and be ready to serve. `on_refused(reason)` is called for each peer that is turned away.
+        """Open the node's place. `on_refused(reason)` is called for each peer that is refused.
 
-        Raises OptionError when the place can't be had, SessionEndedError when there is no relay.
+        Raises OptionError when the place can't be used, SessionEndedError when the relay can't be reached.
         """
 
     def open_process(self, token: bytes, tls: TlsFiles | None, loop: Loop) -> ProcessNetwork:

@@ -1,4 +1,4 @@
-"""The ledger with two indexes: which nodes have something free, and which could free it once leases have ended."""
+"""A ledger with two indexes of nodes: by free resources, and by resources that leases may release."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kernel_spec.placement import Condition, all_hold, has_devices
 from kernel_spec.resources import Amounts
 
 MOST_ALTERNATIVES = 16
-"""In how many ways conditions that have no part of their own are looked up; with more, nodes are looked at singly."""
+"""Maximum number of alternatives that are looked up in the index; with more, nodes are checked one by one."""
 
 _PLAIN = "\0plain"
 
 
 class NodeIndex:
-    """Finds nodes by `amounts_of` them, and by their labels."""
+    """Finds nodes by amounts of resources, which `amounts_of(node)` returns, and by labels."""
 
     def __init__(self, amounts_of: Callable[[NodePlace], Amounts]) -> None:
         self._amounts_of = amounts_of
@@ -29,7 +29,7 @@ class NodeIndex:
         self._parts = NodeParts(self._all.tree, amounts_of)
 
     def put(self, node: NodePlace) -> None:
-        """Write down a node that came, is draining, or has other totals or labels."""
+        """Record a node that was added, is draining, or has new totals or labels."""
         if node.draining:
             self.forget(node)
         else:
@@ -38,21 +38,21 @@ class NodeIndex:
             self._parts.put(node, _plainness_of(node), is_new)
 
     def note(self, node: NodePlace) -> None:
-        """Note that a node has more or less of something."""
+        """Record a change of a node's amounts."""
         self._all.note(node)
         self._parts.note(node)
 
     def forget(self, node: NodePlace) -> None:
-        """Drop a node where nothing new may go."""
+        """Remove a node that accepts no new leases."""
         self._all.forget(node)
         self._parts.forget(node)
 
     def search(
         self, wanted: Amounts, conditions: Sequence[Condition], floor: float, plain: bool
     ) -> Iterator[NodePlace]:
-        """Yield open nodes that have `wanted` and where the conditions hold, the best first.
+        """Yield open nodes that have `wanted` and match the conditions, the least loaded first.
 
-        Best is the least loaded; below the load `floor` all are equal. `plain`: those without devices only.
+        Nodes with a load below `floor` count as equal. With `plain` only nodes without devices are searched.
         """
         needs = tuple((name, units) for name, units in wanted.items() if units)
         if plain:
@@ -69,11 +69,11 @@ class NodeIndex:
         return (node for node in found if all_hold(conditions, node.labels))
 
     def sums(self) -> Amounts:
-        """Return how much all nodes have together."""
+        """Return the sums of all nodes' amounts."""
         return self._all.caught_up().sums
 
     def check(self, nodes: Mapping[NodeId, NodePlace]) -> None:
-        """Raise AssertionError when a tree does not know the nodes as they are."""
+        """Raise AssertionError when a tree does not agree with the nodes."""
         for id, node in nodes.items():
             self._check(self._all.caught_up(), id, {} if node.draining else self._amounts_of(node) | _labels_of(node))
             for conditions, tree in self._parts.trees():
@@ -87,7 +87,7 @@ class NodeIndex:
 
 
 class IndexedLedger(Ledger):
-    """A ledger that finds nodes without looking at all: by what is `free`, or `could` be once leases have ended."""
+    """A ledger that finds nodes by indexes of resources that are `free`, or that `could` be when leases have ended."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class IndexedLedger(Ledger):
         self._device_kinds: Counter[frozenset[str]] = Counter()
 
     def on_node(self, node: NodePlace) -> None:
-        """Write down anew what a node has."""
+        """Record the totals and labels of a node."""
         here = self.nodes.get(node.node) is node
         self._device_kinds -= Counter([self._devices.pop(node.node)] if node.node in self._devices else ())
         if here and has_devices(node.pool):
@@ -110,31 +110,31 @@ class IndexedLedger(Ledger):
                 index.forget(node)
 
     def on_free(self, node: NodePlace) -> None:
-        """Note that something was taken or given back."""
+        """Record that resources were taken or given back."""
         if not node.draining:
             self.free.note(node)
             self.could.note(node)
 
     def search(self, wanted: Amounts, conditions: Sequence[Condition] = (), floor: float = 0.0) -> Iterator[NodePlace]:
-        """Yield open nodes that have `wanted` free, best first; nodes with devices that it does not want come last."""
+        """Yield open nodes that have `wanted` free, best first; nodes with unwanted devices come last."""
         if self.spares_devices(wanted):
             yield from self.free.search(wanted, conditions, floor, True)
         yield from self.free.search(wanted, conditions, floor, False)
 
     def spares_devices(self, wanted: Amounts) -> bool:
-        """Return whether some node has devices, and nothing of them is wanted."""
+        """Return whether some node has devices, and `wanted` includes none."""
         kinds = self._device_kinds
         return bool(kinds) and all(kind.isdisjoint(wanted) for kind in kinds)
 
 
 def could_free_amounts(node: NodePlace) -> Amounts:
-    """Return what a node would have free once every lease that may end on its own has ended."""
+    """Return the resources that a node would have free when every lease that may end on its own has ended."""
     stuck = node.stuck
     return {name: units - stuck.get(name, 0) for name, units in node.pool.total.items()}
 
 
 def _labels_of(node: NodePlace) -> Amounts:
-    """Return a node's labels, as if each were a resource, and whether it is a plain one."""
+    """Return a node's labels, and whether it is plain, as amounts of resources."""
     there = _plainness_of(node)
     for label, value in node.labels.items():
         if label == NODE_ID_LABEL:  # each node has its own, by which it is looked up
@@ -144,12 +144,12 @@ def _labels_of(node: NodePlace) -> Amounts:
 
 
 def _plainness_of(node: NodePlace) -> Amounts:
-    """Return whether a node has no devices, as if that were a resource."""
+    """Return whether a node has no devices, as an amount of a resource."""
     return {} if has_devices(node.pool) else {_PLAIN: 1}
 
 
 def _label_needs(conditions: Sequence[Condition]) -> list[Needs]:
-    """Return what of labels must be there, in every way in which it can; some conditions are left to be checked."""
+    """Return the labels that conditions need, as alternatives; conditions that can't be looked up are left out."""
     ways: list[Needs] = [()]
     for condition in conditions:
         if condition.label == NODE_ID_LABEL:

@@ -1,7 +1,7 @@
-"""The nodes on which conditions on labels hold, each part in a tree of its own.
+"""Subsets of the nodes by conditions on labels, each in a tree of its own.
 
-Labels that are amounts of one tree lead to branches below which one node has the label, and another one the room. In a
-tree of the nodes that have the label, what is below a branch is what could be taken.
+If labels were amounts in the tree of all nodes, a search would enter branches where one node has the label and another
+one the room. In a tree of only the nodes with the label, everything below a branch can be taken.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from kernel_spec.placement import Condition, all_hold
 from kernel_spec.resources import Amounts
 
 MOST_PARTS = 32
-"""So many parts are kept: each costs memory for its nodes, and a note at each change of one of them."""
+"""Maximum number of parts: each takes memory for its nodes, and has to be updated when one of them changes."""
 IDLE_SEARCHES = 1000
-"""After how many searches a part for which nobody has asked makes room for another."""
+"""Number of searches after which an unused part may be replaced."""
 
 
 class NodePart:
-    """A tree of nodes. What is taken and given back is noted, and written down at the next search."""
+    """A tree of nodes. Changes of amounts are collected, and applied at the next search."""
 
     def __init__(self, amounts_of: Callable[[NodePlace], Mapping[str, int]]) -> None:
         self.tree = NodeTree()
@@ -31,26 +31,26 @@ class NodePart:
         self._changed: dict[NodePlace, None] = {}
 
     def put(self, node: NodePlace, more: Mapping[str, int]) -> None:
-        """Write down a node, with what it has `more` than amounts that change."""
+        """Record a node, with the amounts `more` that do not change."""
         self.tree.put(node, {**self._amounts_of(node), **more}, node.load())
 
     def fill(self, nodes: Sequence[NodePlace], more_of: Callable[[NodePlace], Mapping[str, int]]) -> None:
-        """Have these nodes, and no others."""
+        """Replace the content by these nodes."""
         amounts_of = self._amounts_of
         self.tree.fill([(node, {**amounts_of(node), **more_of(node)}, node.load()) for node in nodes])
 
     def note(self, node: NodePlace) -> None:
-        """Note that a node has more or less of something, if it is one of these."""
+        """Record a change of a node's amounts, if the node is in this part."""
         if node.node in self.tree:
             self._changed[node] = None
 
     def forget(self, node: NodePlace) -> None:
-        """Drop a node, if it is one of these."""
+        """Remove a node, if it is in this part."""
         self._changed.pop(node, None)
         self.tree.remove(node.node)
 
     def caught_up(self) -> NodeTree:
-        """Return the tree, with all that was noted."""
+        """Apply the collected changes and return the tree."""
         for node in self._changed:
             self.tree.update(node.node, self._amounts_of(node), node.load())
         self._changed.clear()
@@ -58,7 +58,7 @@ class NodePart:
 
 
 class NodeParts:
-    """The parts that were asked for, of the nodes in `everything`."""
+    """The parts that were searched lately, of the nodes in `everything`."""
 
     def __init__(self, everything: NodeTree, amounts_of: Callable[[NodePlace], Mapping[str, int]]) -> None:
         self._everything = everything
@@ -67,16 +67,16 @@ class NodeParts:
         self._parts_of: dict[NodeId, list[NodePart]] = {}
         self._searches = 0
         self._ids: dict[str, dict[NodeId, None]] = {}
-        """Nodes by the label that is their id: nearly always one for each."""
+        """Nodes by the label with their id: nearly always one for each."""
         self._label_of: dict[NodeId, str] = {}
 
     def put(self, node: NodePlace, more: Amounts, is_new: bool) -> None:
-        """Write down a node that came, or has other totals or labels."""
+        """Record a node that was added, or has new totals or labels."""
         self._set_label(node.node, node.labels.get(NODE_ID_LABEL))
         for conditions, part in list(self._parts.items()):
             holds = all_hold(conditions, node.labels)
             if not is_new and holds != (node.node in part.tree):
-                self._drop(conditions)  # it would come last there, not in its turn; the part is made anew
+                self._drop(conditions)  # the node would come last instead of in its order: rebuild the part later
             elif holds:
                 self._put(part, node, more)
 
@@ -86,13 +86,13 @@ class NodeParts:
             part.note(node)
 
     def forget(self, node: NodePlace) -> None:
-        """Drop a node."""
+        """Remove a node."""
         self._set_label(node.node, None)
         for part in self._parts_of.pop(node.node, ()):
             part.forget(node)
 
     def ids(self, conditions: Sequence[Condition]) -> Sequence[NodeId] | None:
-        """Return the nodes that conditions name by their ids; None where they name none."""
+        """Return the nodes that conditions name by their ids; None if they name no ids."""
         for condition in conditions:
             if condition.label == NODE_ID_LABEL and condition.among is not None:
                 return [id for value in condition.among for id in self._ids.get(value, ())]
@@ -101,7 +101,7 @@ class NodeParts:
     def find(
         self, conditions: tuple[Condition, ...], more_of: Callable[[NodePlace], Mapping[str, int]]
     ) -> NodeTree | None:
-        """Return the tree of the nodes on which conditions hold; None where there are too many others."""
+        """Return the tree of the nodes that match the conditions; None if there are too many other parts."""
         self._searches += 1
         part = self._parts.get(conditions)
         if part is None:
@@ -115,7 +115,7 @@ class NodeParts:
         return part.caught_up()
 
     def trees(self) -> Iterator[tuple[tuple[Condition, ...], NodeTree]]:
-        """Yield each part that there is."""
+        """Yield the conditions and the tree of each part."""
         for conditions, part in self._parts.items():
             yield conditions, part.caught_up()
 

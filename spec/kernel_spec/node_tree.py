@@ -1,6 +1,6 @@
-"""A tree over all nodes that knows the most there is of each resource below every branch.
+"""A tree over all nodes in which each branch has the maximum of each resource below it.
 
-So the best node for a request is found by walking down only where something could fit, however many nodes there are.
+A search for the best node enters only branches where the request could fit, however many nodes there are.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from kernel_spec.ids import NodeId
 from kernel_spec.resources import Amounts
 
 Needs = tuple[tuple[str, int], ...]
-"""What must be there, as pairs of name and units."""
+"""Required amounts, as pairs of name and units."""
 
 
 class NodeTree:
-    """Nodes in the order they came, each with amounts and a load. Putting, changing and finding one is logarithmic.
+    """Nodes in the order they were added, each with amounts and a load. Adding, changing and finding is logarithmic.
 
-    It is a binary heap's layout: branch `n` has the branches `2n` and `2n + 1`, and the leaves are the last half.
-    `sums` adds up what all nodes have.
+    The layout is that of a binary heap: branch `n` has the branches `2n` and `2n + 1`, and the leaves are the last
+    half. `sums` has the sums of all nodes' amounts.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class NodeTree:
         self._reset(1)
 
     def put(self, node: NodePlace, amounts: Mapping[str, int], load: float) -> None:
-        """Add a node, or say anew what it has, all of it."""
+        """Add a node, or replace all of its amounts."""
         leaf = self._leaves.get(node.node)
         if leaf is None:
             leaf = self._new_leaf(node)
@@ -40,7 +40,7 @@ class NodeTree:
         self._update(leaf, amounts, load)
 
     def fill(self, nodes: Sequence[tuple[NodePlace, Mapping[str, int], float]]) -> None:
-        """Have these nodes, with their amounts and loads, and no others: quicker than to put one after the other."""
+        """Replace the content by these nodes with their amounts and loads, faster than by `put` for each."""
         self._reset(max(4, 1 << (2 * len(nodes)).bit_length()))
         most, least, sums = self._most, self._least, self.sums
         for leaf, (node, amounts, load) in enumerate(nodes, self._size):
@@ -62,11 +62,11 @@ class NodeTree:
                 least[at] = min(least[at + at], least[at + at + 1])
 
     def update(self, id: NodeId, amounts: Mapping[str, int], load: float) -> None:
-        """Say anew how much of some resources a node has."""
+        """Change some of a node's amounts, and its load."""
         self._update(self._leaves[id], amounts, load)
 
     def remove(self, id: NodeId) -> None:
-        """Forget a node; unknown ones are ignored."""
+        """Remove a node; unknown ones are ignored."""
         leaf = self._leaves.pop(id, None)
         if leaf is None:
             return
@@ -76,13 +76,13 @@ class NodeTree:
         self._nodes[leaf - self._size] = None
 
     def search(self, alternatives: Sequence[Needs], floor: float) -> Iterator[NodePlace]:
-        """Yield the nodes that have all that one of `alternatives` needs, the least loaded first.
+        """Yield the nodes that fulfil all needs of one of `alternatives`, the least loaded first.
 
         Nodes with a load below `floor` count as equal; equals come in the order in which they were put. The tree must
         not change meanwhile.
         """
         most, least, size = self._most, self._least, self._size
-        # By load, then by the first leaf below: so equals are walked from the left, one after the other.
+        # By load, then by the first leaf below: so equal nodes are visited from the left, one after the other.
         branches = [
             (max(least[1], floor), 0, 1, needs)
             for needs in alternatives
@@ -110,7 +110,7 @@ class NodeTree:
                     heapq.heappush(branches, (load if load > floor else floor, first, branch, needs))
 
     def among(self, ids: Iterable[NodeId], needs: Needs, floor: float) -> Iterator[NodePlace]:
-        """Yield those of some nodes that have all of `needs`, in the order of `search`. Unknown ones are ignored."""
+        """Yield those of the nodes `ids` that fulfil `needs`, in the order of `search`. Unknown ones are ignored."""
         leaves = [self._leaves[id] for id in ids if id in self._leaves]
         able = [leaf for leaf in leaves if all(self._most[leaf].get(name, 0) >= units for name, units in needs)]
         for leaf in sorted(able, key=lambda leaf: (max(self._least[leaf], floor), leaf)):
@@ -122,7 +122,7 @@ class NodeTree:
         return id in self._leaves
 
     def amounts_of(self, id: NodeId) -> Mapping[str, int]:
-        """Return what the tree believes that a node has; nothing when it does not know it."""
+        """Return the amounts that are recorded for a node; an empty mapping for an unknown one."""
         leaf = self._leaves.get(id)
         return {} if leaf is None else self._most[leaf]
 
@@ -164,7 +164,7 @@ class NodeTree:
         return leaf
 
     def _grow(self) -> None:
-        """Make room for twice as many nodes as there are, without the leaves of those that went."""
+        """Make room for twice as many nodes as there are, and drop the leaves of removed ones."""
         leaves = ((node, self._leaves[node.node]) for node in self)
         self.fill([(node, self._most[leaf], self._least[leaf]) for node, leaf in leaves])
 

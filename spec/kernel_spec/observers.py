@@ -1,4 +1,4 @@
-"""The observer contract: hearing what happens.
+"""The observer contract: receive the events of a session.
 
 Observers run on the head (in the agent of its node, or in a process of its own), called from its loop thread with
 batches of events, after the fact. They can't change anything; one that raises is reported once by name and asked no
@@ -32,7 +32,7 @@ RESTARTING: Final = "RESTARTING"
 DEAD: Final = "DEAD"
 FINISHED: Final = "FINISHED"
 FAILED: Final = "FAILED"
-"""It raised, or was cancelled. One that is tried again fails more than once."""
+"""The call raised, or was cancelled. A call that is retried may fail several times."""
 STORED: Final = "STORED"
 SPILLED: Final = "SPILLED"
 RESTORED: Final = "RESTORED"
@@ -49,15 +49,15 @@ STATES: Final[Mapping[str, tuple[str, ...]]] = {
     OBJECT: (STORED, SPILLED, RESTORED, FREED),
     PLACEMENT_GROUP: (CREATED, RESCHEDULING, REMOVED),
 }
-"""Every kind of thing and the states that are reported of it; later versions may have more."""
+"""The states that are reported of each kind of thing; later versions may have more."""
 
 
 @dataclass(frozen=True, slots=True)
 class LifecycleEvent:
-    """Something happened to a thing.
+    """A change of state of one thing.
 
-    `kind` and `state` are among `STATES`; `id` is its hexadecimal id; `time` seconds since the epoch; `detail` anything
-    else (name, pid, seconds, worker, cause of death).
+    `kind` and `state` are among `STATES`; `id` is its hexadecimal id; `time` is in seconds since the epoch; `detail`
+    has further facts (name, pid, seconds, worker, cause of death).
     """
 
     kind: str
@@ -69,8 +69,8 @@ class LifecycleEvent:
 
 @runtime_checkable
 class Observer(Protocol):
-    """Hears events. See the module's text."""
+    """Receives events. See the module's text."""
 
     def observe(self, events: Sequence[LifecycleEvent]) -> None:
-        """Take note. Must return quickly; hand slow work to a thread of your own."""
+        """Receive events, oldest first. Must return quickly; slow work belongs in a thread of the observer's own."""
         ...

@@ -1,8 +1,8 @@
-"""Where the bundles of a placement group go: all of them at once, or none and the reason why.
+"""Choose nodes for the bundles of a placement group: for all of them, or for none, with the reason.
 
-`pack` works on the pools it is given and leaves what it takes taken, so that nobody can come between. STRICT_SPREAD is
-decided exactly. How bundles of many sizes share a few nodes, or shares of devices a few devices, is a hard question:
-there the answer is the best of a quick try, and for small groups of a longer one.
+`pack` takes the resources from the pools that it is given, so that no other request can take them in between.
+STRICT_SPREAD is solved exactly. To fit bundles of many sizes on a few nodes, or shares on a few devices, is a hard
+(bin packing) problem: it is solved by a quick heuristic, and for small groups by a limited search.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from kernel_spec.resources import Allocation, Amounts, ResourcePool, describe
 from kernel_spec.scheduling import SPREAD, STRICT_PACK, STRICT_SPREAD, Bundle
 
 MOST_STEPS = 500
-"""How many bundles are tried in some place at most when the quick ways have failed."""
+"""Maximum number of steps of the search when the heuristics have failed."""
 SMALL_GROUP = 8
-"""With how many bundles a group is tried in every way."""
+"""Maximum number of bundles of a group for which the search is tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """Why a group does not fit: a sentence, and the number of the bundle that found no place (-1: all together)."""
+    """The reason why a group does not fit, and the number of the bundle that does not (-1: all together)."""
 
     bundle: int
     text: str
@@ -38,8 +38,8 @@ def pack(
 ) -> tuple[Bundle, ...] | Misfit:
     """Take all `bundles` (by number) from `pools` and return where they are, or take nothing and return why not.
 
-    The nodes come in the order in which they are liked. `beside` are those that hold other bundles of the same group.
-    `only` says whether a bundle, by number, may go to a node (None: all may). A strategy that is not known means PACK.
+    `pools` are in the order of preference. `beside` are nodes that hold other bundles of the same group. `only` says
+    whether a bundle, by number, may go to a node (None: all may). An unknown strategy means PACK.
     """
     tries = _Tries(pools)
     kinds = _kinds(bundles, pools, only)
@@ -58,7 +58,7 @@ def pack(
 
 @dataclass(slots=True)
 class _Kind:
-    """Bundles that want the same, by number, and on which nodes (None: on any)."""
+    """Numbers of equal bundles, and the nodes where they may go (None: any)."""
 
     wanted: Amounts
     numbers: list[int]
@@ -69,7 +69,7 @@ class _Kind:
 
 
 class _Tries:
-    """Bundles that are in some place for now."""
+    """The tentative placement of bundles."""
 
     def __init__(self, pools: Mapping[NodeId, ResourcePool]) -> None:
         self.pools = pools
@@ -87,7 +87,7 @@ class _Tries:
             self.pools[node].release(allocation)
 
     def fill(self, node: NodeId, kinds: Sequence[_Kind]) -> list[int]:
-        """Put as many bundles that have no place yet on `node` as it takes, and return their numbers."""
+        """Put as many unplaced bundles on `node` as fit, and return their numbers."""
         done = []
         for kind in kinds:
             for number in kind.numbers if kind.allows(node) else ():
@@ -104,7 +104,7 @@ def _kinds(
     pools: Mapping[NodeId, ResourcePool],
     only: Callable[[int, NodeId], bool] | None,
 ) -> list[_Kind]:
-    """Return the bundles by what they want, the kind that is hardest to place first."""
+    """Group equal bundles, and return the kind that is hardest to place first."""
     kinds: dict[tuple[frozenset[tuple[str, int]], frozenset[NodeId] | None], _Kind] = {}
     for number in sorted(bundles):
         wanted = bundles[number]
@@ -138,7 +138,10 @@ def _on_one(tries: _Tries, kinds: Sequence[_Kind], beside: Collection[NodeId]) -
 
 
 def _each_alone(tries: _Tries, kinds: Sequence[_Kind], beside: Collection[NodeId]) -> bool:
-    """Give each bundle a node of its own: those that have one move on when that makes room for another."""
+    """Give each bundle a node of its own; a placed bundle moves to another node if that makes room.
+
+    This is bipartite matching by augmenting paths.
+    """
     free = [node for node in tries.pools if node not in beside]
     if sum(len(kind.numbers) for kind in kinds) > len(free):
         return False
@@ -163,7 +166,7 @@ def _each_alone(tries: _Tries, kinds: Sequence[_Kind], beside: Collection[NodeId
 def _move_on(
     number: int, kind: _Kind, holder: dict[NodeId, tuple[int, _Kind]], able: Mapping[int, Sequence[NodeId]]
 ) -> bool:
-    """Find a chain of bundles of which each takes the next one's node and the last a free one; walk it backwards."""
+    """Find an augmenting path, on which each bundle takes the next one's node and the last a free one; apply it."""
     came_from: dict[NodeId, NodeId | None] = {}
     waiting: list[tuple[NodeId | None, _Kind]] = [(None, kind)]
     for source, mover in waiting:
@@ -184,7 +187,7 @@ def _move_on(
 
 
 def _evenly(tries: _Tries, kinds: Sequence[_Kind], beside: Collection[NodeId]) -> bool:
-    """Put each bundle where the fewest of the group are."""
+    """Put each bundle on the node with the fewest bundles of the group."""
     counts = [(sum(node == other for other in beside), place, node) for place, node in enumerate(tries.pools)]
     heapq.heapify(counts)
     for kind in kinds:
@@ -202,7 +205,7 @@ def _evenly(tries: _Tries, kinds: Sequence[_Kind], beside: Collection[NodeId]) -
 
 
 def _on_few(tries: _Tries, kinds: Sequence[_Kind], beside: Collection[NodeId]) -> bool:
-    """Fill the node that takes most of what is left, again and again; those that hold some of the group first."""
+    """Fill the node that takes most of the remaining bundles, repeatedly; nodes with bundles of the group first."""
 
     def takes(node: NodeId) -> int:
         done = tries.fill(node, kinds)
@@ -213,7 +216,7 @@ def _on_few(tries: _Tries, kinds: Sequence[_Kind], beside: Collection[NodeId]) -
     for node in tries.pools:
         if node in beside:
             left -= len(tries.fill(node, kinds))
-    # What a node takes shrinks while others are filled: only the one with the best count from before is asked again.
+    # The number that a node takes only shrinks while others are filled: recompute it only for the best one so far.
     counts = [(-left, place, node) for place, node in enumerate(tries.pools)]
     while left and counts:
         before, place, node = heapq.heappop(counts)
@@ -228,7 +231,7 @@ def _on_few(tries: _Tries, kinds: Sequence[_Kind], beside: Collection[NodeId]) -
 
 
 def _in_any_way(tries: _Tries, kinds: Sequence[_Kind]) -> bool:
-    """Try small groups in every way, up to a number of steps."""
+    """Search all placements of a small group, up to MOST_STEPS steps."""
     order = [(number, kind) for kind in kinds for number in kind.numbers]
     if len(order) > SMALL_GROUP:
         return False
@@ -282,7 +285,7 @@ def _able(kinds: Sequence[_Kind], pools: Mapping[NodeId, ResourcePool]) -> Itera
 
 
 def total_of(bundles: Iterable[Amounts]) -> Amounts:
-    """Return the sum of what bundles want."""
+    """Return the sum of all bundles."""
     total: Amounts = {}
     for wanted in bundles:
         for name, units in wanted.items():

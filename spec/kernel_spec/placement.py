@@ -1,6 +1,6 @@
-"""What a scheduling strategy means: where a request may go, and what it would rather have.
+"""The meaning of scheduling strategies: where a request may go, and its preferences.
 
-Users say `scheduling_strategy=`, and schedulers read it here, so that the same words mean the same everywhere:
+Users give `scheduling_strategy=`, and all schedulers interpret it by this module:
 
 - `"DEFAULT"`: the node with most bytes of the arguments if it fits there at once; else the node it comes from, while
   that is less than half full; else the first node that is less than half full; else the least full one. What wants no
@@ -37,12 +37,12 @@ PLACEMENT_GROUP = "placement_group"
 PACK_BELOW = 0.5
 """Nodes below this load are filled one after the other; above it the least full one is taken."""
 LOAD_RESOURCES = (CPU, MEMORY, OBJECT_STORE_MEMORY)
-"""What every machine has. Custom resources and devices do not make a node full: one GPU in use bars no CPU."""
+"""Resources that count for a node's load. Custom resources and devices do not: a GPU in use bars no CPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What must hold of one label. `among` None: any value; `exists` None: it may be missing if `among` is None."""
+    """A condition on one label. `among` None: any value; `exists` None: it may be missing if `among` is None."""
 
     label: str
     among: frozenset[str] | None = None
@@ -50,7 +50,7 @@ class Condition:
     exists: bool | None = None
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Return whether a node with `labels` will do."""
+        """Return whether a node with `labels` fulfils the condition."""
         value = labels.get(self.label)
         if value is None:
             return self.among is None and self.exists is not True
@@ -69,10 +69,10 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A strategy, understood. `node` and `soft` are an affinity, `hard` and `wishes` conditions on labels.
+    """A parsed strategy. `node` and `soft` are an affinity, `hard` and `wishes` conditions on labels.
 
-    With `choices` all conditions of one of them must hold too, the first ones rather than the later. `problem` says why
-    a strategy can't be understood; then no node will do.
+    With `choices`, all conditions of one of them must hold too; earlier choices are preferred. `problem` says why a
+    strategy is invalid; then no node is allowed.
     """
 
     spread: bool = False
@@ -99,7 +99,7 @@ class Placement:
 
     @property
     def wanted_labels(self) -> str:
-        """The conditions that must hold, for people; nothing where there are none."""
+        """The required conditions as text; "" if there are none."""
         texts = [" and ".join(map(str, conditions)) for conditions in self.alternatives()]
         return ", or ".join(text or "any labels" for text in texts) if any(texts) else ""
 
@@ -109,7 +109,7 @@ SPREAD = Placement(spread=True)
 
 
 def placement_of(strategy: str | Mapping[str, Any]) -> Placement:
-    """Return what a strategy means. Never raises: what is malformed is a placement with a `problem`."""
+    """Parse a strategy. Does not raise: an invalid strategy gives a placement with a `problem`."""
     if isinstance(strategy, str):
         return SPREAD if strategy == SPREAD_STRATEGY else DEFAULT
     try:
@@ -119,7 +119,7 @@ def placement_of(strategy: str | Mapping[str, Any]) -> Placement:
 
 
 def check_strategy(strategy: Mapping[str, Any]) -> Placement:
-    """Return what a strategy object means. Raises ValueError, which says what is wrong with it."""
+    """Parse a strategy object. Raises ValueError, which says what is wrong with it."""
     kind = strategy.get("type")
     if kind == NODE_AFFINITY:
         _refuse_others(strategy, ("node", "soft", "labels"))
@@ -139,7 +139,7 @@ def check_strategy(strategy: Mapping[str, Any]) -> Placement:
 
 
 def conditions(given: Mapping[str, Any] | None) -> tuple[Condition, ...]:
-    """Return conditions on labels as users write them. Raises ValueError for what is none."""
+    """Parse conditions on labels as users write them. Raises ValueError for invalid ones."""
     if given is None:
         return ()
     if not isinstance(given, Mapping) or not all(isinstance(label, str) for label in given):
@@ -183,7 +183,7 @@ def load(pool: ResourcePool) -> float:
 
 
 def has_devices(pool: ResourcePool) -> bool:
-    """Return whether a node has devices, which requests that want none should leave alone."""
+    """Return whether a node has devices, which requests without devices should avoid."""
     return any(name in pool.total for name in pool.device_resources)
 
 

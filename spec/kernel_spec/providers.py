@@ -1,4 +1,4 @@
-"""The node provider contract: where machines come from.
+"""The node provider contract: create and remove machines for a cluster.
 
 Called from one thread of the head, never from a hot path; each call may take seconds and may raise
 `NodeProviderError`, after which the caller asks `list` again. Nothing may be remembered only in memory: after a
@@ -18,7 +18,7 @@ from kernel_spec.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ProvidedNode:
-    """One machine as its provider sees it. `state` is starting, running, stopping or failed."""
+    """One machine. `state` is starting, running, stopping or failed."""
 
     id: str
     kind: str
@@ -35,11 +35,11 @@ class NodeProvider(Protocol):
     name: str
 
     def kinds(self) -> Mapping[str, Mapping[str, float]]:
-        """Return each kind of node that can be made and the resources it would bring."""
+        """Return the kinds of nodes that can be created, each with its resources."""
         ...
 
     def list(self) -> Sequence[ProvidedNode]:
-        """Return every node of this cluster that exists or is on its way."""
+        """Return every node of this cluster that exists or is being created."""
         ...
 
     def create(self, kind: str, count: int, join: Mapping[str, Any]) -> Sequence[str]:
@@ -47,5 +47,5 @@ class NodeProvider(Protocol):
         ...
 
     def terminate(self, ids: Sequence[str]) -> None:
-        """Start removing nodes. Unknown ids are ignored: the node is gone, as wished."""
+        """Start removing nodes. Unknown ids are ignored: their nodes are removed already."""
         ...

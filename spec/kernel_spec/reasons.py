@@ -1,7 +1,7 @@
-"""Why a request waits, in a code for programs and a sentence for people.
+"""Explain why a request waits, by a code for programs and a sentence for people.
 
-What can be said of any scheduler: that no node could ever hold a request, or what it lacks and who has it. A scheduler
-that has a line adds the place in it (code `behind`).
+These explanations hold for any scheduler: that no node could ever hold a request, or which resources are missing and
+which leases hold them. A scheduler with a queue adds the position in it (code `behind`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from kernel_spec.resources import Amounts, ResourcePool, describe, from_units, q
 from kernel_spec.scheduling import STRICT_PACK, LeaseRequest, Reason
 
 HOLDERS_NAMED = 5
-"""How many holders of a resource are named at most."""
+"""Maximum number of holders of a resource that are named."""
 GOES_ON = "It waits until a node has that much; add one, or ask for less"
 
 
 def explain(ledger: Ledger, id: LeaseId | GroupId, waiting: LeaseRequest | None = None) -> Reason:
-    """Say what the lease or the group `id` has or waits for; `waiting` is its request if it is a lease that waits."""
+    """Explain what the lease or the group `id` holds or waits for; `waiting` is the request of a waiting lease."""
     if waiting is not None:
         return why_lease_waits(ledger, waiting)
     lease, group = ledger.leases.get(LeaseId(id)), ledger.groups.get(GroupId(id))
@@ -39,7 +39,7 @@ def explain(ledger: Ledger, id: LeaseId | GroupId, waiting: LeaseRequest | None 
 
 
 def why_lease_waits(ledger: Ledger, request: LeaseRequest) -> Reason:
-    """Say why a request for a lease waits: what is missing, how much of it, where, and who holds it."""
+    """Explain why a request for a lease waits: what is missing, how much of it, where, and who holds it."""
     if request.group is not None:
         return _in_group(ledger, request)
     placement = placement_of(request.strategy)
@@ -52,12 +52,12 @@ def why_lease_waits(ledger: Ledger, request: LeaseRequest) -> Reason:
 
 
 def best_place(places: Sequence[Place], wanted: Amounts) -> Place:
-    """Return the place that lacks least of what is wanted."""
+    """Return the place that lacks least of the wanted resources."""
     return min(places, key=lambda place: sum(place.pool.missing(wanted).values()))
 
 
 def why_group_waits(ledger: Ledger, group: Group) -> Reason:
-    """Say why a placement group, or what it lost, waits."""
+    """Explain why the unplaced bundles of a placement group wait."""
     request, waiting = group.request, group.waiting()
     beside = [place.node for place in group.bundles.values()]
     what = f"{len(waiting)} of its {len(request.bundles)} bundles" if beside else f"it wants {_bundles(waiting)}"
@@ -82,7 +82,7 @@ def why_group_waits(ledger: Ledger, group: Group) -> Reason:
 
 
 def name_of(request: LeaseRequest) -> str:
-    """Return what people call a request."""
+    """Return the name of a request for messages."""
     return request.name or f"lease {request.id.hex()}"
 
 
@@ -115,7 +115,7 @@ def _in_group(ledger: Ledger, request: LeaseRequest) -> Reason:
 
 
 def _infeasible(ledger: Ledger, wanted: Amounts, placement: Placement) -> str:
-    """Return why no node could ever hold what is wanted, or nothing when one could."""
+    """Return why no node could ever hold the wanted resources, or "" when one could."""
     if placement.problem:
         return f"its scheduling strategy can't be understood: {placement.problem}"
     if not ledger.nodes:

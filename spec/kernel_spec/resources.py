@@ -13,7 +13,7 @@ from dataclasses import field
 from kernel_spec.dataclass import dataclass
 
 UNIT = 10_000
-"""How many integer units make one whole resource."""
+"""Number of integer units of one whole resource."""
 
 CPU = "CPU"
 GPU = "GPU"
@@ -38,7 +38,7 @@ def to_units(quantity: float) -> int:
 
 
 def from_units(units: int) -> float:
-    """Return integer units as the quantity a person wrote."""
+    """Convert integer units into a quantity."""
     return units / UNIT
 
 
@@ -53,13 +53,13 @@ def quantities(exact: Mapping[str, int]) -> dict[str, float]:
 
 
 def describe(exact: Mapping[str, int]) -> str:
-    """Return amounts as a person would write them: `CPU: 1, GPU: 0.5`, or `nothing`."""
+    """Return amounts as text: `CPU: 1, GPU: 0.5`, or `nothing`."""
     return ", ".join(f"{name}: {units / UNIT:g}" for name, units in sorted(exact.items())) or "nothing"
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """What one lease holds on one node.
+    """The resources that one lease holds on one node.
 
     `devices` maps a resource that comes in separate devices (a GPU) to `{device index: units}`.
     """
@@ -69,7 +69,7 @@ class Allocation:
 
 
 class ResourcePool:
-    """What one node has and what of it is free. A pure state machine; `validate()` states its invariants.
+    """The total and the free resources of one node. A pure state machine; `validate()` states its invariants.
 
     `device_resources` names the resources that come in separate devices (accelerators): a request for a whole
     number of them gets whole devices, a request below one gets its share of a single device, and one and a half
@@ -88,7 +88,7 @@ class ResourcePool:
 
     @classmethod
     def of(cls, allocation: Allocation, device_resources: Iterable[str] = (GPU,)) -> ResourcePool:
-        """Return a pool of just what `allocation` holds, its devices under their own numbers, all of it free."""
+        """Return a pool of the resources of `allocation`, all free, whose devices keep their numbers."""
         pool = cls({}, device_resources)
         pool.total, pool.available = dict(allocation.amounts), dict(allocation.amounts)
         for name, chosen in allocation.devices.items():
@@ -105,7 +105,7 @@ class ResourcePool:
         return other
 
     def emptied(self) -> ResourcePool:
-        """Return an independent pool like this one, of which everything is free."""
+        """Return an independent pool with the same totals, in which everything is free."""
         other = self.copy()
         other.available = dict(self.total)
         other._devices = {name: list(sizes) for name, sizes in self._sizes.items()}
@@ -127,9 +127,9 @@ class ResourcePool:
         return True
 
     def missing(self, wanted: Mapping[str, int]) -> Amounts:
-        """Return what `wanted` needs beyond what is free now (empty when it fits).
+        """Return the amounts by which `wanted` exceeds the free resources (empty when it fits).
 
-        Of devices only what could serve counts: two half-free GPUs are no free GPU.
+        Only usable parts of devices count: two half-free GPUs are not one free GPU.
         """
         missing: Amounts = {}
         for name, units in wanted.items():
@@ -139,7 +139,7 @@ class ResourcePool:
         return missing
 
     def shortage(self, allocation: Allocation) -> int:
-        """Return by how many units exactly this allocation, on its devices, exceeds what is free."""
+        """Return the units by which exactly this allocation, on its devices, exceeds the free resources."""
         pairs = [(units, self.available.get(name, 0)) for name, units in allocation.amounts.items()]
         for name, chosen in allocation.devices.items():
             shares = dict(enumerate(self._devices.get(name, ())))
@@ -169,7 +169,7 @@ class ResourcePool:
         return Allocation({name: units for name, units in wanted.items() if units}, devices)
 
     def take(self, allocation: Allocation) -> None:
-        """Take exactly what `allocation` says, there or not: `available` may go below zero until others finish."""
+        """Take exactly `allocation`, even if it is not free: `available` may go below zero until others finish."""
         for name, units in allocation.amounts.items():
             self.available[name] = self.available.get(name, 0) - units
         for name, chosen in allocation.devices.items():
@@ -181,7 +181,7 @@ class ResourcePool:
                 shares[index] -= units
 
     def release(self, allocation: Allocation) -> None:
-        """Give back everything that `allocation` holds."""
+        """Give back all resources of `allocation`."""
         for name, units in allocation.amounts.items():
             self.available[name] = self.available.get(name, 0) + units
         for name, chosen in allocation.devices.items():
@@ -191,7 +191,7 @@ class ResourcePool:
     def lend(self, name: str, units: int) -> None:
         """Free `units` of `name` while their holder is blocked (see `reclaim`).
 
-        Raises ValueError for a resource that comes in devices: what is on a device stays there.
+        Raises ValueError for a resource that comes in devices: a share of a device can't be lent.
         """
         self._refuse_device(name, "lent")
         self.available[name] = self.available.get(name, 0) + units
@@ -224,7 +224,7 @@ class ResourcePool:
                 self.available.pop(name, None)
 
     def resize(self, total: Mapping[str, float]) -> None:
-        """Make `total` what the node has, devices included. Units in use stay in use, on the device they are on."""
+        """Set the node's totals to `total`, devices included. Units in use stay in use, on their devices."""
         exact = amounts(total)
         for name in (self.total.keys() | exact.keys()) - self._device_resources:
             self.set_total(name, total.get(name, 0))
@@ -264,7 +264,7 @@ class ResourcePool:
         return max(shares, default=0) >= part
 
     def _best_free(self, name: str, units: int) -> int:
-        """Return how much of `units` the devices could give now: whole free ones, or the freest single one."""
+        """Return the part of `units` that devices could provide now: whole free ones, or the freest single one."""
         whole, part = divmod(units, UNIT)
         shares = self._devices.get(name, [])
         if whole:

@@ -1,4 +1,4 @@
-"""The scheduler contract: who gets a worker, where, and when.
+"""The scheduler contract: decide which request gets a worker, on which node, and when.
 
 A scheduler is a pure state machine, one for the whole session: it sees every node. The head calls `handle` with one
 event at a time, from one thread, and carries out the instructions that come back. A scheduler does no I/O, starts no
@@ -15,9 +15,9 @@ them. So two gangs never wait for each other, each holding half: a group that do
 whose request names a group take from its bundles and never from the nodes; they wait while the bundles do. A blocked
 lease in a bundle lends its CPU to others in that bundle.
 
-Authors need not write what every scheduler does alike: `kernel_spec.placement` reads strategies, `kernel_spec.packing`
-fits groups, `kernel_spec.ledger` keeps account of who holds what, `kernel_spec.finding` says where something fits among
-many nodes, and `kernel_spec.reasons` why somebody waits.
+The parts that all schedulers share are here: `kernel_spec.placement` parses strategies, `kernel_spec.packing` fits
+groups, `kernel_spec.ledger` keeps account of the resources that leases hold, `kernel_spec.finding` finds places among
+many nodes, and `kernel_spec.reasons` explains why a request waits.
 
 On conflict: a driver (exactly one is chosen by name). On absence the kernel's own reference is used.
 """
@@ -33,14 +33,14 @@ from kernel_spec.ids import GroupId, JobId, LeaseId, NodeId, ProcessId
 from kernel_spec.resources import Allocation, Amounts
 
 NOWHERE = NodeId(b"")
-"""The origin of what comes from no node."""
+"""The origin of a request that does not come from a node."""
 
 # -- what is asked for ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseRequest:
-    """One process's wish for one worker.
+    """A request of one process for one worker.
 
     `wanted` is in exact units (`kernel_spec.resources`). `strategy` is the user's `scheduling_strategy` as given
     ("DEFAULT", "SPREAD" or a strategy object turned into a mapping, see `kernel_spec.placement`). `hints` carries
@@ -72,12 +72,12 @@ SPREAD = "SPREAD"
 STRICT_PACK = "STRICT_PACK"
 STRICT_SPREAD = "STRICT_SPREAD"
 GROUP_STRATEGIES = (PACK, SPREAD, STRICT_PACK, STRICT_SPREAD)
-"""How the bundles of a group lie: on few nodes or on many; STRICT ones on just one, or each on one of its own."""
+"""Strategies for the bundles of a group: on few nodes or on many; STRICT: on a single node, or each on its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRequest:
-    """One placement group: bundles of resources (exact units), by number, and how they should lie.
+    """One placement group: bundles of resources (exact units), by number, and the strategy for placing them.
 
     `labels` are conditions on the labels of each bundle's node, by number (`kernel_spec.placement`); empty: any node.
     """
@@ -94,7 +94,7 @@ class GroupRequest:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Where one bundle of a placement group lies, and what it holds there."""
+    """A placed bundle of a placement group: its node, and the resources that it holds there."""
 
     index: int
     node: NodeId
@@ -106,7 +106,7 @@ class Bundle:
 
 @dataclass(frozen=True, slots=True)
 class NodeAdded:
-    """A node is there, or its totals or labels changed. `total` is in plain quantities."""
+    """A node was added, or its totals or labels changed. `total` is in plain quantities."""
 
     node: NodeId
     total: Mapping[str, float]
@@ -116,9 +116,9 @@ class NodeAdded:
 
 @dataclass(frozen=True, slots=True)
 class NodeRemoved:
-    """A node is gone, and every lease on it with it, and every bundle: their groups wait for others in their place.
+    """A node left or died. Its leases and bundles are lost, and the bundles' groups wait for new places.
 
-    A lease inside a group is over with its node, not with its group.
+    A lease inside a group ends with its node, not with its group.
     """
 
     node: NodeId
@@ -126,9 +126,9 @@ class NodeRemoved:
 
 @dataclass(frozen=True, slots=True)
 class NodeDraining:
-    """A node is going to leave: grant nothing new on it, in bundles neither, and place no bundle there.
+    """A node will leave: grant no new lease on it or in its bundles, and place no bundle there.
 
-    What it holds goes on, until `NodeRemoved`. There is no way back: a later `NodeAdded` changes totals and labels.
+    Its leases go on until `NodeRemoved`. This can't be undone: a later `NodeAdded` changes only totals and labels.
     """
 
     node: NodeId
@@ -145,7 +145,7 @@ class ResourceChanged:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRequested:
-    """A process wants a worker."""
+    """A process requests a worker."""
 
     request: LeaseRequest
 
@@ -173,7 +173,7 @@ class LeaseBlocked:
 
 @dataclass(frozen=True, slots=True)
 class LeaseUnblocked:
-    """The worker runs on: its CPU counts again, at once, even when that overcommits for a while."""
+    """The worker goes on: its CPU counts again, at once, even when that overcommits the node for a while."""
 
     id: LeaseId
 
@@ -193,16 +193,16 @@ class LeaseHeld:
 
 @dataclass(frozen=True, slots=True)
 class GroupRequested:
-    """Somebody wants a placement group of one bundle or more; answered by `PlaceGroup` once all of it fits."""
+    """A placement group of one or more bundles was requested; answered by `PlaceGroup` when all of it fits."""
 
     request: GroupRequest
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRemoved:
-    """A placement group is over, waiting or placed: what it holds is free. Unknown ids are ignored.
+    """A waiting or placed group was removed: its resources are free. Unknown ids are ignored.
 
-    The leases inside it were released before, and those that waited for it cancelled; any that are left are over.
+    Leases inside it were released before, and requests that waited for it cancelled; remaining ones end with it.
     """
 
     id: GroupId
@@ -259,8 +259,8 @@ class Grant:
 class Reclaim:
     """Ask the holder of a granted lease to give it back once the tasks already sent are done.
 
-    Sent when somebody else deserves the resources. It is a wish: the answer is a later `LeaseReleased`. Actor
-    leases are never reclaimed.
+    Sent when another request should get the resources. The holder may take its time: a later `LeaseReleased` is the
+    answer. Leases of actors are never reclaimed.
     """
 
     id: LeaseId
@@ -268,9 +268,9 @@ class Reclaim:
 
 @dataclass(frozen=True, slots=True)
 class Preempt:
-    """End the worker of a granted, `preemptible` lease now; what it ran is run again elsewhere, later.
+    """End the worker of a granted, `preemptible` lease now; its task is run again later, on any node.
 
-    Sent when somebody of higher rank can't wait. It is carried out at once; `LeaseReleased` follows.
+    Sent when a request of higher rank can't wait. It is carried out at once; `LeaseReleased` follows.
     """
 
     id: LeaseId
@@ -279,7 +279,7 @@ class Preempt:
 
 @dataclass(frozen=True, slots=True)
 class PlaceGroup:
-    """These bundles of a group are reserved now: all of them at first, those that a lost node held later."""
+    """These bundles of a group are reserved now: at first all of them, later those that a lost node held."""
 
     id: GroupId
     bundles: tuple[Bundle, ...]
@@ -304,10 +304,10 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSnapshot:
-    """What a scheduler holds, for `kernel status` and for tests. Amounts are in exact units.
+    """The state of a scheduler, for `kernel status` and for tests. Amounts are in exact units.
 
-    What bundles hold is not available on their nodes. `groups` has the bundles that are placed; a group of which some
-    are lost is in `waiting_groups` as well.
+    Resources of bundles are not available on their nodes. `groups` has the placed bundles; a group that has lost some
+    is in `waiting_groups` as well.
     """
 
     total: Mapping[NodeId, Amounts]
@@ -325,15 +325,15 @@ class Scheduler(Protocol):
     name: str
 
     def handle(self, event: Event, now: float) -> list[Instruction]:
-        """Take one event in and return what to do, in order. Never blocks; cost should not grow with the queue."""
+        """Handle one event and return instructions, in order. Must not block; cost should not grow with the queue."""
         ...
 
     def explain(self, id: LeaseId | GroupId, now: float) -> Reason:
-        """Say why the request (of a lease or of a group) `id` waits. Called rarely, may be slow."""
+        """Explain why the request `id` of a lease or a group waits. Called rarely, may be slow."""
         ...
 
     def snapshot(self) -> SchedulerSnapshot:
-        """Return a copy of what is held. Called rarely, may be slow."""
+        """Return a copy of the state. Called rarely, may be slow."""
         ...
 
     def validate(self) -> None:

@@ -55,7 +55,7 @@ class Serializer(Protocol):
         ...
 
     def encode(self, payload: Payload) -> Payload:
-        """Return what is stored and sent in its place, a new `Payload` with a head of bytes.
+        """Return a new `Payload`, with a head of bytes, to store and send instead of `payload`.
 
         Return `payload` itself to leave it alone; never change it.
         """
@@ -64,8 +64,8 @@ class Serializer(Protocol):
     def decode(self, head: bytes, buffers: Sequence[Buffer]) -> Payload:
         """Undo `encode`; `buffers` may be read-only memory. Called only for payloads that `encode` changed.
 
-        Raise anything for bytes that `encode` can't have made. Whatever comes of bytes that pass for such all the same
-        is refused by the kernel, in the serializer's name.
+        Raise any exception for bytes that `encode` can't have made. If such bytes decode to an invalid payload, the
+        kernel refuses it and names the serializer.
         """
         ...
 
@@ -88,5 +88,5 @@ class SerializerBase:
         return payload
 
     def decode(self, head: bytes, buffers: Sequence[Buffer]) -> Payload:
-        """Return what came."""
+        """Return the payload unchanged."""
         return Payload(head, list(buffers))

@@ -1,4 +1,4 @@
-"""The head service contract: something a plugin runs beside the head (a dashboard, a job queue).
+"""The head service contract: a service of a plugin beside the head, such as a dashboard or a job queue.
 
 `start` is called once in the head's agent, from its loop thread, after the session is ready; it must return
 within a second, so real work goes to a thread or process of the service's own. `stop` is called once, at the end.
@@ -17,7 +17,7 @@ from kernel_spec.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HeadInfo:
-    """What a service may know: it reaches everything else as any program does, with `kernel.init(address)`.
+    """Facts about the session for a service. For everything else it joins the session: `kernel.init(address)`.
 
     `options` are those given under its name (`plugin_options`, the environment as text, the configuration file).
     """
@@ -34,9 +34,9 @@ class HeadService(Protocol):
     name: str
 
     def start(self, head: HeadInfo) -> Mapping[str, Any]:
-        """Begin, and return what `kernel status` should show (such as an address)."""
+        """Start the service, and return values for `kernel status` to show, such as an address."""
         ...
 
     def stop(self) -> None:
-        """End, within two seconds."""
+        """Stop the service, within two seconds."""
         ...

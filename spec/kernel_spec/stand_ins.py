@@ -1,8 +1,8 @@
-"""Classes of errors that stand for others in a process, so that a library can give them names and bases of its own.
+"""Replacement of error classes in a process, so that a library can give errors names and bases of its own.
 
-A library that offers the kernel under other names says `stands_for`; from then on what this process makes is of its
-classes, wherever it is made. Errors leave a process as what they stand for, and so mean the same to those that don't
-have the library.
+A library that offers the kernel under other names calls `stands_for`; from then on every such error that this process
+makes is of the library's class. Errors are pickled as the original class, so that processes without the library can
+read them.
 """
 
 from __future__ import annotations
@@ -15,26 +15,27 @@ _derived: dict[type, type] = {}
 
 
 def stands_for(error: type[BaseException], cls: type[BaseException]) -> None:
-    """Have every `error` that is made in this process be one of its subclass `cls` from now on.
+    """Make every new `error` in this process an instance of its subclass `cls`.
 
-    Errors of classes below `error` become instances of `cls`, too. What is raised for a task becomes one where `error`
-    is TaskError, and for an actor's constructor where it is ActorDiedError. Raises TypeError when `cls` is no subclass.
+    Errors of subclasses of `error` become instances of `cls`, too. This includes the errors of tasks if `error` is
+    TaskError, and those of actors' constructors if it is ActorDiedError. Raises TypeError when `cls` is not a subclass
+    of `error`.
     """
     if not issubclass(cls, error) or cls is error:
-        raise TypeError(f"{cls.__name__} can't stand for {error.__name__}: it is no subclass of it")
+        raise TypeError(f"{cls.__name__} can't stand for {error.__name__}: it is not a subclass of it")
     cls.__reduce__ = lambda self: _reduced_as(error, self)  # type: ignore[method-assign, arg-type]
     _chosen[error] = cls
     _derived.clear()
 
 
 def forget_stand_ins() -> None:
-    """Have errors be made of their own classes again."""
+    """Remove all replacements: errors are of their own classes again."""
     _chosen.clear()
     _derived.clear()
 
 
 def stand_in(error: type) -> type:
-    """Return the class that errors of class `error` have in this process: `error` itself where none stands for it."""
+    """Return the class that replaces `error` in this process, or `error` itself."""
     if not _chosen:
         return error
     found = _chosen.get(error) or _derived.get(error)
@@ -44,7 +45,7 @@ def stand_in(error: type) -> type:
 
 
 def new_error(cls: type, *args: Any, **kwargs: Any) -> Any:
-    """Return an error of the class that stands for `cls`, as yet without its `__init__`."""
+    """Create an error of the class that replaces `cls`, without calling its `__init__`."""
     made: Any = stand_in(cls)
     builtin = made
     while builtin.__flags__ & _MADE_BY_A_PROGRAM:  # the one whose layout it has, which is not always the next in line
@@ -55,7 +56,7 @@ def new_error(cls: type, *args: Any, **kwargs: Any) -> Any:
 
 
 def _derive(error: type) -> type:
-    """Return a class for one below others that have a stand-in: it is below those, too."""
+    """Return a class for a subclass of replaced classes: a subclass of it and of their replacements."""
     if error in _chosen.values() or not issubclass(error, BaseException):
         return error
     parents = [stand_in(base) for base in error.__bases__]

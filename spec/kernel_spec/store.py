@@ -12,9 +12,9 @@ Life of an object: `Create` (space is found, perhaps by spilling), the creator w
 when the last view of it is gone. `Delete` when its owner counts no references. Creation happens once; sealing is
 atomic; an object whose creator died before sealing never existed.
 
-A store need not care for what it has no room for: where it fails a request with `ObjectStoreFullError`, the kernel
-keeps the object in a file, and the store hears no more of it. So it has to be that error where another place would
-help, and no other.
+A store need not handle objects for which it has no room: when it fails a request with `ObjectStoreFullError`, the
+kernel keeps the object in a file, without the store. So a store must use that error exactly where another place would
+help.
 
 Server calls come from the agent's one loop thread and must not block. It may raise `ObjectStoreFullError` only
 through `Failed`. Client calls may come from any thread. Nothing survives the agent.
@@ -39,14 +39,14 @@ Location = Any
 
 @dataclass(frozen=True, slots=True)
 class ClientLeft:
-    """A process is gone: abort what it was writing, drop its pins, delete what it owned."""
+    """A process has ended: abort its writes, drop its pins, delete its objects."""
 
     client: ProcessId
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """`client` wants `size` bytes (1 or more) for `object`; answered by `Reply` with a location, or `Failed`.
+    """`client` requests `size` bytes (1 or more) for `object`; answered by `Reply` with a location, or `Failed`.
 
     `owner` counts the references and is the one whose death deletes the object. `weak` objects may be dropped
     when space is short, even while referenced. A newer creation of the same object (its task ran again) takes its
@@ -81,7 +81,7 @@ class Abort:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """`client` wants to read; answered by `Reply` with `(location, size)` once it is sealed and in memory.
+    """`client` requests to read; answered by `Reply` with `(location, size)` when the object is sealed and in memory.
 
     Fails at once with `ObjectLostError` when it was dropped; waits when it is being written, spilled or restored.
     Each pin is undone by one `Unpin`.
@@ -94,7 +94,7 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class Unpin:
-    """One pin less. Pins of unknown objects are ignored (the object was deleted meanwhile)."""
+    """Undo one pin. Pins of unknown objects are ignored (the object was deleted meanwhile)."""
 
     client: ProcessId
     object: ObjectId
@@ -102,7 +102,7 @@ class Unpin:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """A weak object is weak no more: what could have replaced it is gone. Objects that are not here are ignored."""
+    """Make a weak object a normal one, because no other copy is left. Unknown objects are ignored."""
 
     object: ObjectId
 
@@ -215,7 +215,7 @@ class ReadSpill:
 
 @dataclass(frozen=True, slots=True)
 class DeleteSpill:
-    """Remove a spilled copy that nobody needs any more."""
+    """Remove a spilled copy that is no longer needed."""
 
     uri: str
 
@@ -245,10 +245,10 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class StoreUsage:
-    """What a store holds, in bytes, exact: `used` is the sum over the objects in memory, as asked for.
+    """The exact use of a store in bytes: `used` is the sum of the requested sizes of the objects in memory.
 
-    `reserved` is what they occupy with alignment, `pinned` what can't be spilled now, `spilled` what is elsewhere.
-    The kernel adds, to these objects and beside the other sums, what it keeps in files: `overflow` bytes in
+    `reserved` includes alignment, `pinned` are bytes that can't be spilled now, `spilled` bytes at the spill target.
+    The kernel adds the objects that it keeps in files to `objects`, and their sums as `overflow` (bytes) and
     `overflow_objects`.
     """
 
@@ -270,11 +270,11 @@ class StoreServer(Protocol):
     name: str
 
     def handle(self, event: StoreEvent) -> list[StoreInstruction]:
-        """Take one event in and return what to do, in order. Never blocks and never raises for a bad client."""
+        """Handle one event and return instructions, in order. Must not block, and must not raise for a bad client."""
         ...
 
     def give_up_waiting(self) -> list[StoreInstruction]:
-        """Called by the agent when nothing moved for some seconds; answer what can't be satisfied.
+        """Answer requests that can't be fulfilled. Called by the agent when nothing has changed for some seconds.
 
         Fails at least one waiting request with `ObjectStoreFullError` (or `OutOfDiskError`, `SpillError`: why
         nothing could be spilled), which may let the others go on, so it is called again later. Returns nothing when
@@ -288,11 +288,11 @@ class StoreServer(Protocol):
         ...
 
     def descriptors(self) -> list[int]:
-        """Return the file descriptors that a client needs; the kernel passes them over."""
+        """Return the file descriptors that a client needs; the kernel sends them to it."""
         ...
 
     def client_options(self) -> Mapping[str, Any]:
-        """Return what else a client needs to know (picklable)."""
+        """Return further options for clients (picklable)."""
         ...
 
     def usage(self) -> StoreUsage:
@@ -350,5 +350,5 @@ class ObjectStore(Protocol):
         ...
 
     def open_client(self, descriptors: Sequence[int], options: Mapping[str, Any]) -> StoreClient:
-        """Make a client from what the server said. Owns the descriptors."""
+        """Make a client from the server's descriptors and options. It owns the descriptors."""
         ...

@@ -1,4 +1,4 @@
-"""The files with which a node speaks TLS, as values: who reads them is a network, or a control plane.
+"""The paths of the files for TLS, as values; a network or a control plane reads the files.
 
 Both sides of a connection show a certificate of the cluster's own authority. `kernel certificates create DIR` writes
 all three files into a directory.
@@ -19,7 +19,7 @@ NODE_NAME = "node.kernel.internal"
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Where the certificate of this node, its key, and the certificate of the authority are, as PEM."""
+    """Paths of the node's certificate, its key, and the authority's certificate, in PEM format."""
 
     certificate: str
     key: str
@@ -31,5 +31,5 @@ class TlsFiles:
         return cls(*(os.path.join(os.path.abspath(directory), name) for name in (CERTIFICATE, KEY, AUTHORITY)))
 
     def paths(self) -> tuple[str, str, str]:
-        """Return all three."""
+        """Return all three paths."""
         return self.certificate, self.key, self.authority

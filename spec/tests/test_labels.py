@@ -36,7 +36,7 @@ def test_conditions_that_are_none(text: Any) -> None:
 
 @pytest.mark.parametrize("name", ["", "-a", "a b", "a" * 64, "/a", "a/", "a..b/c", 1])
 def test_names_that_are_none(name: Any) -> None:
-    with pytest.raises(ValueError, match="is no name of a label"):
+    with pytest.raises(ValueError, match="is not a name of a label"):
         check_labels({name: "a"})
 
 

@@ -107,7 +107,7 @@ def test_without_stand_ins_all_is_as_before() -> None:
 
 
 def test_what_is_no_subclass_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"^Crashed can't stand for ActorError: it is no subclass of it$"):
+    with pytest.raises(TypeError, match=r"^Crashed can't stand for ActorError: it is not a subclass of it$"):
         stands_for(ActorError, Crashed)
 
 

@@ -121,7 +121,7 @@ def test_nodes_that_do_not_answer_are_named(head: CommandLine, other: CommandLin
         "status": "its workers, its store and its memory are",
         "memory": "its store and its memory are",
         "stack": "its workers are",
-        "timeline -": "what its processes are called is",
+        "timeline -": "the names of its processes are",
         "logs --pid 1": "its workers are",
     }
     with paused(agent):
@@ -201,8 +201,8 @@ def test_a_machine_without_a_node_asks_and_ends_the_cluster(head: CommandLine, o
         assert other.run(command, "--address", place, **known).returncode == 0
     line = other.refused("logs", "--address", place, **known)
     assert line == (
-        f"kernel: this machine has no node of the cluster at {place}; what workers write is kept where they run: "
-        "ask there"
+        f"kernel: this machine has no node of the cluster at {place}; each node keeps the output of its workers: "
+        "run kernel logs on that machine"
     )
     assert other.run("stop", "--address", place, **known).stdout == f"Ended the cluster at {place}.\n"
     end_of(started["agent_pid"])

@@ -261,7 +261,7 @@ def test_lists_are_tables_and_details_stand_below_each_other(demo: Demo) -> None
     ("arguments", "line"),
     [
         (["list", "tasks", "-f", "stat=x"], "kernel: tasks can't be filtered by 'stat'; did you mean 'state'?"),
-        (["list", "tasks", "-f", "state<x"], "kernel: 'state<x' is no filter; write COLUMN=VALUE or COLUMN!=VALUE"),
+        (["list", "tasks", "-f", "state<x"], "kernel: 'state<x' is not a filter; write COLUMN=VALUE or COLUMN!=VALUE"),
         (["list", "tasks", "-f", "worker_pid=x"], "kernel: worker_pid is a number, not 'x'"),
         (["get", "actors", "ffff"], "kernel: there is none of the actors with the id 'ffff'; see: kernel list actors"),
     ],

@@ -415,7 +415,7 @@ def test_what_is_not_there_is_refused() -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "kernel: '12345678' names no breakpoints; those that wait are none\n"
     done = subprocess.run([*COMMAND, "debug", *here()], capture_output=True, text=True)
-    assert done.stdout == "No breakpoint waits. Where breakpoint() is called in a task or an actor, one does.\n"
+    assert done.stdout == "No breakpoint is waiting. A task or an actor waits at one when it calls breakpoint().\n"
 
 
 PROGRAM = """

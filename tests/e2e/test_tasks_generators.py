@@ -86,7 +86,7 @@ def test_a_plain_function_can_not_stream(returns):
         return [1, 2, 3]
 
     with pytest.raises(
-        ValueError, match=rf"num_returns='{returns}' is for generators, and listing\(\) is none: let it"
+        ValueError, match=rf"num_returns='{returns}' is for generators, which listing\(\) is not: let it"
     ):
         listing.remote()
 

@@ -113,5 +113,5 @@ def test_filters_of_the_command_line() -> None:
     assert parse_filter("state=FAILED") == ("state", "=", "FAILED")
     assert parse_filter("name!=a=b") == ("name", "!=", "a=b")
     for text in ("state", "=x", "!=x"):
-        with pytest.raises(OptionError, match="is no filter; write COLUMN=VALUE"):
+        with pytest.raises(OptionError, match="is not a filter; write COLUMN=VALUE"):
             parse_filter(text)

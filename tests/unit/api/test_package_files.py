@@ -181,9 +181,7 @@ def test_links_are_followed_and_what_is_no_file_is_left_out(tmp_path: Path) -> N
 def test_a_link_to_a_directory_that_it_is_in_is_refused_by_name(tmp_path: Path) -> None:
     tree(tmp_path, a__b__c="x")
     (tmp_path / "a" / "b" / "again").symlink_to(tmp_path / "a")
-    text = (
-        f"{tmp_path}/a/b/again can't be packed: it is a link to {tmp_path}/a, in which it is itself; leave it out with"
-    )
+    text = f"{tmp_path}/a/b/again can't be packed: it is a link to {tmp_path}/a, which contains the link; leave it out"
     with pytest.raises(RuntimeEnvError, match=text):
         names(tmp_path)
     assert names(tmp_path, "again") == ["a/b/c"]

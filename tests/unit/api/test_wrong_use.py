@@ -89,7 +89,7 @@ def test_writing_into_an_array_that_was_sent_says_what_to_do() -> None:
         ("object_store_memory", "1GB", "object_store_memory must be a number of bytes, not a str"),
         ("resources", ["disk"], "init(resources=['disk']): resources must be a dict, not a list"),
         ("resources", {"disk": "two"}, "resources['disk'] must be a number, not the str 'two'"),
-        ("labels", {"a b": "c"}, "labels: 'a b' is no name of a label: it has up to 63 letters"),
+        ("labels", {"a b": "c"}, "labels: 'a b' is not a name of a label: it has up to 63 letters"),
         ("labels", {"a": 1}, "labels: label 'a' can't have the value 1: a value has up to 63 letters"),
         ("labels", "zone", "init(labels='zone'): labels must be a dict, not a str"),
         ("namespace", 3, "init(namespace=3): namespace must be a string, not a int"),

@@ -159,6 +159,6 @@ def test_of_two_control_planes_none_is_used(installed: dict[str, list[tuple[str,
     assert shown()["control_plane"] == ContractRow(
         "control_plane",
         (),
-        "nobody: uninstall all but one",
+        "none: uninstall all but one",
         (Offer("grpc", "kernel-grpc"), Offer("rest", "kernel-rest")),
     )

@@ -197,7 +197,7 @@ def test_the_text_is_what_prometheus_reads() -> None:
         '# HELP odd \n# TYPE odd gauge\nodd{kind="nan"} NaN\nodd{kind="inf"} +Inf\n'
         "# HELP seen_total Seen\\nso \\\\far.\n# TYPE seen_total counter\n"
         'seen_total{who="a \\"b\\"\\n\\\\c"} 2\n'
-        "# seen_total is no such counter everywhere: what is unlike it is left out\n"
+        "# seen_total is not the same counter in all processes: others are left out\n"
         "# HELP took_ms How long.\n# TYPE took_ms histogram\n"
         'took_ms_bucket{of="x",le="1"} 2\ntook_ms_bucket{of="x",le="2.5"} 3\ntook_ms_bucket{of="x",le="+Inf"} 4\n'
         'took_ms_sum{of="x"} 102.5\ntook_ms_count{of="x"} 4\n'

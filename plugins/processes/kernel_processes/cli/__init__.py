@@ -1,1 +1,1 @@
-"""The commands of sessions: start, stop, status and what else one asks of them. The kernel's table names them."""
+"""The commands that start, end and query sessions. The kernel's table of commands names them."""

@@ -1,4 +1,4 @@
-"""What `kernel start` says when the node is there: what it has, and how others come to it."""
+"""Print the result of `kernel start`: the node's resources, and the commands to use, join and end it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ELSEWHERE = "kernel.token"
 
 
 def announce(session: SessionDirectory, options: StartOptions, seconds: float, as_json: bool, block: bool) -> None:
-    """Say that a node was started, after so many `seconds`."""
+    """Print that a node was started, which took `seconds`; warn of a head whose metadata is lost when it dies."""
     with SessionClient(session) as client:
         found = client.ask("status")
     own = next(row for row in found["nodes"] if row["NodeID"] == found["node"])
@@ -46,8 +46,8 @@ def announce(session: SessionDirectory, options: StartOptions, seconds: float, a
         _say_started(session, options, own, gateway, seconds, block)
     if not options.head and not found["metadata"]["durable"]:
         click.echo(
-            f"kernel: the metadata store {found['metadata']['name']!r} keeps nothing: if the head dies, the cluster "
-            f"ends with it; a store that keeps it: {install_command('metadata_sqlite')}",
+            f"kernel: the metadata store {found['metadata']['name']!r} is not durable: if the head dies, the cluster "
+            f"ends with it; to install a durable one: {install_command('metadata_sqlite')}",
             err=True,
         )
 
@@ -65,7 +65,7 @@ def _say_started(
         ways["join it"] = f"{join}   (this machine only; --node-ip-address HOST lets others in)"
     else:
         ways["join it"] = f"{join} --token-file={_ELSEWHERE}"
-        ways["with"] = f"kernel token --output {_ELSEWHERE}   (copy that file, and let nobody read it)"
+        ways["with"] = f"kernel token --output {_ELSEWHERE}   (copy that file, and keep it secret)"
         if options.tls is not None:
             ways["and"] = "DIR with node.pem, node.key and ca.pem"
         secured = ', tls="DIR"' if options.tls else ""
@@ -96,7 +96,7 @@ def _show(ways: Mapping[str, str]) -> None:
 
 
 def resources_text(resources: Mapping[str, float]) -> str:
-    """Return what a node has, in words."""
+    """Describe the resources of a node in words, such as `4 CPU, 8 GiB memory, 2 GiB object store`."""
     total = dict(resources)
     parts = [f"{display.quantity(total.pop('CPU', 0))} CPU"]
     memory, store = total.pop("memory", 0), total.pop("object_store_memory", 0)

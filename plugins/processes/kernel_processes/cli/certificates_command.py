@@ -1,4 +1,4 @@
-"""`kernel certificates`: an authority of the cluster's own, certificates of it, and how long they are valid."""
+"""`kernel certificates`: create an authority and its certificates, renew them, and show how long they are valid."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _names = click.option(
     "--name", "names", multiple=True, metavar="NAME", help="Another name or address of the machines; may be repeated."
 )
 _days = click.option(
-    "--days", type=click.IntRange(1, 3650), default=NODE_DAYS, show_default=True, help="How long it is valid."
+    "--days", type=click.IntRange(1, 3650), default=NODE_DAYS, show_default=True, help="Days for which it is valid."
 )
 
 
@@ -42,7 +42,7 @@ def certificates() -> None:
 def create_command(directory: Path, names: tuple[str, ...], days: int) -> None:
     """Write an authority, a certificate and a key into DIRECTORY.
 
-    Copy node.pem, node.key and ca.pem to every node. Keep ca.key to yourself: who has it can make more.
+    Copy node.pem, node.key and ca.pem to every node. Keep ca.key to yourself: whoever has it can make certificates.
 
     \b
     Examples:
@@ -59,9 +59,9 @@ def create_command(directory: Path, names: tuple[str, ...], days: int) -> None:
 @_names
 @_days
 def renew_command(directory: Path, names: tuple[str, ...], days: int) -> None:
-    """Write a new certificate and key, of the authority in DIRECTORY, over the old ones.
+    """Replace the certificate and key in DIRECTORY by new ones of the authority there.
 
-    Nodes on which they are replaced use them for the next connection, without a restart.
+    Copy them to the nodes: a node uses them from its next connection on, without a restart.
 
     \b
     Examples:
@@ -75,7 +75,7 @@ def renew_command(directory: Path, names: tuple[str, ...], days: int) -> None:
 @_directory
 @json_option
 def show_command(directory: Path, as_json: bool) -> None:
-    """Show for whom the certificates in DIRECTORY are and how long they are valid; fails when one is not.
+    """Show the names and the validity of the certificates in DIRECTORY; fail when one is not valid now.
 
     \b
     Examples:

@@ -1,7 +1,7 @@
-"""Finding a session, and asking its agent: a light client that owns nothing, runs nothing and starts no thread.
+"""Find a session, and ask its agent: a light client without objects, tasks or threads.
 
-It introduces itself with the role "tool", so the agent counts it neither as a program nor as a worker. From a machine
-without a node of the cluster the head itself is asked, through its port.
+It introduces itself with the role "tool", so the agent counts it neither as a program nor as a worker. On a machine
+without a node of the cluster it connects to the head's port instead.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from kernel_spec.errors import KernelError, OptionError
 from kernel_spec.tls_files import TlsFiles
 
 ANSWER_SECONDS = 10.0
-"""How long an agent may take to answer; asking every process of a session takes it two at most."""
+"""Seconds to wait for an agent's answer. An agent that has to ask all processes needs two seconds at most."""
 
 NO_SESSION = "no session of yours is running; start one with: kernel start --head"
 
@@ -49,7 +49,7 @@ tls_option = click.option(
     "--tls",
     metavar="DIR",
     envvar="KERNEL_TLS",
-    help="Speak TLS between machines, with what `kernel certificates create DIR` wrote.",
+    help="Use TLS between machines, with the files of `kernel certificates create DIR`.",
 )
 
 _TOKEN, _TLS = "kernel.token_file", "kernel.tls"
@@ -63,13 +63,13 @@ def _remember(name: str) -> Any:
 
 
 def address_option(command: Any) -> Any:
-    """Add --address to a command, and what is needed to ask a head elsewhere."""
+    """Add --address to a command, and the options for a head on another machine (--token-file and --tls)."""
     options = (
         click.option(
             "--address",
             metavar="SESSION",
             envvar="KERNEL_ADDRESS",
-            help="The session: its name, a part of it, its directory, or HOST:PORT of its head (default: your newest).",
+            help="The session: its name or part of it, its directory, or its head's HOST:PORT (default: your newest).",
         ),
         click.option(
             "--token-file",
@@ -77,7 +77,7 @@ def address_option(command: Any) -> Any:
             type=click.Path(path_type=Path, dir_okay=False),
             expose_value=False,
             callback=_remember(_TOKEN),
-            help="The token of a head elsewhere (default: KERNEL_TOKEN).",
+            help="File with the token of a head on another machine (default: KERNEL_TOKEN).",
         ),
         click.option(
             "--tls",
@@ -85,7 +85,7 @@ def address_option(command: Any) -> Any:
             envvar="KERNEL_TLS",
             expose_value=False,
             callback=_remember(_TLS),
-            help="Ask a head elsewhere in TLS, with what `kernel certificates create DIR` wrote.",
+            help="Use TLS for a head on another machine, with the files of `kernel certificates create DIR`.",
         ),
     )
     for option in reversed(options):
@@ -98,7 +98,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print everyt
 
 @dataclass(frozen=True, slots=True)
 class DistantHead:
-    """A head of which no node is on this machine. `name` is its place, HOST:PORT."""
+    """The head of a cluster that has no node on this machine. `name` is where it listens, HOST:PORT."""
 
     name: str
     secret: bytes
@@ -110,7 +110,10 @@ class DistantHead:
 
 
 def find_head(address: str | None = None) -> SessionDirectory | DistantHead:
-    """Return whom to ask: the session that `address` names, or the head at HOST:PORT if it is on no node here."""
+    """Return the session that `address` names, or the head at HOST:PORT if its cluster has no node on this machine.
+
+    Raises Failure when no session runs, and Refusal when `address` names none or no token is known for the head.
+    """
     if address is None or not is_place(address := address.removeprefix(REMOTE)):
         return find_session(address)
     session = session_of_cluster(address, running_sessions())
@@ -123,9 +126,10 @@ def find_head(address: str | None = None) -> SessionDirectory | DistantHead:
 
 
 def find_session(address: str | None = None, advice: str = "") -> SessionDirectory:
-    """Return the session that `address` names, the newest without it. Raises Failure or Refusal when there is none.
+    """Return the session that `address` names, or the newest without an address.
 
-    `advice` says what to do where `address` is that of a head (HOST:PORT) and its cluster has no node on this machine.
+    `advice` is added to the message when `address` is HOST:PORT of a head whose cluster has no node on this machine.
+    Raises Failure when no session runs, and Refusal when `address` names none.
     """
     sessions = running_sessions()
     if address in (None, "", "auto"):
@@ -149,9 +153,9 @@ def _why_there_is_none() -> str:
 
 
 def match_session(address: str, sessions: list[SessionDirectory]) -> SessionDirectory:
-    """Return the session whose directory `address` is, or the one of `sessions` it names or is a part of.
+    """Return the session with the directory `address`, or the one of `sessions` whose name contains `address`.
 
-    Raises Refusal when there is none.
+    Raises Refusal when no session matches, or several do.
     """
     wanted = address.rstrip("/")
     if os.path.isdir(wanted) and (there := session_at(wanted)):
@@ -174,7 +178,11 @@ def match_session(address: str, sessions: list[SessionDirectory]) -> SessionDire
 
 
 class SessionClient:
-    """A connection to a session's agent. A context manager; `ask` is all it does."""
+    """A connection to a session's agent or to a head, for questions with `ask`. A context manager.
+
+    `seconds` is the time to wait for each answer. Raises Failure when the connection can't be made, OptionError for
+    certificates that can't be used.
+    """
 
     def __init__(self, session: SessionDirectory | DistantHead, seconds: float = ANSWER_SECONDS) -> None:
         self.session = session
@@ -224,9 +232,10 @@ class SessionClient:
         return bool(self._lost)
 
     def ask(self, method: str, *arguments: Any) -> Any:
-        """Return what the agent answers.
+        """Call `method` of the agent and return its answer.
 
-        Raises the agent's own error, and Failure when it does not answer in time or ends the connection.
+        Raises the error that the agent answers with, and Failure when it does not answer in time or ends the
+        connection.
         """
         self._number += 1
         number = self._number
@@ -268,7 +277,7 @@ class SessionClient:
         self._lost = self._refusal or reason.removeprefix(f"no connection to tcp://{self.session.name}/{HEAD}: ")
 
     def await_end(self, seconds: float) -> bool:
-        """Return whether the other side ends the connection within `seconds`."""
+        """Wait up to `seconds` for the other side to end the connection; return whether it did."""
         deadline = time.monotonic() + seconds
         while not self._lost and (left := deadline - time.monotonic()) > 0:
             self._reactor.poll(min(left, 0.25))
@@ -284,7 +293,7 @@ def _connector_of(session: SessionDirectory | DistantHead, reactor: Reactor) -> 
 
 
 def ask_session(address: str | None, method: str, *arguments: Any) -> tuple[SessionDirectory | DistantHead, Any]:
-    """Find a session, ask its agent one thing, and return both."""
+    """Find a session and call `method` of its agent; return the session and the answer."""
     session = find_head(address)
     with SessionClient(session) as client:
         return session, client.ask(method, *arguments)

@@ -1,4 +1,4 @@
-"""`kernel debug`: which breakpoints of a session wait, and a debugger's terminal for one of them."""
+"""`kernel debug`: list the breakpoints at which calls of a session wait, and open a debugger at one of them."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from kernel_processes.protocol.debug_conversation import ANSWER, ATTACH, DETACH,
 from kernel_spec.errors import KernelError, OptionError
 
 _AGAIN_SECONDS = (0.02, 0.25)
-"""How often what is debugged is asked for news, at first and later."""
+"""Seconds between two requests for the debugger's output: at first, and at most."""
 _NEXT_SECONDS = 0.5
-"""How soon the same call must be at its next breakpoint for the terminal to go there by itself."""
+"""Seconds in which the same call must reach its next breakpoint for the terminal to attach to it by itself."""
 _SOON_SECONDS = 2.0
-"""How long each of several sessions may take to say whether it is the one."""
+"""Seconds to wait for each session's answer while searching for a breakpoint."""
 
 Row = Mapping[str, Any]
 
 
 @click.command("debug")
 @click.argument("which", required=False, metavar="[NUMBER|ID]")
-@click.option("--list", "only_list", is_flag=True, help="Show which wait, and attach to none.")
+@click.option("--list", "only_list", is_flag=True, help="Only list the waiting breakpoints.")
 @address_option
 @json_option
 def debug(which: str | None, only_list: bool, address: str | None, as_json: bool) -> None:
-    """List the breakpoints at which tasks and actors wait, and attach to one: by its number, or the begin of its id.
+    """List the breakpoints at which tasks and actors wait, or attach to one by its number or the beginning of its id.
 
-    Then it is pdb: `help` shows the commands, `continue` lets the call go on, `quit` ends it with an error. Ctrl-D, or
-    the end of this terminal, leaves it waiting where it is.
+    The debugger is pdb: `help` shows the commands, `continue` lets the call go on, `quit` ends it with an error. Ctrl-D
+    or closing the terminal leaves the call waiting at its breakpoint.
 
     \b
     Examples:
@@ -63,7 +63,7 @@ def debug(which: str | None, only_list: bool, address: str | None, as_json: bool
 
 
 def _session_of(which: str | None) -> SessionDirectory | None:
-    """Return the one of your sessions, if it is not the newest, where a breakpoint of that id waits."""
+    """Return the newest of the user's sessions with a breakpoint of the id `which`, or None if there is none."""
     if which is None or len(which) != ID_DIGITS:
         return None
     for session in reversed(running_sessions()):
@@ -75,7 +75,7 @@ def _session_of(which: str | None) -> SessionDirectory | None:
 
 def _show(rows: Sequence[Row]) -> None:
     if not rows:
-        click.echo("No breakpoint waits. Where breakpoint() is called in a task or an actor, one does.")
+        click.echo("No breakpoint is waiting. A task or an actor waits at one when it calls breakpoint().")
         return
     heads = ("", "ID", "IN", "NODE", "PID", "SINCE", "STATE", "WHERE")
     table = [
@@ -103,9 +103,9 @@ def _choice() -> str:
 
 
 def _chosen(rows: Sequence[Row], which: str) -> Row:
-    """Return the row of that number, or whose id or task id begins so. Raises Refusal when it is not one.
+    """Return the row with the number `which`, or the one whose id begins with `which` or whose task id it is.
 
-    A number is one of those in front of the rows, also where an id begins with it.
+    A number of a row takes precedence over an id that begins with it. Raises Refusal unless exactly one row matches.
     """
     if which.isdigit() and 1 <= int(which) <= len(rows):
         return rows[int(which) - 1]
@@ -117,7 +117,7 @@ def _chosen(rows: Sequence[Row], which: str) -> Row:
 
 
 def _attach(client: SessionClient, row: Row) -> None:
-    """Be the terminal of a breakpoint, and of those that follow in the same call."""
+    """Run the terminal of a breakpoint, and of those that follow at once in the same call."""
     if sys.stdin.isatty():
         importlib.import_module("readline")  # input() has a history then
     following: Row | None = row
@@ -131,7 +131,7 @@ def _attach(client: SessionClient, row: Row) -> None:
 
 
 def _next(client: SessionClient, row: Row) -> Row | None:
-    """Return the breakpoint at which the same call waits now, if it does so at once."""
+    """Return the next breakpoint of the same call, or None if it reaches none within _NEXT_SECONDS."""
     deadline = time.monotonic() + _NEXT_SECONDS
     while row["task"] and time.monotonic() < deadline:
         for other in client.ask("breakpoints"):
@@ -142,7 +142,7 @@ def _next(client: SessionClient, row: Row) -> Row | None:
 
 
 class _Terminal:
-    """Shows what a debugger says, and sends it what is typed."""
+    """Shows the output of a debugger, and sends it the lines that are typed."""
 
     def __init__(self, client: SessionClient, row: Row) -> None:
         self._client = client
@@ -151,7 +151,7 @@ class _Terminal:
         self.ended = ""
 
     def talk(self) -> bool:
-        """Talk until the debugger ends; return False if this terminal has left it before."""
+        """Run until the debugger ends; return False if the user detached before."""
         reply = self._say(ATTACH)
         try:
             while not self._is_over(reply):
@@ -169,7 +169,7 @@ class _Terminal:
         return True
 
     def _typed(self, prompt: str) -> str | None:
-        """Return a line that was typed, or nothing if Ctrl-C took it back. Raises EOFError for Ctrl-D."""
+        """Return a typed line, or None after Ctrl-C. Raises EOFError for Ctrl-D or the end of the input."""
         shown = click.get_text_stream("stdout")
         shown.flush()
         if not sys.stdin.isatty():
@@ -199,7 +199,7 @@ class _Terminal:
         return bool(reply.ended)
 
     def _say(self, verb: str, number: int = 0, text: str = "") -> DebugReply:
-        """Say something and show what is new. Raises Failure when there is nobody to say it to."""
+        """Send a request to the debugger and show its new output. Raises Failure when it can't be reached at first."""
         try:
             answer = self._client.ask("debug", self._row["id"], verb, number, text)
         except (Failure, OptionError):
@@ -211,6 +211,6 @@ class _Terminal:
         reply = DebugReply(*answer)
         shown = reply.output
         if reply.number and shown.endswith(reply.prompt):
-            shown = shown[: len(shown) - len(reply.prompt)]  # which is shown as the prompt
+            shown = shown[: len(shown) - len(reply.prompt)]  # `input` shows the prompt
         click.echo("\n".join(map(harmless, shown.split("\n"))), nl=False)
         return reply

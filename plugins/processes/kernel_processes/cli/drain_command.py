@@ -1,4 +1,4 @@
-"""`kernel drain`: lets a node finish its work, keeps what lies there, and sees it leave."""
+"""`kernel drain`: let a node finish its work, copy its objects to other nodes, and wait until it has left."""
 
 from __future__ import annotations
 
@@ -15,22 +15,26 @@ from kernel_processes.node.sessions import SessionDirectory, reason_of_end
 
 _POLL_SECONDS = 0.2
 DRAINED = "it was drained"
-"""How the reason begins for which a node ends that was drained."""
+"""Beginning of the reason for which a drained node ends."""
 
 
 @click.command("drain")
 @click.argument("node")
 @click.option(
-    "--deadline", type=click.FloatRange(min=0), metavar="S", help="Let it leave after S seconds, whatever still runs."
+    "--deadline",
+    type=click.FloatRange(min=0),
+    metavar="S",
+    help="Let it leave after S seconds even if work still runs.",
 )
-@click.option("--no-wait", is_flag=True, help="Return at once; `kernel status` shows how far it is.")
+@click.option("--no-wait", is_flag=True, help="Return at once; `kernel status` shows the progress.")
 @address_option
 def drain(node: str, deadline: float | None, no_wait: bool, address: str | None) -> None:
-    """Let NODE leave (its id, the beginning of that, its host or its HOST:PORT) when its work is done.
+    """Let NODE leave the cluster when its work is done.
 
-    Nothing new starts there. What runs goes on, and what lies in its store is copied to other nodes. Actors and
-    programs are work: the node stays as long as one is there, unless there is a deadline. What that cuts off runs again
-    elsewhere, as far as max_retries and max_restarts allow.
+    NODE is its id or the beginning of it, its host, or its HOST:PORT. No new work starts there. Running work goes on,
+    and objects in its store are copied to other nodes. Actors and programs count as work: the node stays until they
+    have ended, unless there is a deadline. Work that the deadline cuts off runs again elsewhere, as far as max_retries
+    and max_restarts allow.
 
     \b
     Examples:
@@ -51,14 +55,14 @@ def drain(node: str, deadline: float | None, no_wait: bool, address: str | None)
             reason = reason_of_end(session.directory) if isinstance(session, SessionDirectory) else ""
             if not reason.startswith(DRAINED):
                 raise
-            end = {"State": "DRAINED"}  # it was the node on this machine, through which we asked
+            end = {"State": "DRAINED"}  # it was the node on this machine, whose agent was asked
     if end["State"] != "DRAINED":
         raise Failure(f"node {name} died before it was drained: {end['Cause']}")
     click.echo(f"node {name} has left")
 
 
 def chosen_node(name: str, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the living node that `name` names. Raises Refusal when that is none, or several."""
+    """Return the living node that `name` names. Raises Refusal unless exactly one node matches."""
     living = [row for row in rows if row["Alive"]]
     found = [row for row in living if name in (row["NodeManagerHostname"], place_of(row))]
     found = found or [row for row in living if name and row["NodeID"].startswith(name.lower())]
@@ -70,7 +74,7 @@ def chosen_node(name: str, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, An
 
 
 def place_of(row: Mapping[str, Any]) -> str:
-    """Return where a node listens, as people write it."""
+    """Return where a node listens as HOST:PORT, or "this machine" for a node without a port."""
     return f"{row['NodeManagerAddress']}:{row['NodeManagerPort']}" if row["NodeManagerPort"] else "this machine"
 
 

@@ -1,4 +1,4 @@
-"""Ending a session from outside: by asking its agent, or by force."""
+"""Ending a session from outside: by asking its agent, or by killing its processes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from kernel_processes.node.sessions import SessionDirectory, remove
 from kernel_processes.system.processes import descendants_of, is_alive, kill
 
 END_SECONDS = 15.0
+"""Seconds to wait for the end of a session."""
 _POLL_SECONDS = 0.02
 
 
 def end_session(session: SessionDirectory, waiting: Callable[[], None] = lambda: None) -> None:
-    """Ask the agent to end the session, wait until it is gone, and remove its directory.
+    """Ask the agent to end the session, wait until its process has ended, and remove the session's directory.
 
-    `waiting` is called again and again meanwhile. Raises Failure when the agent does not answer or does not end.
+    `waiting` is called repeatedly meanwhile. Raises Failure when the agent does not answer or does not end.
     """
     if session.is_running():
         with SessionClient(session) as client:
@@ -32,7 +33,10 @@ def end_session(session: SessionDirectory, waiting: Callable[[], None] = lambda:
 
 
 def kill_session(session: SessionDirectory) -> int:
-    """Kill the agent and everything it started, remove the directory, and return how many processes there were."""
+    """Kill the agent and all of its descendants, remove the directory, and return the number of killed processes.
+
+    Raises Failure when a process does not end.
+    """
     family = _stopped_family(session.pid) if session.is_running() and session.has_process() else []
     for pid in family:
         kill(pid)

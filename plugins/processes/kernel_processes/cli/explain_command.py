@@ -1,4 +1,4 @@
-"""`kernel explain`: what an object, an actor or a placement group is waiting for."""
+"""`kernel explain`: show what an object, an actor or a placement group is waiting for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernel_processes.cli.client import SessionClient, address_option, find_head
 from kernel_processes.cli.values import id_of
 
 _SHORTEST = 4
-"""How many characters of an id are asked for at least."""
+"""Minimum number of characters of an id."""
 
 
 @click.command("explain")
@@ -50,7 +50,7 @@ def explain(what: str, address: str | None, as_json: bool) -> None:
 def _of_named(
     client: SessionClient, actors: Sequence[Mapping[str, Any]], groups: Sequence[Mapping[str, Any]], name: str
 ) -> list[tuple[str, str, str]]:
-    """Explain the actors and placement groups of that name, else the living actors of that class."""
+    """Explain the actors and placement groups called `name`, or if there are none the living actors of that class."""
     found = [actor for actor in actors if actor["name"] == name]
     named = [group["placement_group_id"] for group in groups if group["name"] == name]
     if not named:
@@ -61,7 +61,7 @@ def _of_named(
 
 
 def _of_id(client: SessionClient, text: str) -> list[tuple[str, str, str]]:
-    """Explain everything whose id begins with `text`; processes that did not answer are told of."""
+    """Explain everything whose id begins with `text`; print a line for each process that did not answer."""
     digits = text.lower()
     if not re.fullmatch(r"[0-9a-f]+", digits):
         return []
@@ -76,5 +76,5 @@ def _of_id(client: SessionClient, text: str) -> list[tuple[str, str, str]]:
 
 def _unknown(text: str, rows: Sequence[Mapping[str, Any]], session: str) -> str:
     names = {row["name"] for row in rows} | {row.get("class_name") for row in rows}
-    hint = nearest(text, sorted(names - {"", None})) or "; an object that nobody needs any more is forgotten"
+    hint = nearest(text, sorted(names - {"", None})) or "; an object without references is forgotten"
     return f"session {session} knows no object, no actor and no placement group {text!r}{hint}"

@@ -1,4 +1,4 @@
-"""`kernel list`, `kernel get` and `kernel summary`: what a session has, in rows that can be filtered."""
+"""`kernel list`, `kernel get` and `kernel summary`: show what a session has, in rows that can be filtered."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SUMMARIES = click.Choice([kind for kind, known in KINDS.items() if known.group_
 @click.command("list")
 @click.argument("kind", type=_KINDS, metavar="KIND")
 @click.option("-f", "--filter", "filters", multiple=True, metavar="COLUMN=VALUE", help="Only these rows (or !=VALUE).")
-@click.option("--limit", type=click.IntRange(min=0), default=100, show_default=True, help="Rows to show at most.")
-@click.option("--detail", is_flag=True, help="Show all columns, a row's one below the other.")
+@click.option("--limit", type=click.IntRange(min=0), default=100, show_default=True, help="Maximum number of rows.")
+@click.option("--detail", is_flag=True, help="Show all columns, each on a line of its own.")
 @address_option
 @json_option
 def list_(kind: str, filters: Sequence[str], limit: int, detail: bool, address: str | None, as_json: bool) -> None:
-    """List what a session has.
+    """List the actors, tasks, nodes, or other things of a session.
 
-    KIND is actors, tasks, nodes, workers, jobs, objects or placement-groups. Several filters must all hold.
+    KIND is actors, tasks, nodes, workers, jobs, objects or placement-groups. A row must match all filters.
 
     \b
     Examples:
@@ -57,9 +57,9 @@ def list_(kind: str, filters: Sequence[str], limit: int, detail: bool, address: 
 @address_option
 @json_option
 def get(kind: str, id: str, address: str | None, as_json: bool) -> None:
-    """Show all that is known of one thing.
+    """Show all details of one actor, task, node, or other thing.
 
-    KIND is one of those of `kernel list`, ID what stands there in the first column.
+    KIND is as for `kernel list`, ID the first column there.
 
     \b
     Examples:

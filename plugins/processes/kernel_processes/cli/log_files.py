@@ -1,4 +1,4 @@
-"""Reading the file that the agent keeps of its workers' output (see `node.log_service`), while it grows."""
+"""Reading the file in which the agent keeps its workers' output (see `node.log_service`), while it grows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ _LOOK_SECONDS = 0.1
 
 
 class LogLine(NamedTuple):
-    """One line of output: when, of which worker (8 digits of its id, its pid and what it ran), which stream, what."""
+    """One line of output.
+
+    `time` is in seconds since the epoch. `worker` has the first 8 digits of the worker's id, `name` is the task or
+    actor that it ran, and `stream` is "out" or "err".
+    """
 
     time: float
     worker: str
@@ -25,7 +29,7 @@ class LogLine(NamedTuple):
 
 
 def parse(line: str) -> LogLine | None:
-    """Return a line of the file in parts, or None when it is not one (a full disk can cut lines short)."""
+    """Parse a line of the file; return None for an incomplete one (a full disk can cut lines short)."""
     parts = line.rstrip("\n").split("\t", 5)
     try:
         return LogLine(float(parts[0]), parts[1], int(parts[2]), parts[3], parts[4], parts[5])
@@ -34,7 +38,10 @@ def parse(line: str) -> LogLine | None:
 
 
 def tail(folder: str, count: int, wanted: Callable[[LogLine], bool], end: int) -> list[LogLine]:
-    """Return the last `count` wanted lines, oldest first; of the newest file only its first `end` bytes count."""
+    """Return the last `count` lines for which `wanted` is true, oldest first.
+
+    Only the first `end` bytes of the newest file are read: a `Follower` reads the rest.
+    """
     found: list[LogLine] = []
     for number in range(FILES):
         if len(found) >= count:
@@ -51,7 +58,10 @@ def tail(folder: str, count: int, wanted: Callable[[LogLine], bool], end: int) -
 
 
 class Follower:
-    """Reads what is added to the newest file from `position` on, and goes with it when it is replaced by another."""
+    """Reads lines that are added to the newest file from `position` on, and continues with the file that replaces it.
+
+    Raises OSError when there is no file.
+    """
 
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, _NAME)
@@ -61,7 +71,7 @@ class Follower:
         self.position = self._file.tell()
 
     def new_lines(self) -> Iterator[LogLine]:
-        """Yield what was written since the last call."""
+        """Yield the lines that were written since the last call."""
         yield from self._read()
         if self._replaced():
             yield from self._read()
@@ -71,7 +81,7 @@ class Follower:
             yield from self._read()
 
     def wait(self) -> None:
-        """Let a moment pass."""
+        """Sleep for a moment before the next look at the file."""
         time.sleep(_LOOK_SECONDS)
 
     def _read(self) -> Iterator[LogLine]:

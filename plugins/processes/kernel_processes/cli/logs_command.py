@@ -1,4 +1,4 @@
-"""`kernel logs`: what workers wrote, of one or all, so far and from now on."""
+"""`kernel logs`: show the output of one worker or all workers, and follow it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from kernel_processes.node.sessions import SessionDirectory
 
 
 @click.command("logs")
-@click.option("--follow", "-f", is_flag=True, help="Go on showing lines as they are written, until Ctrl-C.")
+@click.option("--follow", "-f", is_flag=True, help="Show further lines as they are written, until Ctrl-C.")
 @click.option(
-    "--lines", "-n", type=click.IntRange(min=0), default=100, show_default=True, help="How many to show first."
+    "--lines", "-n", type=click.IntRange(min=0), default=100, show_default=True, help="Number of last lines to show."
 )
 @click.option("--worker", metavar="ID", help="Only this worker (the first characters of its id).")
 @click.option("--pid", type=int, help="Only the worker with this process id, also after its end.")
 @click.option("--actor", metavar="ID|NAME", help="Only this actor: its id, its name or its class.")
-@click.option("--agent", is_flag=True, help="The node agent's own log instead.")
+@click.option("--agent", is_flag=True, help="Show the node agent's own log instead.")
 @address_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
 def logs(
@@ -44,9 +44,9 @@ def logs(
     address: str | None,
     as_json: bool,
 ) -> None:
-    """Show what the workers of a session wrote, with time, task or actor, and process.
+    """Show the output of a session's workers, with time, task or actor, and process.
 
-    In a cluster these are the workers of the node on this machine: each node keeps what is written there.
+    In a cluster these are the workers of the node on this machine: each node keeps the output of its own workers.
 
     \b
     Examples:
@@ -55,13 +55,13 @@ def logs(
       kernel logs --pid 4242 -n 1000
       kernel logs --actor counter --follow
     """
-    session = find_session(address, "what workers write is kept where they run: ask there")
+    session = find_session(address, "each node keeps the output of its workers: run kernel logs on that machine")
     if agent:
         _show_agent(session, lines)
         return
     wanted = _Wanted(session, worker, pid, actor)
     folder = os.path.join(session.directory, "logs")
-    follower = log_files.Follower(folder)  # before the tail is read, so that nothing falls between
+    follower = log_files.Follower(folder)  # opened before the tail is read, so that no line is missed
     shown = log_files.tail(folder, lines, wanted, follower.position)
     for line in shown:
         _show(line, as_json)
@@ -79,7 +79,7 @@ def logs(
 
 
 class _Wanted:
-    """Whether a line is asked for."""
+    """Decides whether a line is shown, by worker, pid and actor. Raises Refusal for an unknown actor or invalid id."""
 
     def __init__(self, session: SessionDirectory, worker: str | None, pid: int | None, actor: str | None) -> None:
         self._session = session
@@ -104,23 +104,23 @@ class _Wanted:
         return self._actor is None or line.worker in self._workers
 
     def look_again(self, line: LogLine) -> None:
-        """Find out whether a line that was just written is of a worker that the actor restarted on."""
+        """Look up the actor's workers again if the actor may have restarted on the worker that wrote `line`."""
         if line.name in self._classes and line.worker not in self._workers | self._others:
-            with contextlib.suppress(click.ClickException):  # the session has ended, or the actor did long ago
+            with contextlib.suppress(click.ClickException):  # the session has ended, or the actor is forgotten
                 self._look(self._actor)
             if line.worker not in self._workers:
                 self._others.add(line.worker)
 
     def elsewhere(self) -> str:
-        """Return what there is to say if the actor runs on another node, which keeps what it writes there."""
+        """Return a hint if the actor runs on another node, which keeps its output; otherwise ""."""
         with SessionClient(self._session) as client:
             found = client.ask("status")
         nodes = {row["NodeID"]: f"{row['NodeID'][:8]} ({row['NodeManagerHostname']})" for row in found["nodes"]}
         there = [nodes[id] for id in self._nodes if id in nodes and id != found["node"]]
-        return f" on this node; it runs on node {', '.join(there)}, so ask there" if there else ""
+        return f" on this node; it runs on node {', '.join(there)}: run kernel logs there" if there else ""
 
     def check_pid(self, pid: int) -> None:
-        """Refuse a pid that no worker has."""
+        """Raise Refusal if no worker has the process id `pid`."""
         with SessionClient(self._session) as client:
             found = client.ask("status")
         pids = sorted(worker["pid"] for worker in found["workers"] if worker["pid"])
@@ -130,7 +130,7 @@ class _Wanted:
             raise Refusal(f"nothing was written by a process {pid}; workers of {self._session.name}: {known}")
 
     def _look(self, actor: str | None) -> None:
-        """Find out which workers the actor had and has."""
+        """Look up the workers on which the actor has run. Raises Refusal for an unknown actor."""
         if actor is None:
             return
         with SessionClient(self._session) as client:
@@ -152,7 +152,7 @@ class _Wanted:
 
 
 def _followed(follower: log_files.Follower, session: SessionDirectory) -> Iterator[LogLine]:
-    """Yield new lines until the session is over."""
+    """Yield new lines until the session has ended."""
     while True:
         alive = session.is_running()
         yield from follower.new_lines()

@@ -1,4 +1,4 @@
-"""`kernel memory`: who holds which object, how large it is, by what kind of reference, and which line made it."""
+"""`kernel memory`: show which process holds which object, its size, kind of reference, and the line that made it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernel_processes.cli.client import address_option, ask_session, json_option
 from kernel_processes.cli.status_command import show_memory, show_silent_nodes
 
 _WIDE = 150
-"""From this width on, a line holds an object and its call site."""
+"""Minimum width in columns of a terminal for an object and its call site on one line."""
 _HEADS = ("OBJECT ID", "SIZE", "REFERENCE TYPE", "STATE", "CALL SITE")
 
 Row = dict[str, Any]
@@ -22,7 +22,7 @@ Row = dict[str, Any]
 @click.command("memory")
 @address_option
 @click.option("--sort", type=click.Choice(["size", "id", "site"]), default="size", show_default=True, help="Order.")
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Objects to show a process.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Objects per process.")
 @json_option
 def memory(address: str | None, sort: str, limit: int, as_json: bool) -> None:
     """Show the objects in scope, process by process: id, size in bytes, kind of reference, state and call site.
@@ -76,7 +76,7 @@ def memory(address: str | None, sort: str, limit: int, as_json: bool) -> None:
 def _known_elsewhere(found: Mapping[str, Any]) -> dict[bytes, tuple[int, str]]:
     """Return size and state of each object as its owner and the store know them; a borrower may know neither.
 
-    The store was asked first: what it then saw being written, an owner may have said is ready since.
+    The store was asked first: an object that it reported as being written may be ready by the owner's later report.
     """
     known = {
         row[0]: (row[1], row[2]) for process in found["processes"] for row in process["rows"] if row[1] is not None
@@ -111,7 +111,7 @@ def _described(process: Mapping[str, Any], known: Mapping[bytes, tuple[int, str]
 
 
 def _unreferenced(found: Mapping[str, Any]) -> list[Row]:
-    """Return what is in the store though no listed reference points to it; nothing where lists were cut short."""
+    """Return the stored objects without a listed reference; an empty list where the lists were cut short."""
     if any(process["count"] > len(process["rows"]) for process in found["processes"]):
         return []
     known = {row[0] for process in found["processes"] for row in process["rows"]}
@@ -161,7 +161,7 @@ def _sum(number: int, size: int) -> str:
 
 
 def _show_rows(rows: Sequence[Row]) -> None:
-    """Print a line per object, two where the line is too short for the call site too."""
+    """Print one line per object, or two where the terminal is too narrow for the call site."""
     cells = [
         (
             row["object_id"],

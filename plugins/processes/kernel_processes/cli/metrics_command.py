@@ -1,4 +1,4 @@
-"""`kernel metrics`: what all processes of a session have counted, as Prometheus reads it."""
+"""`kernel metrics`: print the metrics of all processes of a session in Prometheus's text format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernel_spec.metrics import MetricsSnapshot, merged, rows
 @address_option
 @json_option
 def metrics(names: tuple[str, ...], address: str | None, as_json: bool) -> None:
-    """Print the metrics of a session, or those of these names, as text that Prometheus reads.
+    """Print the metrics of a session, or only those called NAME, in Prometheus's text format.
 
     \b
     Examples:

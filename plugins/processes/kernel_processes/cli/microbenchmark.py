@@ -1,6 +1,6 @@
-"""The measurements behind `kernel microbenchmark`: each does one thing for a while and returns a rate.
+"""The measurements of `kernel microbenchmark`: each repeats one operation for a while and returns a rate.
 
-Apart from the command, because workers import this module.
+They are in a module apart from the command, because workers import this module.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ARRAY_BYTES = 64 << 20
 
 
 class Measurement(NamedTuple):
-    """A rate, and what it counts."""
+    """A rate of an operation, in `unit`."""
 
     name: str
     rate: float
@@ -45,9 +45,10 @@ class AsyncIdler:
 
 
 def measure(seconds: float, begun: float, next_is: Callable[[str], None]) -> Iterator[Measurement]:
-    """Yield one measurement after the other, each of about `seconds`, and say before which one is next.
+    """Yield one measurement after the other, each of about `seconds`; call `next_is(name)` before each.
 
-    The session must be there; that it was asked for at `begun` (`time.perf_counter()`) is the first measurement.
+    The session must have been started: `begun` (of `time.perf_counter()`) is when that began, for the first
+    measurement.
     """
     kernel.get(nothing.remote())
     yield Measurement("start to first result", time.perf_counter() - begun, "s")
@@ -62,7 +63,7 @@ def measure(seconds: float, begun: float, next_is: Callable[[str], None]) -> Ite
 
 
 def _rows() -> list[tuple[str, str, Callable[[Any], float], Callable[[], Any]]]:
-    """Return name, unit, what is done once (it returns how many units that was) and what is prepared for it."""
+    """Return the measurements: name, unit, the operation, which returns how many units it did, and its preparation."""
     return [
         ("tasks, one after the other", "tasks/s", _task, lambda: None),
         ("tasks, 1,000 in flight", "tasks/s", _tasks, lambda: None),

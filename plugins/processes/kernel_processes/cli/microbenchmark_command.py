@@ -22,15 +22,15 @@ _NAME_WIDTH = 44
 
 
 @click.command("microbenchmark")
-@click.option("--quick", is_flag=True, help="Three seconds instead of twenty, for a first impression.")
+@click.option("--quick", is_flag=True, help="Measure for three seconds instead of twenty.")
 @click.option(
     "--address", metavar="SESSION", help="Measure in this session, its name or HOST:PORT (default: one of its own)."
 )
 @json_option
 def microbenchmark(quick: bool, address: str | None, as_json: bool) -> None:
-    """Measure how many tasks, actor calls and objects a second this machine does.
+    """Measure how many tasks, actor calls and objects per second this machine processes.
 
-    Rates of a machine that is busy with something else say little.
+    The rates mean little on a machine that is busy with something else.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`kernel stack`: what every process that runs user code is doing, by py-spy where there is one."""
+"""`kernel stack`: show the stacks of every process that runs user code, read by py-spy where it is installed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kernel_processes.cli.client import SessionClient, address_option, find_head
 from kernel_processes.cli.status_command import show_silent_nodes
 from kernel_processes.node.sessions import SessionDirectory
 
-_SILENT = "it did not answer within two seconds (pip install py-spy looks into it from outside)"
-_SILENT_ELSEWHERE = "it did not answer within two seconds (kernel stack on its machine looks into it with py-spy)"
+_SILENT = "it did not answer within two seconds (with py-spy installed its stack can be read from outside)"
+_SILENT_ELSEWHERE = "it did not answer within two seconds (kernel stack on its machine can read its stack with py-spy)"
 
 _Place = tuple[str, int]
 """Node (its id, in hexadecimal) and pid of a process."""
@@ -24,15 +24,15 @@ _Place = tuple[str, int]
 
 @click.command("stack")
 @click.option("--pid", type=int, help="Only this process.")
-@click.option("--full", is_flag=True, help="Also the kernel's own frames.")
+@click.option("--full", is_flag=True, help="Show the kernel's own frames, too.")
 @click.option("--own", is_flag=True, help="Ask the processes themselves instead of py-spy.")
 @address_option
 @json_option
 def stack(pid: int | None, full: bool, own: bool, address: str | None, as_json: bool) -> None:
     """Show the Python stacks of all workers and programs of a session, innermost frame first.
 
-    With py-spy installed (pip install py-spy) also those of processes on this machine that hang in C code; all others
-    are asked, and one that can't answer says nothing.
+    With py-spy installed (pip install py-spy), stacks of processes on this machine are read from outside, also while
+    they hang in C code. Other processes are asked for their stacks, and one that hangs does not answer.
 
     \b
     Examples:
@@ -54,14 +54,14 @@ def stack(pid: int | None, full: bool, own: bool, address: str | None, as_json: 
             processes = chosen
         spied = {} if own else _spied([place for place in processes if place[0] == here])
         said = client.ask("stacks") if len(spied) < len(processes) else {}
-    told = {place: stacks.from_process(threads) for place, threads in said.items() if place not in spied}
+    answered = {place: stacks.from_process(threads) for place, threads in said.items() if place not in spied}
     rows: list[dict[str, Any]] = [
         {
             "pid": place[1],
             "node_id": place[0],
             "name": name,
-            "by": "py-spy" if place in spied else "itself" if place in told else None,
-            "threads": spied.get(place) or told.get(place) or [],
+            "by": "py-spy" if place in spied else "itself" if place in answered else None,
+            "threads": spied.get(place) or answered.get(place) or [],
         }
         for place, name in processes.items()
     ]
@@ -70,7 +70,7 @@ def stack(pid: int | None, full: bool, own: bool, address: str | None, as_json: 
         display.echo_json([_plain(row) for row in rows])
         return
     if not rows:
-        click.echo("No worker and no program is in this session.")
+        click.echo("This session has no workers and no programs.")
     for number, row in enumerate(rows):
         node = f", node {row['node_id'][:8]}" if row["node_id"] != here else ""
         click.echo("\n" * bool(number) + display.heading(f"pid {row['pid']}{node}  {row['name']}"))
@@ -80,7 +80,7 @@ def stack(pid: int | None, full: bool, own: bool, address: str | None, as_json: 
 
 
 def _processes(found: Mapping[str, Any]) -> dict[_Place, str]:
-    """Return place to description, programs first."""
+    """Map the place of each process to a description, programs first."""
     processes = {
         (job["node_id"], job["pid"]): f"program {os.path.basename(job['script'])}".rstrip()
         for job in found["jobs"]
@@ -94,7 +94,7 @@ def _processes(found: Mapping[str, Any]) -> dict[_Place, str]:
 
 
 def _spied(places: list[_Place]) -> dict[_Place, list[stacks.Thread]]:
-    """Return what py-spy sees of processes of this machine; nothing for those that it may not look into."""
+    """Return the stacks that py-spy reads of processes of this machine, without those that it may not read."""
     spy = stacks.find_spy()
     found = {}
     if spy is not None:

@@ -1,4 +1,4 @@
-"""Stacks of threads, read from py-spy or from the processes themselves, and shown with the user's frames in front."""
+"""Stacks of threads, from py-spy or from the processes themselves, shown with the kernel's frames summarised."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from typing import Any, NamedTuple
 
 import click
 
-import kernel_processes.own_code  # noqa: F401  (whose lines are not the user's)
+import kernel_processes.own_code  # noqa: F401  (registers the engine's folders for `is_internal`)
 from kernel.cli import display
 from kernel.runtime.remote_traceback import is_internal
 from kernel_processes.runtime.stacks import ThreadStack
 
 _DUMP_SECONDS = 10.0
+"""Seconds to wait for py-spy."""
 
 
 class Frame(NamedTuple):
-    """One frame."""
+    """A frame of a stack. `line` is its current line number."""
 
     function: str
     file: str
@@ -29,12 +30,12 @@ class Frame(NamedTuple):
 
     @property
     def is_kernel(self) -> bool:
-        """Whether it is the kernel's own."""
+        """Whether the frame is in the kernel's own code."""
         return is_internal(self.file)
 
 
 class Thread(NamedTuple):
-    """One thread; frames innermost first."""
+    """A thread and its frames, innermost first."""
 
     id: int
     name: str
@@ -42,17 +43,17 @@ class Thread(NamedTuple):
 
 
 def from_process(stacks: Sequence[ThreadStack]) -> list[Thread]:
-    """Return what a process said of itself."""
+    """Convert the stacks that a process has reported."""
     return [Thread(ident, name, [Frame(*frame) for frame in frames]) for ident, name, frames in stacks]
 
 
 def find_spy() -> str | None:
-    """Return where py-spy is, or None."""
+    """Return the path of py-spy, or None when it is not installed."""
     return shutil.which("py-spy") or shutil.which("py-spy", path=os.path.dirname(sys.executable))
 
 
 def from_spy(spy: str, pid: int) -> list[Thread] | None:
-    """Return what py-spy sees of a process, or None when it may not look, or can't."""
+    """Return the stacks that the py-spy at `spy` reads of a process, main thread first, or None when it fails."""
     try:
         done = subprocess.run(
             [spy, "dump", "--json", "--full-filenames", "--pid", str(pid)],
@@ -74,7 +75,7 @@ def from_spy(spy: str, pid: int) -> list[Thread] | None:
 
 
 def show(threads: Sequence[Thread], full: bool) -> None:
-    """Print the threads of a process; without `full` the kernel's own frames are one line each time they come."""
+    """Print the threads of a process; unless `full`, each run of kernel frames is shown as one line."""
     for thread in threads:
         lines = list(_lines(thread.frames, full))
         if len(lines) == 1 and not lines[0][1]:
@@ -87,11 +88,11 @@ def show(threads: Sequence[Thread], full: bool) -> None:
 
 
 def _lines(frames: Sequence[Frame], full: bool) -> Iterator[tuple[str, str]]:
-    """Yield function and place of each frame, with nothing for the place where frames were left out."""
+    """Yield function and place of each frame; a summary of omitted frames has "" as its place."""
     outermost = max((index for index, frame in enumerate(frames) if frame.is_kernel), default=len(frames))
     left_out: list[Frame] = []
     for index, frame in enumerate(frames):
-        # What is outside of the kernel's outermost frame only started the thread.
+        # Frames outside of the kernel's outermost frame only started the thread.
         if not full and (frame.is_kernel or index > outermost):
             left_out.append(frame)
             continue
@@ -112,6 +113,6 @@ def _summary(frames: Sequence[Frame]) -> str:
 
 
 def _short(file: str) -> str:
-    """Return the path of a file of the kernel inside its package."""
+    """Return the path of one of the kernel's files relative to its package."""
     parts = file.split(os.sep)
     return "/".join(parts[max(i for i, part in enumerate(parts) if part.split("_")[0] == "kernel") + 1 :])

@@ -1,4 +1,4 @@
-"""`kernel start`: a node that outlives the command and the programs that join it: of a new cluster, or of another."""
+"""`kernel start`: start a cluster, or a node of one, that outlives the command and the programs that join it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kernel_processes.daemons.launch import await_agent, launched
 from kernel_processes.node.sessions import SessionDirectory, reason_of_end
 
 NEITHER = (
-    "say --head to start a cluster on this machine (kernel start --head), or --address HOST:PORT to join one whose "
+    "give --head to start a cluster on this machine (kernel start --head), or --address HOST:PORT to join one whose "
     "head is there"
 )
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
@@ -37,30 +37,30 @@ _WANTED = ("it was asked to stop", DRAINED)
 @click.option(
     "--node-ip-address",
     metavar="HOST",
-    help="Where other machines reach this node (default: with --head nowhere, else where the head sees it).",
+    help="Where other machines reach this node (default: with --head not at all, else where the head sees it).",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     metavar="PORT",
-    help=f"Its one TCP port, 0 for any (default: with --head {PORT}, or any if that is taken; else any).",
+    help=f"The node's TCP port, 0 for any free one (default: with --head {PORT}, or any if that is taken; else any).",
 )
-@click.option("--listen", metavar="HOST:PORT", help="Where it listens, if that is not where others reach it.")
+@click.option("--listen", metavar="HOST:PORT", help="Where the node listens, if others reach it at another place.")
 @token_option
 @tls_option
 @click.option("--num-cpus", type=click.FloatRange(min=0), metavar="N", help="CPUs (default: those of this machine).")
 @click.option("--num-gpus", type=click.FloatRange(min=0), metavar="N", help="GPUs (default: those found).")
 @click.option("--resources", type=ResourceValues(), help="""Custom resources, such as '{"disk": 2}'.""")
-@click.option("--memory", type=Size(), help="Memory for tasks and actors to reserve, such as 8GB.")
-@click.option("--memory-limit", type=Size(), help="What workers and store may hold together (default: any amount).")
-@click.option("--memory-threshold", type=float, metavar="X", help="From which share of memory on a worker is ended.")
-@click.option("--memory-quotas", metavar="WHO", help="For whom memory= is a limit: actors (default), all or none.")
+@click.option("--memory", type=Size(), help="Memory that tasks and actors can reserve, such as 8GB.")
+@click.option("--memory-limit", type=Size(), help="Most memory of workers and store together (default: no limit).")
+@click.option("--memory-threshold", type=float, metavar="X", help="Share of memory in use at which a worker is ended.")
+@click.option("--memory-quotas", metavar="WHO", help="Whose memory= is enforced: actors (default), all or none.")
 @click.option("--object-store-memory", type=Size(), help="Capacity of the object store, such as 500MB or 2GiB.")
 @click.option("--object-store-directory", metavar="DIR", help="Where the object store lies (default: shared memory).")
-@click.option("--spill-directory", metavar="DIR", help="Where objects go that don't fit (default: the session's).")
+@click.option("--spill-directory", metavar="DIR", help="Where spilled objects are kept (default: with the session).")
 @click.option("--spill-target", metavar="NAME", shell_complete=offered("spill_target"), help="Spill target plugin.")
 @click.option("--labels", type=Labels(), multiple=True, help="Labels of this node; may be repeated.")
-@click.option("--labels-file", type=LabelsFile(), help="More labels: JSON, or a line NAME: VALUE for each.")
+@click.option("--labels-file", type=LabelsFile(), help="File with labels: JSON, or a line NAME: VALUE for each.")
 @click.option(
     "--temp-dir", metavar="DIR", help="Where the session's directory is made (default: KERNEL_TMPDIR or /tmp)."
 )
@@ -88,19 +88,19 @@ _WANTED = ("it was asked to stop", DRAINED)
     "--metadata-path",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Where a head keeps what another one carries on with if this machine dies: start that with the same DIR.",
+    help="Where a head keeps its metadata. A head started elsewhere with the same DIR takes over if this machine dies.",
 )
 @click.option(
     "--node-death-seconds",
     type=click.FloatRange(min=1),
     metavar="S",
-    help="How long a head hears nothing of a node before that counts as dead (default: 5).",
+    help="Seconds without a message from a node after which the head declares it dead (default: 5).",
 )
 @click.option(
     "--head-away-seconds",
     type=click.FloatRange(min=0),
     metavar="S",
-    help="How long nodes look for a head that has gone away (default: KERNEL_HEAD_AWAY_SECONDS, else 60).",
+    help="Seconds for which nodes try to reach a lost head (default: KERNEL_HEAD_AWAY_SECONDS, else 60).",
 )
 @click.option(
     "--head-service",
@@ -109,14 +109,14 @@ _WANTED = ("it was asked to stop", DRAINED)
     multiple=True,
     help="Head service plugin to run; may be repeated.",
 )
-@click.option("--preload", metavar="MODULE", multiple=True, help="A module that workers start with; may be repeated.")
+@click.option("--preload", metavar="MODULE", multiple=True, help="Module to import in every worker; may be repeated.")
 @click.option("--block", is_flag=True, help="Stay in the foreground; Ctrl-C or SIGTERM ends the node.")
 @click.option("--json", "as_json", is_flag=True, help="Print the session as JSON.")
 def start(head: bool, address: str | None, block: bool, as_json: bool, **given: Any) -> None:
-    """Start a cluster that stays (--head), or a node of one (--address), until `kernel stop` ends it.
+    """Start a cluster (--head), or a node of one (--address). It runs until `kernel stop` ends it.
 
-    Only this machine can reach a head, unless --node-ip-address says where others do. A node is reached where the head
-    sees it. Both have one TCP port.
+    Only programs and nodes on this machine can reach a head, unless --node-ip-address says where others reach it. A
+    node is reached at the address from which it connects to the head. Each uses one TCP port.
 
     \b
     Examples:
@@ -131,7 +131,7 @@ def start(head: bool, address: str | None, block: bool, as_json: bool, **given: 
         raise Refusal(NEITHER)
     options = start_options(head, address, given)
     if block:
-        # From here on, so that a signal while the session starts ends it as well.
+        # Installed before the session starts, so that a signal during the start ends it as well.
         for number in _ENDING:
             if signal.getsignal(number) is signal.SIG_DFL:  # nohup leaves SIGHUP ignored, and so do we
                 signal.signal(number, _terminated)

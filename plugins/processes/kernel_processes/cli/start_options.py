@@ -1,4 +1,4 @@
-"""What `kernel start` was told, turned into what the agent of the node is told: places, token, TLS, metadata."""
+"""Convert the options of `kernel start` into the settings of the node's agent: places, token, TLS, metadata."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from kernel_spec.errors import OptionError
 from kernel_spec.tls_files import TlsFiles
 
 PORT = 6380
-"""Where a head listens, unless told otherwise."""
+"""Default TCP port of a head."""
 LOOPBACK = "127.0.0.1"
 AWAY_SECONDS = 60.0
-"""How long nodes look for a head that has gone away, unless told otherwise."""
+"""Default time in seconds for which nodes try to reach a lost head."""
 AWAY_VARIABLE = "KERNEL_HEAD_AWAY_SECONDS"
 _ONLY_FOR_HEADS = (
     "scheduler", "object_store", "serializer", "metadata_store", "metadata_path", "head_service", "node_death_seconds",
@@ -38,9 +38,9 @@ _ANYWHERE = ("0.0.0.0", "::")
 
 @dataclass(frozen=True, slots=True)
 class StartOptions:
-    """One node to start: as `kernel.init` would be told, and what only machines that work together need.
+    """The settings of a node to start: the options that `kernel.init` has too, and those for clusters only.
 
-    `head` is where the head to join listens ("HOST:PORT"), nothing where this is to be it; `listen`, `any_port` and
+    `head` is where the head to join listens ("HOST:PORT"), "" for a node with the head; `listen`, `any_port` and
     `advertised` are as in `AgentConfig`.
     """
 
@@ -56,7 +56,7 @@ class StartOptions:
     head_away_seconds: float = AWAY_SECONDS
 
     def agent_config(self, directory: str, token: bytes, ephemeral: bool) -> AgentConfig:
-        """Return what the agent of a new session in `directory` is told."""
+        """Return the settings for the agent of a new session in `directory`."""
         return replace(
             agent_config(self.node, directory, token, ephemeral),
             head=f"{SCHEME}{self.head}/{HEAD}" if self.head else "",
@@ -72,14 +72,14 @@ class StartOptions:
 
 
 def start_options(head: bool, address: str | None, given: Mapping[str, Any]) -> StartOptions:
-    """Return what was given, checked. Raises Refusal, or OptionError, for what can't be."""
+    """Check the options of the command and return the settings. Raises Refusal or OptionError for invalid ones."""
     if head and address is not None:
-        raise Refusal("--head starts a cluster and --address joins one: say one of them")
+        raise Refusal("--head starts a cluster and --address joins one: give only one of them")
     if address is not None:
         parse_host_and_port(address)
         wrong = ", ".join(f"--{name.replace('_', '-')}" for name in _ONLY_FOR_HEADS if given[name] not in (None, ()))
         if wrong:
-            raise Refusal(f"{wrong} is said where the head is started, and holds for all of its nodes")
+            raise Refusal(f"{wrong} is given where the head is started, and holds for all of its nodes")
     tls = usable_tls(given["tls"], os.environ)  # here rather than in the agent, whose error would come later
     return _of_head(given, tls) if address is None else _of_node(address, given, tls)
 
@@ -89,7 +89,7 @@ def _of_head(given: Mapping[str, Any], tls: TlsFiles | None) -> StartOptions:
     if metadata is not None:
         _make_private(metadata)
     host, port = given["node_ip_address"] or LOOPBACK, given["port"]
-    # A head that is to be started again must be found at the same port again.
+    # Nodes look for a restarted head at the same port.
     any_port = port is None and metadata is None and not given["listen"]
     listen, advertised = _places(host, PORT if port is None else port, given)
     return StartOptions(
@@ -106,7 +106,10 @@ def _of_head(given: Mapping[str, Any], tls: TlsFiles | None) -> StartOptions:
 
 
 def _away_seconds(given: Mapping[str, Any]) -> float:
-    """Return how long nodes look for this head when it has gone away: as given, else as the environment says."""
+    """Return the seconds for which nodes try to reach this head: from the option, the environment, or the default.
+
+    Raises OptionError for an invalid value in the environment.
+    """
     text = os.environ.get(AWAY_VARIABLE)
     if given["head_away_seconds"] is not None or not text:
         seconds: float | None = given["head_away_seconds"]
@@ -125,19 +128,19 @@ def _of_node(head: str, given: Mapping[str, Any], tls: TlsFiles | None) -> Start
     try:
         host = given["node_ip_address"] or address_towards(*parse_host_and_port(head))
     except OSError as error:
-        raise Refusal(f"no way leads from this machine to {head}: {error.strerror}") from error
+        raise Refusal(f"{head} can't be reached from this machine: {error.strerror}") from error
     listen, advertised = _places(host, given["port"] or 0, given)
     return StartOptions(_init_options(given, None), token, listen, advertised=advertised, head=head, tls=tls)
 
 
 def _places(host: str, port: int, given: Mapping[str, Any]) -> tuple[str, str]:
-    """Return where to listen, and what others are told, if that is another place."""
+    """Return where to listen, and the place to advertise to others, "" if it is the same."""
     reached = format_host_and_port(host, port)
     if not given["listen"]:
         if host in _ANYWHERE:
             raise Refusal(
-                f"--node-ip-address {host} is no address that others can reach; say theirs, and --listen {reached} to "
-                "listen everywhere"
+                f"other machines can't reach --node-ip-address {host}; give an address that they can reach, and "
+                f"--listen {reached} to listen everywhere"
             )
         return reached, ""
     listen_host, listen_port = parse_host_and_port(given["listen"])
@@ -149,7 +152,7 @@ def _places(host: str, port: int, given: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _metadata_store(given: Mapping[str, Any]) -> str | None:
-    """Return the metadata store of a head: the one that was chosen, else one that outlives it, if there is any."""
+    """Return the chosen metadata store of a head, or without a choice sqlite if it is installed."""
     manager = PluginManager.discover({"metadata_store": given["metadata_store"]} if given["metadata_store"] else {})
     lasting = manager.selection("metadata_store").is_default and "sqlite" in manager.offered("metadata_store")
     return "sqlite" if lasting else given["metadata_store"]

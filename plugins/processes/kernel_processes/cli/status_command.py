@@ -1,4 +1,4 @@
-"""`kernel status`: what a session has, what it does, what waits and why."""
+"""`kernel status`: show a session's nodes and resources, what it runs, and what waits and why."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kernel_processes.node.sessions import SessionDirectory, running_sessions, s
 
 _BYTES = ("memory", "object_store_memory")
 _BAR = 22
-"""Columns before what is said of a limit."""
+"""Columns that a bar takes, with the gap after it."""
 _ENDS = 3
-"""How many workers that were ended for memory are described."""
+"""Maximum number of workers ended for memory that are described."""
 _ROWS = 15
-"""How many actors and waiting requests are listed."""
+"""Maximum number of actors, groups and waiting requests that are listed."""
 
 
 @click.command("status")
@@ -96,7 +96,7 @@ def _show_store(store: Mapping[str, int]) -> None:
 
 
 def show_memory(nodes: Mapping[str, Mapping[str, Any]]) -> None:
-    """Show each node's limits of memory, and which workers were ended for it lately."""
+    """Print each node's memory limits and use, and the workers that were ended for memory lately."""
     for node, memory in nodes.items():
         of_node = f"  node {node}" if len(nodes) > 1 else ""
         click.echo(f"\n{display.heading('MEMORY')}{of_node}  guard {memory['guard']}")
@@ -104,13 +104,13 @@ def show_memory(nodes: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def show_silent_nodes(nodes: Iterable[str], what: str) -> None:
-    """Say of each node that did not answer in time `what` is missing in what was shown."""
+    """Print for each node that did not answer in time that `what` ("its workers are") missing in the output."""
     for node in nodes:
         click.echo(f"node {node} did not answer within {PATIENCE_SECONDS:g} s; {what} missing here", err=True)
 
 
 def show_silent_processes(processes: Mapping[bytes, tuple[int, str]], what: str) -> None:
-    """Say of each process (pid and node) that did not answer in time `what` is missing in what was shown."""
+    """Print for each process (pid and node) that did not answer in time that `what` missing in the output."""
     for pid, node in processes.values():
         text = f"process {pid} on node {node} did not answer within {PATIENCE_SECONDS:g} s; {what} missing here"
         click.echo(text, err=True)
@@ -121,7 +121,7 @@ def _show_memory_of_node(memory: Mapping[str, Any]) -> None:
         text = f"{display.size(used)} of {display.size(total)}: {name}"
         click.echo(f"{display.bar(used, total)}  {display.shorten(text, display.terminal_width() - _BAR)}")
     if memory["pressure"] >= 0.01:
-        click.echo(f"  everything stood still for memory for {memory['pressure']:.0%} of the last 10 s")
+        click.echo(f"  all processes stalled for lack of memory during {memory['pressure']:.0%} of the last 10 s")
     if not memory["ended"]:
         return
     click.echo(f"  {display.count(memory['ended'], 'worker')} ended for memory, the last of them:")
@@ -229,7 +229,7 @@ def _show_sessions(shown: str, sessions: Sequence[Mapping[str, Any]]) -> None:
 
 def _show_elsewhere(sessions: Mapping[str, str]) -> None:
     if sessions:
-        click.echo(f"\n{display.heading('SESSIONS ELSEWHERE')}  in the same directory; nothing here asks or ends them")
+        click.echo(f"\n{display.heading('SESSIONS ELSEWHERE')}  in the same directory, but out of reach from here")
         display.table(("SESSION", "WHERE"), list(sessions.items()), indent=2)
 
 

@@ -1,4 +1,4 @@
-"""`kernel stop`: ends what `kernel start` started, and says what that was."""
+"""`kernel stop`: end the nodes and clusters that `kernel start` started, and print what ended."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _ANSWER_SECONDS = 5.0
 
 @click.command("stop")
 @click.argument("session", required=False)
-@click.option("--force", "-f", is_flag=True, help="Kill at once (SIGKILL), also what does not answer any more.")
-@click.option("--all", "everything", is_flag=True, help="Also the sessions of running programs.")
+@click.option("--force", "-f", is_flag=True, help="Kill at once (SIGKILL), also sessions that don't answer any more.")
+@click.option("--all", "everything", is_flag=True, help="End the sessions of running programs, too.")
 @click.option("--address", metavar="HOST:PORT", help="End the cluster whose head is there, from any machine.")
 @token_option
 @tls_option
@@ -42,13 +42,13 @@ def stop(
     tls: str | None,
     as_json: bool,
 ) -> None:
-    """End what `kernel start` started on this machine, or only SESSION (its name or a part of it).
+    """End all that `kernel start` started on this machine, or only SESSION (its name or a part of it).
 
-    A node that has joined a cluster leaves it, and the cluster goes on. Where the head is, the whole cluster ends.
-    Sessions that a program started for itself with kernel.init() end with that program; they are left alone unless
-    --all or their full name says otherwise. What sessions left whose agent has died is removed. Sessions of other hosts
-    and PID namespaces (containers) in the same directory are left alone; --force and the full name of one that is over
-    for sure removes what it left.
+    A node that has joined a cluster leaves it, and the cluster goes on. On the head's machine the whole cluster ends.
+    A session that a program started with kernel.init() ends with that program; it is left alone unless --all or its
+    full name is given. Directories of sessions whose agent has died are removed. Sessions of other hosts and PID
+    namespaces (containers) in the same directory are left alone; --force with the full name of one that has surely
+    ended removes its directory.
 
     \b
     Examples:
@@ -70,7 +70,7 @@ def stop(
         return
     running = running_sessions()
     chosen = [one for one in running if one.stays or everything]
-    chosen.sort(key=lambda one: not one.head)  # a head would take along the nodes that joined it
+    chosen.sort(key=lambda one: not one.head)  # nodes first: those that joined a head end with it
     if session is not None:
         chosen = [named_session(session, chosen, running)]
     ended, failures = [], []
@@ -98,12 +98,12 @@ def stop(
 
 
 def _remedy(root: str, name: str) -> str:
-    """Return what to do about a session elsewhere, if it may be over."""
+    """Return a hint how to remove a session elsewhere, "" if it runs for sure."""
     return "" if is_held(os.path.join(root, name)) else f"; if it is over for sure: kernel stop --force {name}"
 
 
 def _remove_left(root: str, name: str, where: str, force: bool, as_json: bool) -> None:
-    """Remove what a session elsewhere left; only the user can know that it is over."""
+    """Remove the directory of a session elsewhere; only the user can know that the session has ended."""
     directory = os.path.join(root, name)
     if is_held(directory):
         raise Refusal(f"{name} is {where}, and is running there: stop it there")
@@ -119,10 +119,13 @@ def _remove_left(root: str, name: str, where: str, force: bool, as_json: bool) -
 
 
 def named_session(name: str, chosen: list[SessionDirectory], running: list[SessionDirectory]) -> SessionDirectory:
-    """Return the one of `chosen` that `name` or a part of it names, or the one of `running` whose full name it is."""
+    """Return the session of `chosen` whose name contains `name`, or the one of `running` whose full name it is.
+
+    Raises Refusal when no session matches.
+    """
     wanted = name.strip().rstrip("/")
     if not wanted:
-        raise Refusal(f"{name!r} is no name of a session; without a name, all that `kernel start` started end")
+        raise Refusal(f"{name!r} is not the name of a session; without a name, all that `kernel start` started ends")
     others = [one for one in running if one not in chosen]
     for one in others:
         if wanted in (one.name, one.directory):
@@ -155,7 +158,7 @@ def _end(session: SessionDirectory) -> dict[str, Any]:
 
 
 def _counts(session: SessionDirectory, found: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what ended with a session: everything, or what was on the node that left."""
+    """Return the counts of what ended with a session: of the whole cluster, or of the node that left it."""
     if found is None:
         return {"workers": 0, "actors": 0, "programs": 0}
     nodes = {found["node"]} if session.head else {row["NodeID"] for row in found["nodes"]}

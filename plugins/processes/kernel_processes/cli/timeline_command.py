@@ -1,4 +1,4 @@
-"""`kernel timeline`: what ran when, in which process, as a Chrome trace."""
+"""`kernel timeline`: write when each call ran, and in which process, as a Chrome trace."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from kernel_processes.cli.status_command import show_silent_nodes, show_silent_p
 @click.argument("file", required=False, type=click.Path(dir_okay=False, writable=True, allow_dash=True))
 @address_option
 def timeline(file: str | None, address: str | None) -> None:
-    """Write what ran when to FILE (default: kernel-timeline-SESSION.json; - is the standard output).
+    """Write when each call ran to FILE (default: kernel-timeline-SESSION.json; - is the standard output).
 
-    Open it in chrome://tracing or https://ui.perfetto.dev. Each process remembers its last 20,000 calls.
+    Open it in chrome://tracing or https://ui.perfetto.dev. Each process keeps its last 20,000 calls.
 
     \b
     Examples:
@@ -32,10 +32,10 @@ def timeline(file: str | None, address: str | None) -> None:
     session = find_head(address)
     with SessionClient(session) as client:
         found = client.ask("status")
-        told = client.ask("timeline")
-    events = events_of(told["told"])
-    show_silent_nodes(found["silent_nodes"], "what its processes are called is")
-    show_silent_processes(told["silent"], "its calls are")
+        answer = client.ask("timeline")
+    events = events_of(answer["told"])
+    show_silent_nodes(found["silent_nodes"], "the names of its processes are")
+    show_silent_processes(answer["silent"], "its calls are")
     text = json.dumps([*_names(found), *sorted(events, key=lambda event: event["ts"])])
     if file == "-":
         click.echo(text)
@@ -53,7 +53,7 @@ def timeline(file: str | None, address: str | None) -> None:
 
 
 def _names(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the events that give processes their names."""
+    """Return the trace events that name the processes."""
     names = {job["pid"]: f"program {os.path.basename(job['script'])}" for job in found["jobs"]}
     names |= {worker["pid"]: f"worker {worker['name']}".rstrip() for worker in found["workers"] if worker["pid"]}
     return [

@@ -1,4 +1,4 @@
-"""`kernel token`: the secret of a cluster, for copying it to another machine."""
+"""`kernel token`: show the token of a cluster, to copy it to another machine."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kernel_processes.transport.authentication import write_token
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write it to a new file that only you can read, instead.",
+    help="Write it to a new file that only you can read.",
 )
 def token(session: str | None, output: Path | None) -> None:
     """Show the token of a session (default: the newest of yours), for starting nodes on other machines.
 
-    Whoever has it can run any code as you on every node. It belongs in files that only you can read, and on no command
-    line.
+    Whoever has it can run any code as you on every node. Keep it in files that only you can read, and never give it on
+    a command line.
 
     \b
     Examples:
@@ -31,7 +31,7 @@ def token(session: str | None, output: Path | None) -> None:
       kernel token --output kernel.token
       kernel token | ssh other-machine 'umask 077; cat > kernel.token'
     """
-    secret = find_session(session, "its token is shown where it has one").token()
+    secret = find_session(session, "run kernel token on one of its machines").token()
     if output is None:
         click.echo(secret.hex())
         return

@@ -1,4 +1,4 @@
-"""Where commands get a cluster's token from: a file, the environment, a session on this machine. Never an argument."""
+"""Find a cluster's token: in a file, the environment, or a session on this machine, but never in an argument."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernel_processes.node.sessions import running_sessions, session_of_cluster
 from kernel_processes.transport.authentication import TOKEN_VARIABLE, make_token, write_token
 
 FILE_NAME = "token"
-"""What the token's file in a directory for metadata is called."""
+"""Name of the token's file in a directory for metadata."""
 
 token_option = click.option(
     "--token-file",
@@ -23,9 +23,9 @@ token_option = click.option(
 
 
 def token_to_join(place: str, file: Path | None) -> bytes:
-    """Return the token of the cluster whose head is at `place` ("HOST:PORT"). Raises Refusal where there is none.
+    """Return the token of the cluster whose head is at `place` ("HOST:PORT").
 
-    Raises OptionError for one that can't be used.
+    Raises Refusal when no token is known, OptionError for an invalid one.
     """
     given = given_token(file)
     if given is not None:
@@ -40,10 +40,10 @@ def token_to_join(place: str, file: Path | None) -> bytes:
 
 
 def token_of_head(file: Path | None, metadata: Path | None) -> bytes:
-    """Return the token that a head is to have: the one given, else that of its `metadata`, else a new one.
+    """Return the token for a head: the given one, or the one in its `metadata` directory, or a new one.
 
-    A `file` that is not there is made, and so is that of the metadata: a head that carries on needs the same one.
-    Raises Refusal for one that can't be written, OptionError for one that can't be used.
+    A missing `file` is created with a new token, and so is the file in `metadata`: a head that takes over needs the
+    same token. Raises Refusal for a file that can't be written, OptionError for an invalid token.
     """
     if file is None and (given := given_token(None)) is not None:
         return given

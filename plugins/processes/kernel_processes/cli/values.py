@@ -1,4 +1,4 @@
-"""Values of options: sizes such as 500MB, resources as JSON, labels by themselves or in a file."""
+"""Parse values of options: sizes such as 500MB, resources as JSON, labels given directly or in a file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _MULTIPLES["b"] = 1
 
 
 def parse_size(text: str) -> int:
-    """Return bytes for `1000`, `500MB`, `1.5 GB`, `2GiB` (1 kB is 1000 bytes, 1 KiB 1024). Raises ValueError."""
+    """Return the bytes of a text such as `1000`, `500MB`, `1.5 GB`, `2GiB` (1 kB is 1000 bytes, 1 KiB 1024).
+
+    Raises ValueError for any other text.
+    """
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]*)?(?:e[0-9]+)?)\s*([a-z]*)", text.strip().lower())
     size = float(match[1]) * _MULTIPLES.get(match[2], math.nan) if match is not None else math.nan
     if not math.isfinite(size):
@@ -38,7 +41,7 @@ def id_of(text: str) -> str:
 
 
 class Size(click.ParamType):
-    """Bytes."""
+    """A size in bytes, with or without a unit."""
 
     name = "SIZE"
 
@@ -58,7 +61,7 @@ class ResourceValues(click.ParamType):
     name = "JSON"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, float]:
-        """Return resource to quantity."""
+        """Return the quantities by resource."""
         try:
             resources = json.loads(value) if isinstance(value, str) else value
         except ValueError:
@@ -67,12 +70,14 @@ class ResourceValues(click.ParamType):
             isinstance(q, (int, float)) and not isinstance(q, bool) for q in resources.values()
         )
         if not right:
-            self.fail(f"""{value!r} is no JSON object of quantities; write for example '{{"disk": 2, "tpu": 0.5}}'""")
+            self.fail(
+                f"""{value!r} is not a JSON object of quantities; write '{{"disk": 2, "tpu": 0.5}}' for example"""
+            )
         return dict(resources)
 
 
 class Labels(click.ParamType):
-    """`name=value`, or several with commas between."""
+    """`name=value`, or several of them separated by commas."""
 
     name = "NAME=VALUE,..."
 
@@ -82,12 +87,12 @@ class Labels(click.ParamType):
             return value
         pairs = [pair.partition("=") for pair in value.split(",")]
         if not all(name and equals for name, equals, _ in pairs):
-            self.fail(f"{value!r} is no label; write NAME=VALUE, for example zone=a", param, ctx)
+            self.fail(f"{value!r} is not a label; write NAME=VALUE, for example zone=a", param, ctx)
         return {name.strip(): text.strip() for name, _, text in pairs}
 
 
 class LabelsFile(click.ParamType):
-    """A file with a JSON object of labels, or with a line `name: value` for each."""
+    """A file with a JSON object of labels, or with a line `name: value` for each label."""
 
     name = "FILE"
 
@@ -102,7 +107,7 @@ class LabelsFile(click.ParamType):
 
 
 def labels_in(text: str) -> dict[str, str]:
-    """Return the labels that a JSON object or lines `name: value` name. Raises ValueError for what is neither."""
+    """Return the labels in `text`: a JSON object, or a line `name: value` for each label. Raises ValueError."""
     if text.lstrip().startswith("{"):
         labels = json.loads(text)
     else:
@@ -110,7 +115,7 @@ def labels_in(text: str) -> dict[str, str]:
         pairs = [line.partition(":") for line in lines if line and not line.startswith("#") and line != "---"]
         wrong = [f"{name}{colon}{value}" for name, colon, value in pairs if not colon]
         if wrong:
-            raise ValueError(f"{wrong[0]!r} is no label; write NAME: VALUE, for example zone: a")
+            raise ValueError(f"{wrong[0]!r} is not a label; write NAME: VALUE, for example zone: a")
         labels = {name.strip().strip("\"'"): value.strip().strip("\"'") for name, _, value in pairs}
     check_labels(labels)
     return labels

@@ -39,10 +39,10 @@ class HeadChild:
         """Without those that could not use their metadata store: a full disk and a server that is away may come right,
         for as long as nodes look for a head."""
         self._storeless = ""
-        """The error of the metadata store, if that kept the head that was started last from serving."""
+        """The error of the metadata store that kept the latest head from serving, otherwise ""."""
         self._died_at = self._not_before = 0.0
-        self._unheard = False
-        """Whether the first answer of the head that was started last is still awaited."""
+        self._awaits_report = False
+        """Whether the first report of the latest head is still awaited."""
         self._closing = False
         self._process, reader = self._launch()
         self._await(reader)
@@ -53,12 +53,12 @@ class HeadChild:
         return self._process.pid
 
     def supervise(self, reactor: Reactor, durable: bool, on_end: Callable[[str], None]) -> None:
-        """Start the head again whenever it dies. If it keeps nothing, or can't be kept alive, call `on_end(why)`."""
+        """Restart the head whenever it dies. If its metadata is not durable or restarts fail, call `on_end(why)`."""
         self._reactor, self._durable, self._on_end = reactor, durable, on_end
         reactor.call_later(LOOK_SECONDS, self._look)
 
     def close(self) -> None:
-        """See to it that the head is gone."""
+        """End the head if it has not ended, and wait for it."""
         self._closing = True
         let_go(self._process)
         try:
@@ -73,7 +73,7 @@ class HeadChild:
             return
         self._reactor.call_later(LOOK_SECONDS, self._look)
         code, now = self._process.poll(), self._reactor.clock()
-        if code is None or self._unheard or now < self._not_before:
+        if code is None or self._awaits_report or now < self._not_before:
             return
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         self._died_at = self._died_at or now
@@ -87,12 +87,12 @@ class HeadChild:
             self._log.warning("the head died and is started again", how=how)
         let_go(self._process)
         self._process, reader = self._launch()
-        self._serves, self._unheard = False, True
+        self._serves, self._awaits_report = False, True
         self._reactor.register(reader, lambda events: self._started(reader))
 
     def _reason_to_give_up(self, how: str, away_seconds: float) -> str:
         if not self._durable:
-            return f"the head died ({how}), and it keeps nothing that another could carry on with"
+            return f"the head died ({how}), and its metadata store is not durable, so no other head can take over"
         if self._failed_starts.enough:
             return f"{self._failed_starts}, the last one with {how}; look at the end of {self._errors.name}"
         if self._storeless and away_seconds > self._config.head_away_seconds:
@@ -104,7 +104,7 @@ class HeadChild:
         self._reactor.unregister(reader)
         data = os.read(reader, 1 << 16)
         os.close(reader)
-        self._unheard = False
+        self._awaits_report = False
         error = pickle.loads(data) if data else None
         if data and error is None:
             self._serves, self._failed_starts = True, FailedStarts("head")

@@ -16,7 +16,7 @@ BOTH = [STAYS, PROGRAM]
 @pytest.mark.parametrize("name", ["", " ", "/", "//"])
 @pytest.mark.parametrize("ending", [[], [STAYS], BOTH])
 def test_an_empty_name_names_nothing(name: str, ending: list[SessionDirectory]) -> None:
-    with pytest.raises(Refusal, match="is no name of a session"):
+    with pytest.raises(Refusal, match="is not the name of a session"):
         named_session(name, ending, BOTH)
 
 

@@ -26,7 +26,7 @@ def test_a_file_of_labels(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("zone", "'zone' is no label; write NAME: VALUE"),
+        ("zone", "'zone' is not a label; write NAME: VALUE"),
         ("{zone: a}", "Expecting property name"),
         ("zone: a b", "label 'zone' can't have the value 'a b'"),
         ('{"zone": 1}', "label 'zone' can't have the value 1"),

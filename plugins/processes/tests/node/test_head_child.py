@@ -170,4 +170,6 @@ def test_one_that_keeps_nothing_is_not_replaced(monkeypatch: pytest.MonkeyPatch,
     agent = Agent(monkeypatch, tmp_path, durable=False)
     agent.head.dies()
     assert agent.look() == 1
-    assert agent.ended == ["the head died (signal 9), and it keeps nothing that another could carry on with"]
+    assert agent.ended == [
+        "the head died (signal 9), and its metadata store is not durable, so no other head can take over"
+    ]
