@@ -56,7 +56,7 @@ def test_label_selectors_become_part_of_the_strategy() -> None:
         ({"label_selector": {"zone": 1}}, 'must be "a", "!a", "in(a, b)" or "!in(a, b)"'),
         ({"label_selector": {"zone": "a" * 64}}, "where a value has up to 63 letters"),
         ({"label_selector": {"-zone": "a"}}, "'-zone' is not a name of a label"),
-        ({"label_selector": {"a..b/zone": "a"}}, "what comes before the / must be like example.com"),
+        ({"label_selector": {"a..b/zone": "a"}}, "the part before the / must be like example.com"),
         ({"label_selector": "zone=a"}, "a label selector is a mapping of label to condition"),
         ({"fallback_strategy": [{}]}, "fallback_strategy: each choice must be"),
         ({"fallback_strategy": [{"num_cpus": 1}]}, "fallback_strategy: each choice must be"),
