@@ -108,7 +108,8 @@ class Head:
         self._label = manager.label
         self.cluster = ClusterTable(NodeId(config.node), int.from_bytes(os.urandom(4), "little"))
         self.dispatcher = MessageDispatcher(self.cluster, self.log)
-        self.output = DriverOutput(self.dispatcher, self.cluster, self.log)
+        self._gathering = Gathering(self.cluster, reactor)
+        self.output = DriverOutput(self.dispatcher, self.cluster, self._gathering, self.log)
         self.observation = self._observe(manager)
         manager.choose("node_provider")  # what asks for machines makes it; a name that there is not is refused here
         self.metadata = self._open_metadata(manager)
@@ -119,7 +120,6 @@ class Head:
         self.lease_manager = LeaseManager(manager.make("scheduler"), reactor.clock, orders, self._placed, self.end)
         self._serve_leases(actors, groups, orders)
         self.breakpoints = BreakpointTable(self.dispatcher, self.cluster, self.output)
-        self._gathering = Gathering(self.cluster, reactor)
         self.metrics = MetricsService(self.dispatcher, self.cluster, self._gathering, self.lease_manager, actors)
         self.processes = self._serve_processes()
         names = list(config.head_services) or None

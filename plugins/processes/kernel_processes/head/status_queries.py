@@ -1,4 +1,4 @@
-"""Answer `kernel status`, and have workers send their last output before a program ends."""
+"""Answer `kernel status`, and list nodes and workers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from kernel_processes.head.cluster_table import ClusterTable
 from kernel_processes.head.deferred import Deferred
-from kernel_processes.head.gathering import PATIENCE_SECONDS, Gathering
+from kernel_processes.head.gathering import Gathering
 from kernel_processes.head.lease_manager import LeaseManager
 from kernel_processes.head.message_dispatcher import MessageDispatcher
 from kernel_processes.head.node_rows import node_rows
@@ -20,8 +20,6 @@ from kernel_spec.resources import quantities
 
 SHOWN_WAITING = 20
 """The number of waiting requests that `kernel status` shows."""
-_SOON = 0.2
-"""Seconds for workers to report failures when a program ends: a worker that is busy in C code is not waited for."""
 
 
 class StatusQueries:
@@ -48,7 +46,6 @@ class StatusQueries:
             "nodes": lambda caller: Pickled.of(self._node_rows()),
             "status": self._status,
             "workers": self._workers,
-            "show_output": self._show_output,
         }
 
     def _node_rows(self) -> list[dict[str, Any]]:
@@ -91,22 +88,6 @@ class StatusQueries:
     def _workers(self, caller: ProcessRecord) -> Deferred:
         """Return a row per worker, of the nodes that answer; `status` says which did not."""
         return self._gathering.of_nodes("report", lambda reports: Pickled.of(_worker_rows(reports)), False)
-
-    def _show_output(self, caller: ProcessRecord, seconds: float = PATIENCE_SECONDS) -> Deferred:
-        """Send all that workers have written, and failures they know of, to whom it concerns, before the answer.
-
-        That is which nodes have not done so within `seconds`.
-        """
-        deferred, gathering = Deferred(), self._gathering
-
-        def show(answers: object) -> None:
-            gathering.of_nodes("drain_output", gathering.silent_nodes, seconds=seconds).when_done(deferred.set)
-
-        callers = self._cluster.callers.values()
-        workers = [one for one in callers if one.role == "worker" and one.job == caller.job]
-        told = gathering.of_processes(workers, "tell_failures", lambda answers: None, seconds=_SOON)
-        told.when_done(show)
-        return deferred
 
 
 def _worker_rows(reports: Mapping[NodeId, Any]) -> list[dict[str, Any]]:

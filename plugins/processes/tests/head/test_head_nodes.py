@@ -336,6 +336,25 @@ def test_lines_are_shown_on_the_nodes_of_the_drivers_that_they_concern(bench: Be
     assert bench.logged == []
 
 
+def test_before_a_program_ends_its_workers_tell_their_failures_and_nodes_what_was_written(bench: Bench) -> None:
+    bench.tell(1, *packed(head_messages.ProcessJoined(ProcessId(b"w3"), "worker", 1, "", JobId(b"job-5678"), "", {})))
+    bench.said.clear()
+    assert bench.call("show_output", 3.0) is None
+    asked = bench.told(number_of(head_messages.AskProcess))
+    assert [question[1:] for question in asked] == [(WORKER, "tell_failures", ()), (OTHER, "tell_failures", ())]
+    assert bench.told(number_of(head_messages.AskNode)) == [], "failures come first"
+    bench.tell(0, *packed(head_messages.AskAnswered(asked[0][0], None)))
+    ((soon, give_up),) = bench.timers
+    give_up()
+    asked = bench.told(number_of(head_messages.AskNode))
+    assert [question[1:] for question in asked] == [("drain_output", ())] * 2
+    bench.tell(0, *packed(head_messages.AskAnswered(asked[0][0], True)))
+    assert bench.answer() is None
+    seconds, give_up = bench.timers[-1]
+    give_up()
+    assert (soon, seconds) == (0.2, 3.0) and bench.answer() == [SECOND.hex()], "this node did not do so"
+
+
 def test_what_happens_on_nodes_is_observed_while_anybody_listens(bench: Bench, client: NodeRecord) -> None:
     bench.tell(1, *packed(head_messages.LifeCycleEvents([("object", "STORED", b"object", 5.0, {"size": 3})])))
     bench.tell(1, *packed(head_messages.WorkerCalls(WORKER, [("00ff", "f", 1.0, 3.0, False)])))
