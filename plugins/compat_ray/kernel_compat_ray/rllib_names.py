@@ -20,9 +20,12 @@ _AGENTS = {
     "dqn.simple_q": ("SimpleQ",),
     "es": ("ES",),
     "es.es": ("ES",),
+    "impala": ("IMPALA",),
+    "impala.impala": ("IMPALA",),
     "pg": ("PG",),
     "pg.pg": ("PG",),
-    "ppo": ("PPO", "DDPPO"),
+    "ppo": ("PPO", "DDPPO", "APPO"),
+    "ppo.appo": ("APPO",),
     "ppo.ddppo": ("DDPPO",),
     "ppo.ppo": ("PPO",),
     "sac": ("SAC",),
@@ -32,11 +35,13 @@ _AGENTS = {
 ALGORITHMS = {
     "a2c": "A2C",
     "a3c": "A3C",
+    "appo": "APPO",
     "ars": "ARS",
     "ddpg": "DDPG",
     "ddppo": "DDPPO",
     "dqn": "DQN",
     "es": "ES",
+    "impala": "IMPALA",
     "pg": "PG",
     "ppo": "PPO",
     "sac": "SAC",
@@ -48,8 +53,12 @@ _AGENTS_OF_2017 = {"a3c": "A3C", "dqn": "DQN", "es": "ES", "ppo": "PPO"}
 """Modules of 0.2, where trainers were agents."""
 
 
+_SPELLED = {"IMPALA": "Impala"}
+"""How releases before 2.7 spelled names."""
+
+
 def _trainers(*names: str) -> dict[str, str]:
-    return {f"{name}Trainer": f"{_FIRST}.trainers:{name}Trainer" for name in names}
+    return {f"{_SPELLED.get(name, name)}Trainer": f"{_FIRST}.trainers:{name}Trainer" for name in names}
 
 
 def _agent(names: tuple[str, ...]) -> dict[str, str]:
@@ -58,7 +67,11 @@ def _agent(names: tuple[str, ...]) -> dict[str, str]:
 
 
 def _algorithm(module: str, name: str) -> dict[str, str]:
-    found = {each: f"kernel.rllib.algorithms.{module}:{each}" for each in (name, f"{name}Config")}
+    found = {
+        f"{spelled}{end}": f"kernel.rllib.algorithms.{module}:{name}{end}"
+        for spelled in {name, _SPELLED.get(name, name)}
+        for end in ("", "Config")
+    }
     return {**found, "DEFAULT_CONFIG": f"kernel.rllib.algorithms.default_configs:{name}"}
 
 

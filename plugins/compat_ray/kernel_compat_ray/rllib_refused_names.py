@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from kernel_compat_ray.rllib_names import ALGORITHMS
-
-_HERE = ", ".join(ALGORITHMS.values())
+_LISTED = "`rllib algorithms` lists those that there are"
 _LATER = "it is not here yet"
-_LATER_ALGORITHM = f"this algorithm comes in a later release; today there are {_HERE}"
+_LATER_ALGORITHM = f"this algorithm comes in a later release; {_LISTED}"
 _GRAPHS = (
     "losses and models in TensorFlow are not here yet; write them in torch, for build_torch_policy and TorchModelV2"
 )
@@ -39,7 +37,6 @@ RLLIB_REFUSED: dict[str, str] = {
     "ray.rllib.agents.ddpg.ApexDDPGTrainer": _LATER_ALGORITHM,
     "ray.rllib.agents.dqn.ApexTrainer": _LATER_ALGORITHM,
     "ray.rllib.agents.dqn.R2D2Trainer": _LATER_ALGORITHM,
-    "ray.rllib.agents.ppo.APPOTrainer": _LATER_ALGORITHM,
     "ray.rllib.evaluation.AsyncSampler": _SAMPLERS,
     "ray.rllib.evaluation.MultiAgentSampleBatchBuilder": _LATER,
     "ray.rllib.evaluation.SyncSampler": _SAMPLERS,
@@ -74,13 +71,12 @@ RLLIB_REFUSED: dict[str, str] = {
 
 _LATER_ALGORITHMS = {
     "agents": (
-        "alpha_zero", "bandit", "cql", "ddpg.apex", "dqn.apex", "dqn.r2d2", "dreamer", "impala", "maddpg", "maml",
-        "marwil", "mbmpo", "ppo.appo", "qmix", "slateq",
+        "alpha_zero", "bandit", "cql", "ddpg.apex", "dqn.apex", "dqn.r2d2", "dreamer", "maddpg", "maml", "marwil",
+        "mbmpo", "qmix", "slateq",
     ),
     "algorithms": (
-        "alpha_star", "alpha_zero", "apex_ddpg", "apex_dqn", "appo", "bandit", "bc", "cql", "crr", "dreamer",
-        "dreamerv3", "dt", "impala", "iql", "leela_chess_zero", "maddpg", "maml", "marwil", "mbmpo", "qmix", "r2d2",
-        "slateq", "tqc",
+        "alpha_star", "alpha_zero", "apex_ddpg", "apex_dqn", "bandit", "bc", "cql", "crr", "dreamer", "dreamerv3",
+        "dt", "iql", "leela_chess_zero", "maddpg", "maml", "marwil", "mbmpo", "qmix", "r2d2", "slateq", "tqc",
     ),
 }  # fmt: skip
 _POLICIES = {
@@ -90,8 +86,11 @@ _POLICIES = {
         "dqn_policy", "dqn_tf_policy", "dqn_torch_policy", "simple_q_policy", "simple_q_tf_policy",
         "simple_q_torch_policy",
     ),
+    "impala": ("vtrace", "vtrace_policy", "vtrace_tf_policy", "vtrace_torch_policy"),
     "pg": ("pg_policy", "pg_tf_policy", "pg_torch_policy"),
-    "ppo": ("ppo_policy", "ppo_tf_policy", "ppo_torch_policy"),
+    "ppo": (
+        "appo_policy", "appo_tf_policy", "appo_torch_policy", "ppo_policy", "ppo_tf_policy", "ppo_torch_policy",
+    ),
     "sac": ("sac_policy", "sac_tf_policy", "sac_torch_policy"),
 }  # fmt: skip
 
@@ -104,7 +103,7 @@ RLLIB_MODULES_REFUSED: dict[str, str] = {
     **{f"ray.rllib.agents.{package}.{name}": _BUILT_IN for package, names in _POLICIES.items() for name in names},
     **{f"ray.rllib.env.{module}": _OUTSIDE for module in ("base_env", "external_env", "policy_client")},
     "ray.rllib.agent": "derive a class from ray.rllib.agents.trainer.Trainer",
-    "ray.rllib.contrib": f"its algorithms come in a later release; today there are {_HERE}",
+    "ray.rllib.contrib": f"its algorithms come in a later release; {_LISTED}",
     "ray.rllib.env.external_multi_agent_env": _OUTSIDE,
     "ray.rllib.env.policy_server_input": _OUTSIDE,
     "ray.rllib.evaluation.metrics": "what train() and evaluate() return has the metrics of episodes",

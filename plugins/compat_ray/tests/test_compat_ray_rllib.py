@@ -43,7 +43,8 @@ NOT_HERE = """
 from ray.rllib.agents.dqn import ApexTrainer; ApexTrainer(env="CartPole-v0")
 from ray.rllib.agents.ddpg import ApexDDPGTrainer; ApexDDPGTrainer()
 from ray.rllib.agents.dqn import R2D2Trainer; R2D2Trainer()
-from ray.rllib.agents.ppo import APPOTrainer; APPOTrainer()
+from ray.rllib.agents.impala.vtrace_policy import VTraceTFPolicy
+from ray.rllib.agents.ppo.appo_tf_policy import AsyncPPOTFPolicy
 from ray.rllib.agents.slateq import SlateQTrainer
 from ray.rllib.algorithms.dreamerv3 import DreamerV3Config
 from ray.rllib.algorithms.r2d2 import R2D2Config
@@ -351,12 +352,31 @@ for line in ("import ray.rllib", "import ray.rllib.agents.ppo", "from ray.rllib.
     assert out.count("the library kernel.rllib is not installed: pip install ") == len(out.splitlines()) - 1 == 3
 
 
+def test_impala_and_appo_have_the_names_of_all_releases(tmp_path: Path) -> None:
+    out = printed(
+        """
+from ray.rllib.agents.impala import DEFAULT_CONFIG, ImpalaTrainer
+from ray.rllib.agents.ppo import APPOTrainer
+from ray.rllib.algorithms.appo import APPOConfig
+from ray.rllib.algorithms.impala import IMPALA, IMPALAConfig, Impala, ImpalaConfig
+print(Impala is IMPALA, ImpalaConfig is IMPALAConfig, DEFAULT_CONFIG["vtrace"], APPOConfig().vtrace)
+for trainer in (ImpalaTrainer, APPOTrainer):
+    settings = {"num_workers": 0, "train_batch_size": 100, "min_iter_time_s": 0, "seed": 1}
+    made = trainer(env="CartPole-v0", config=settings)
+    print(trainer._name, made.config["vtrace"], made.train()["timesteps_total"])
+    made.stop()
+""",
+        tmp_path,
+    )
+    assert out.splitlines() == ["True True True True", "IMPALA True 100", "APPO False 100"]
+
+
 def test_what_is_not_here_yet_says_so(tmp_path: Path) -> None:
     out = printed(
         f"LINES = {NOT_HERE!r}"
         """
 try:
-    from ray.rllib.agents.impala import ImpalaTrainer
+    from ray.rllib.agents.qmix import QMixTrainer
 except ImportError as error:
     print(error)
 from ray.rllib.policy import TFPolicy, build_tf_policy
@@ -377,8 +397,8 @@ for call in (TFPolicy, lambda: build_tf_policy(name="MyTFPolicy", loss_fn=print)
 """,
         tmp_path,
     )
-    late = "this algorithm comes in a later release; today there are A2C"
-    assert f"ray.rllib.agents.impala is not supported on kernel: {late}" in out
+    late = "this algorithm comes in a later release; `rllib algorithms` lists those"
+    assert f"ray.rllib.agents.qmix is not supported on kernel: {late}" in out
     assert "\n[]\n" in out, out
     assert "losses and models in TensorFlow are not here yet; write them in torch, for build_torch_policy" in out
     assert "Write the loss in torch, and give it to build_torch_policy" in out

@@ -26,6 +26,8 @@ MODULES = {
     "TD3": "td3",
     "ES": "es",
     "ARS": "ars",
+    "IMPALA": "impala",
+    "APPO": "appo",
 }
 
 
@@ -77,6 +79,7 @@ OTHERS: dict[str, Any] = {
     "entropy_coeff_schedule": [[0, 0.1], [1000, 0.01]],
     "microbatch_size": 10,
     "model": {"fcnet_hiddens": [8]},
+    "opt_type": "rmsprop",
     "multiagent": {"policies": {"a": (None, None, None, {}), "b": (None, None, None, {"gamma": 0.8})}},
     "observation_filter": "MeanStdFilter",
     "optimization": {"actor_learning_rate": 1e-3},

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from kernel_rllib.algorithms.a2c import A2CConfig
 from kernel_rllib.algorithms.a3c import A3CConfig
+from kernel_rllib.algorithms.appo import APPOConfig
 from kernel_rllib.algorithms.ars import ARSConfig
 from kernel_rllib.algorithms.ddpg import DDPGConfig
 from kernel_rllib.algorithms.ddppo import DDPPOConfig
 from kernel_rllib.algorithms.dqn import DQNConfig
 from kernel_rllib.algorithms.es import ESConfig
+from kernel_rllib.algorithms.impala import IMPALAConfig
 from kernel_rllib.algorithms.pg import PGConfig
 from kernel_rllib.algorithms.ppo import PPOConfig
 from kernel_rllib.algorithms.sac import SACConfig
@@ -23,7 +25,7 @@ from kernel_rllib.errors import ConfigError
 
 ALL = (
     AlgorithmConfig, PGConfig, A2CConfig, A3CConfig, PPOConfig, DDPPOConfig, SimpleQConfig, DQNConfig, SACConfig,
-    DDPGConfig, TD3Config, ESConfig, ARSConfig,
+    DDPGConfig, TD3Config, ESConfig, ARSConfig, IMPALAConfig, APPOConfig,
 )  # fmt: skip
 
 OPE = {"is": {"type": "is"}}

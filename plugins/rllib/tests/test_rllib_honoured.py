@@ -25,14 +25,17 @@ FEW = {
 }  # fmt: skip
 CONTINUOUS = {**FEW, "env": "Pendulum-v1"}
 REPLAYED = {"num_steps_sampled_before_learning_starts": 8, "train_batch_size": 8, "rollout_fragment_length": 4}
+IMPALA = {**FEW, "train_batch_size": 32, "opt_type": "rmsprop", "min_time_s_per_iteration": 0}
 OF_DDPG = {**CONTINUOUS, **REPLAYED, "model": {}, "actor_hiddens": [4], "critic_hiddens": [4], "grad_clip": 1.0}
 RUNS: dict[str, dict[str, Any]] = {
     "A2C": {**FEW, "train_batch_size": 16},
     "A3C": {**FEW, "sample_async": False, "rollout_fragment_length": 8, "min_time_s_per_iteration": 0},
+    "APPO": {**IMPALA, "minibatch_size": 16, "vtrace": False, "use_kl_loss": True},
     "ARS": {**FEW, "num_rollouts": 2, "rollouts_used": 2},
     "DDPG": {**OF_DDPG, "smooth_target_policy": True, "use_huber": True},
     "DQN": {**FEW, **REPLAYED, "min_time_s_per_iteration": 0},
     "ES": {**FEW, "episodes_per_batch": 2, "train_batch_size": 20},
+    "IMPALA": IMPALA,
     "PG": {**FEW, "train_batch_size": 16},
     "PPO": {**FEW, "train_batch_size": 32, "minibatch_size": 16, "num_epochs": 1, "evaluation_interval": 1},
     "SAC": {**CONTINUOUS, **REPLAYED, "min_time_s_per_iteration": 0, "min_sample_timesteps_per_iteration": 8},
@@ -59,7 +62,10 @@ has tests of its own."""
 
 OF_IMAGES = {"dim", "framestack", "grayscale", "zero_mean"}
 OF_OTHER_MODELS = {*OF_LSTM, *OF_ATTENTION, *OF_IMAGES, "custom_action_dist", "free_log_std", "lstm_cell_size"}
-OF_OTHERS = {"use_state_preprocessor", "_use_beta_distribution", "target_noise", "target_noise_clip", "huber_threshold"}
+OF_OTHERS = {
+    "use_state_preprocessor", "_use_beta_distribution", "target_noise", "target_noise_clip", "huber_threshold",
+    "vtrace_clip_rho_threshold", "vtrace_clip_pg_rho_threshold",
+}  # fmt: skip
 
 
 @contextmanager
@@ -127,7 +133,7 @@ def test_an_algorithm_that_learns_from_a_batch_once_refuses_passes(name: str) ->
         ("A3C", {"train_batch_size": 64}, "train_batch_size has no effect on A3C: each fragment of a runner is a"),
         ("SAC", {"num_workers": 0, "lr": 0.5}, "lr=0.5 has no effect on SAC, each network of which has a rate"),
         ("ES", {"model": {"use_lstm": True}},
-         r"ES does not act on model\['use_lstm'\], as A2C, A3C, DDPPO, PG, PPO do\. So the result would be another"),
+         r"ES does not act on model\['use_lstm'\], as A2C, A3C, APPO, DDPPO, IMPALA, PG, PPO do\. So the result"),
         ("DQN", {"pipelined_sampling": True, "fake_sampler": True},
          "no algorithm acts on fake_sampler yet; DQN does not act on pipelined_sampling, as A2C, PG, PPO do"),
         ("DQN", {"input": "/tmp/out", "input_evaluation": ["is", "wis"]},

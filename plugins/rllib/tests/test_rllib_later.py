@@ -16,18 +16,18 @@ from kernel_rllib.first_generation import trainers
 from kernel_runs.errors import RunError
 from kernel_runs.trainable.registry import find_trainable
 
-LATE = "is an algorithm of RLlib that comes in a later release of kernel.rllib. Today there are A2C, A3C, ARS"
+LATE = "is an algorithm of RLlib that comes in a later release of kernel.rllib. Today there are A2C, A3C, APPO, ARS"
 
 
 @pytest.mark.parametrize(
     ("ask", "name", "error"),
     [
-        (algorithm_class, "IMPALA", ConfigError),
+        (algorithm_class, "QMIX", ConfigError),
         (algorithm_class, "contrib/LinUCB", ConfigError),
         (find_trainable, "APEX", RunError),
         (find_trainable, "contrib/MADDPG", RunError),
-        (lambda name: getattr(kernel_rllib, f"{name}Config"), "APPO", AttributeError),
-        (lambda name: getattr(trainers, f"{name}Trainer"), "Impala", AttributeError),
+        (lambda name: getattr(kernel_rllib, f"{name}Config"), "BC", AttributeError),
+        (lambda name: getattr(trainers, f"{name}Trainer"), "MARWIL", AttributeError),
     ],
 )
 def test_an_algorithm_of_a_later_release_says_so(ask: Callable[[str], Any], name: str, error: type[Exception]) -> None:

@@ -11,12 +11,14 @@ from kernel_rllib.arrays import Array
 from kernel_rllib.data import columns
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.data.fragment import Fragment
+from kernel_rllib.distributions.distribution import Distribution
 from kernel_rllib.learners.learner import Learner
 from kernel_rllib.modules.actor_critic import ActorCritic
 from kernel_rllib.modules.module import Parameters
 from kernel_rllib.nn.ops import Ops
 from kernel_rllib.returns.gae import gae
 from kernel_rllib.returns.returns_to_go import returns_to_go
+from kernel_rllib.returns.vtrace import vtrace
 
 ROWS = 8
 """Rows of observations are filled up to a multiple of this many: see `nn.products`."""
@@ -86,6 +88,69 @@ def estimate_advantages(
         targets = returns_to_go(rewards, *ends, gamma=gamma, next_values=next_values, valid=valid)
         advantages = targets - values
     found |= {columns.VF_PREDS: values, columns.ADVANTAGES: advantages, columns.VALUE_TARGETS: targets}
+
+
+def estimate_by_v_trace(
+    learner: Learner,
+    fragment: Fragment,
+    distribution: Distribution,
+    *,
+    gamma: float,
+    lambda_: float = 1.0,
+    rho_bar: float = 1.0,
+    policy_rho_bar: float = 1.0,
+) -> None:
+    """Add the columns `advantages` and `value_targets` to a fragment that older parameters sampled, and `vf_preds`.
+
+    Its `action_logp` and `action_dist_inputs` become those of the learner's policy: what is learned from then is how
+    the policy differs from the one of now, as V-trace has accounted for how that differs from the one that acted.
+
+    Args:
+        learner: Whose policy and values are used.
+        fragment: What was sampled, with the `action_logp` of that time.
+        distribution: The policy's.
+        gamma: What a reward one step later is worth.
+        lambda_: How far rewards count before values take over.
+        rho_bar: The largest importance ratio in values; see `returns.vtrace`.
+        policy_rho_bar: The largest importance ratio in advantages.
+    """
+    found = fragment.columns
+    inputs, log_probs = policy_of(learner, fragment, distribution)
+    values, next_values = fragment_values(learner, fragment)
+    targets, advantages = vtrace(
+        log_probs - found[columns.ACTION_LOGP],
+        found[columns.REWARDS],
+        values,
+        next_values,
+        found[columns.TERMINATEDS],
+        found[columns.TRUNCATEDS],
+        gamma=gamma,
+        lambda_=lambda_,
+        rho_bar=rho_bar,
+        policy_rho_bar=policy_rho_bar,
+        valid=fragment.valid,
+    )
+    found |= {columns.VF_PREDS: values, columns.ADVANTAGES: advantages, columns.VALUE_TARGETS: targets}
+    found |= {columns.ACTION_LOGP: log_probs, columns.ACTION_DIST_INPUTS: inputs}
+
+
+def policy_of(learner: Learner, fragment: Fragment, distribution: Distribution) -> tuple[Array, Array]:
+    """Return the inputs of the learner's distributions [T, L, P] for a fragment, and the log-probabilities [T, L]."""
+    steps, lanes = fragment.shape
+    obs, actions = fragment.columns[columns.OBS], fragment.columns[columns.ACTIONS]
+    rows = actions.reshape(steps * lanes, *actions.shape[2:])
+    given: dict[str, Any] = {columns.OBS: obs.reshape(steps * lanes, *obs.shape[2:])}
+    if learner.module.state():
+        first = {name: state[0] for name, state in fragment.state_in.items()}
+        given = {columns.OBS: obs, columns.STATE_IN: first, columns.RESETS: fragment.columns[columns.RESETS]}
+    module = cast(ActorCritic, learner.module)
+
+    def policy(nn: Ops, parameters: Parameters) -> tuple[Any, Any]:
+        inputs = module.explore(nn, parameters, given)[columns.ACTION_DIST_INPUTS]
+        return inputs, distribution.log_prob(nn, inputs, nn.constant(rows))
+
+    inputs, log_probs = (np.asarray(found) for found in learner.evaluate(policy))
+    return inputs.reshape(steps, lanes, -1), log_probs.reshape(steps, lanes)
 
 
 def with_advantages(learner: Learner, fragment: Fragment, *, gamma: float, lambda_: float) -> Batch:

@@ -259,8 +259,12 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, AlgorithmStat
         with self.timed("learn"):
             chosen = learning_policies(self.config, fragments, list(self.policies), self.progress.env_steps_new)
             metrics = {policy_id: self.policies[policy_id].learn(fragments[policy_id]) for policy_id in chosen}
-        self.broadcast()
+        self.hand_over_update()
         return metrics.get(self.module_id, {}) if self.is_its_only_policy else metrics
+
+    def hand_over_update(self) -> None:
+        """Let runners act with what was learned in this training step."""
+        self.broadcast()
 
     def sample_for_training(self) -> dict[str, list[Fragment]]:
         """Return the fragments of one training step by module: of as many rounds of all lanes as it takes."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 _OFFLINE = "it learns from recorded data, and offline data is of a later release"
 _BANDITS = "DQN with gamma=0.0 learns what single actions are worth"
 _MODELS = "it learns a model of its environment; PPO and SAC learn without one"
-_ASYNCHRONOUS = "A3C learns from runners as they come, and PPO with pipelined_sampling=True samples while it learns"
 _MANY_REPLAYS = "with replay_buffer_config for prioritised replay, and runners by num_env_runners"
 _COOPERATION = "PPO and DQN learn as independent agents, or as one, by env.with_agent_groups()"
 _SEARCH = "PPO and DQN learn without a search"
@@ -14,7 +13,6 @@ LATER = {
     "APEX": f"DQN {_MANY_REPLAYS}",
     "APEX_DDPG": f"DDPG {_MANY_REPLAYS}",
     "APEX_QMIX": _COOPERATION,
-    "APPO": _ASYNCHRONOUS,
     "AlphaStar": "policies of several agents can be added while training, by add_policy()",
     "AlphaZero": _SEARCH,
     "ApexDDPG": f"DDPG {_MANY_REPLAYS}",
@@ -27,7 +25,6 @@ LATER = {
     "DT": _OFFLINE,
     "Dreamer": _MODELS,
     "DreamerV3": _MODELS,
-    "IMPALA": _ASYNCHRONOUS,
     "IQL": _OFFLINE,
     "LeelaChessZero": _SEARCH,
     "LinTS": _BANDITS,

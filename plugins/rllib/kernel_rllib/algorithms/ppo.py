@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -140,7 +141,7 @@ class PPO(Algorithm):
         metrics |= {"cur_lr": metrics["ppo_learning_rate"], "cur_kl_coeff": self.kl_coefficient}
         if self.config.use_critic:
             metrics["vf_explained_var"] = explained_variance(fragments)
-        self._adapt(metrics)
+        self.kl_coefficient = adapted(self.kl_coefficient, metrics, self.config.kl_target)
         return metrics
 
     def experience(self, fragments: Sequence[Fragment]) -> Batch | Sequences:
@@ -166,21 +167,21 @@ class PPO(Algorithm):
         """Go on with what `own_state` returned."""
         self.kl_coefficient = float(state["kl_coefficient"])
 
-    def _adapt(self, metrics: Mapping[str, float]) -> None:
-        """Double or halve the penalty's coefficient where the divergence is far from its target (section 4)."""
-        if "kl" not in metrics:
-            return
-        if metrics["kl"] > 2.0 * self.config.kl_target:
-            self.kl_coefficient *= 1.5
-        elif metrics["kl"] < 0.5 * self.config.kl_target:
-            self.kl_coefficient *= 0.5
+
+def adapted(coefficient: float, metrics: Mapping[str, float], target: float) -> float:
+    """Return the penalty's coefficient, half as much again or halved where `kl` is far from its target (section 4)."""
+    if metrics.get("kl", target) > 2.0 * target:
+        return coefficient * 1.5
+    return coefficient * 0.5 if metrics.get("kl", target) < 0.5 * target else coefficient
 
 
 def ppo_loss(
-    config: PPOConfig,
+    config: Any,
     distribution: Distribution,
     kl_coefficient: Callable[[], float],
     entropy_coefficient: Callable[[], float],
+    *,
+    value_weight: float | None = None,
 ) -> Loss:
     """Return PPO's loss: the clipped surrogate, a bound on the value's error, an entropy bonus and a KL penalty.
 
@@ -188,11 +189,14 @@ def ppo_loss(
     r = pi(a|s) / pi_old(a|s): equations 7, 8 and 9 of the paper; v is RLlib's bound on the squared error.
 
     Args:
-        config: Gives e (`clip_param`), c1 (`vf_loss_coeff`), v (`vf_clip_param`).
+        config: Gives e (`clip_param`), c1 (`vf_loss_coeff`), v (`vf_clip_param`, where it has one).
         distribution: The policy's.
         kl_coefficient: Gives b, which adapts from iteration to iteration.
         entropy_coefficient: Gives c2, which may follow a schedule.
+        value_weight: c1, where it is not that of the config.
     """
+    value_weight = config.vf_loss_coeff if value_weight is None else value_weight
+    bound = getattr(config, "vf_clip_param", math.inf)
 
     def loss(nn: Ops, module: Module, parameters: Parameters, batch: Batch) -> tuple[Any, dict[str, Any]]:
         mean = mean_over(nn, batch)
@@ -209,8 +213,8 @@ def ppo_loss(
         metrics = {"policy_loss": policy_loss, "entropy": entropy, "entropy_coeff": bonus}
         if config.use_critic:
             value_error = nn.square(outputs[columns.VF_PREDS] - nn.constant(batch[columns.VALUE_TARGETS]))
-            metrics["vf_loss"] = mean(nn.clip(value_error, 0.0, config.vf_clip_param))
-            total = total + config.vf_loss_coeff * metrics["vf_loss"]
+            metrics["vf_loss"] = mean(value_error if bound == math.inf else nn.clip(value_error, 0.0, bound))
+            total = total + value_weight * metrics["vf_loss"]
         if config.use_kl_loss and (coefficient := kl_coefficient()):
             metrics["kl"] = mean(distribution.kl(nn, nn.constant(batch[columns.ACTION_DIST_INPUTS]), inputs))
             total = total + coefficient * metrics["kl"]

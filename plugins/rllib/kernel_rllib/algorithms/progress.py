@@ -18,6 +18,7 @@ class Progress:
         env_steps_trained: How many rows learners were given.
         module_steps: How many steps agents have made, by the policies that acted.
         env_steps_new: How many steps the environments made for the training step that is going on.
+        policy_lags: How many updates the policies that sampled for it were behind those that learn, by fragment.
         seconds: How long each phase of the iteration took.
     """
 
@@ -26,6 +27,7 @@ class Progress:
     env_steps_trained: int = 0
     env_steps_new: int = 0
     module_steps: dict[str, int] = field(default_factory=dict)
+    policy_lags: list[int] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
     def results(self, sampled: int, seconds: float) -> ResultTree:

@@ -12,11 +12,13 @@ from kernel_rllib.nearest import did_you_mean
 ALGORITHMS = {
     "A2C": "kernel_rllib.algorithms.a2c",
     "A3C": "kernel_rllib.algorithms.a3c",
+    "APPO": "kernel_rllib.algorithms.appo",
     "ARS": "kernel_rllib.algorithms.ars",
     "DDPG": "kernel_rllib.algorithms.ddpg",
     "DDPPO": "kernel_rllib.algorithms.ddppo",
     "DQN": "kernel_rllib.algorithms.dqn",
     "ES": "kernel_rllib.algorithms.es",
+    "IMPALA": "kernel_rllib.algorithms.impala",
     "PG": "kernel_rllib.algorithms.pg",
     "PPO": "kernel_rllib.algorithms.ppo",
     "SAC": "kernel_rllib.algorithms.sac",
