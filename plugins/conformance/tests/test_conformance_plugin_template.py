@@ -21,7 +21,7 @@ else:
 
 
 def test_every_contract_has_a_template() -> None:
-    assert set(TEMPLATES) == {*CONTRACTS, "engine"}
+    assert set(TEMPLATES) == {*CONTRACTS, "engine", "network"}
     assert set(TEMPLATES) == {*KINDS, *GROUPS}
 
 

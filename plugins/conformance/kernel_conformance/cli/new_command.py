@@ -22,7 +22,7 @@ def new(kind: str, name: str, path: Path | None) -> None:
     \b
     KIND is one of: scheduler, serializer, object_store, metadata_store, spill_target, memory_guard,
     environment, accelerator, node_provider, observer, metrics_sink, cli_command, library, head_service,
-    engine.
+    engine, network.
 
     Example: kernel plugins new scheduler priority
     """

@@ -21,7 +21,7 @@ from kernel.plugins import KINDS
 from kernel_conformance.cli.plugin_check import FLAGS, suite_of
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
-from kernel_spec.hooks import ENGINE_GROUP, LIBRARY_GROUP, PLUGIN_GROUP
+from kernel_spec.hooks import ENGINE_GROUP, LIBRARY_GROUP, NETWORK_GROUP, PLUGIN_GROUP
 from kernel_spec.version import CONTRACTS, __version__
 
 _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
@@ -33,7 +33,8 @@ class PluginTemplate:
 
     `prefix` begins the names of folder and package, `module` holds the implementation, whose name ends in `suffix`.
     `reference` is the module and the class to start from; without one, `templates/<kind>.py.template` is taken.
-    `flags` are what the conformance suite has to know about the reference.
+    `flags` are what the conformance suite has to know about the reference. `more` names further modules, each of
+    `templates/<kind>_<module>.py.template`.
     """
 
     prefix: str
@@ -43,6 +44,7 @@ class PluginTemplate:
     reference: tuple[str, str] | None = None
     flags: Mapping[str, Any] = field(default_factory=dict)
     usage: str = ""
+    more: tuple[str, ...] = ()
 
 
 TEMPLATES: Mapping[str, PluginTemplate] = {
@@ -108,10 +110,18 @@ TEMPLATES: Mapping[str, PluginTemplate] = {
     "engine": PluginTemplate(
         "engine", "engine", "Runtime", "An engine for kernel", usage="KERNEL_ENGINE={word} python my_program.py"
     ),
+    "network": PluginTemplate(
+        "network",
+        "network",
+        "Network",
+        "A network for kernel",
+        usage="KERNEL_NETWORK={word} kernel start --head",
+        more=("links",),
+    ),
 }
 """Kind to template, in the order they are listed."""
 
-GROUPS: Mapping[str, str] = {"library": LIBRARY_GROUP, "engine": ENGINE_GROUP}
+GROUPS: Mapping[str, str] = {"library": LIBRARY_GROUP, "engine": ENGINE_GROUP, "network": NETWORK_GROUP}
 """The groups of the entry points of kinds that are found without a hook."""
 
 
@@ -140,6 +150,8 @@ def files(kind: str, name: str) -> dict[str, str]:
         f"{package}/{template.module}.py": _implementation(kind, template, values),
         f"tests/test_{package}.py": _tests(kind, values),
     }
+    for module in template.more:
+        written[f"{package}/{module}.py"] = _filled(f"{kind}_{module}.py", values)
     if kind not in GROUPS:
         written[f"{package}/plugin.py"] = _filled(f"plugin_{KINDS[kind].pattern}.py", values)
     return written
@@ -190,7 +202,11 @@ def _values(kind: str, name: str, template: PluginTemplate) -> dict[str, str]:
         "version": str(CONTRACTS.get(kind, "")),
         "group": GROUPS.get(kind, PLUGIN_GROUP),
         "entry_name": word if kind in GROUPS else plugin,
-        "entry_target": {"library": package, "engine": f"{package}.engine:open_session"}.get(kind, f"{package}.plugin"),
+        "entry_target": {
+            "library": package,
+            "engine": f"{package}.engine:open_session",
+            "network": f"{package}.network:network",
+        }.get(kind, f"{package}.plugin"),
         "dependencies": _dependencies(kind),
         "usage": _usage(kind, name, template),
         "plugin_sentence": "" if kind in GROUPS else f", `{package}/plugin.py` offers it to the kernel",
@@ -216,6 +232,8 @@ def _dependencies(kind: str) -> str:
         wanted = [f"kernel>={__version__}"]
     elif kind == "engine":
         wanted = [f"{name}>={__version__}" for name in ("kernel", "kernel-engine", "kernel-spec")]
+    elif kind == "network":
+        wanted = [f"{name}>={__version__}" for name in ("kernel-processes", "kernel-spec")]
     elif kind == "cli_command":
         wanted.insert(0, "click>=8.1")
     return ", ".join(f'"{requirement}"' for requirement in wanted)
@@ -234,7 +252,7 @@ def _usage(kind: str, name: str, template: PluginTemplate) -> str:
         lines = ["kernel plugins list          # it is used as soon as it is installed"]
     if kind == "engine":
         lines.insert(0, f"kernel plugins check --engine {name.replace('-', '_')}")
-    elif kind != "library":
+    elif kind not in ("library", "network"):
         prefixed = "_".join(filter(None, (template.prefix, name.replace("-", "_"))))
         lines.insert(0, f"kernel plugins check {prefixed}")
     return "\n".join(f"    {line}" for line in lines) + "\n"
