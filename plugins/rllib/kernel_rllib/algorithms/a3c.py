@@ -228,7 +228,7 @@ def actor_critic_experience(learner: Learner, fragments: Sequence[Fragment], con
     return experience(learner.module, fragments, READ, config.model.max_seq_len)
 
 
-def actor_critic_loss(config: A3CConfig, distribution: Distribution, entropy_coefficient: Callable[[], float]) -> Loss:
+def actor_critic_loss(config: Any, distribution: Distribution, entropy_coefficient: Callable[[], float]) -> Loss:
     """Return the loss of advantage actor-critics.
 
     L = mean( -log pi(a|s) A + c (R - V(s))^2 / 2 - b H(pi(s)) ): its gradient is that of section 4 and algorithm S3,
@@ -236,7 +236,7 @@ def actor_critic_loss(config: A3CConfig, distribution: Distribution, entropy_coe
     learning rate mean the same for fragments of any length.
 
     Args:
-        config: Gives c (`vf_loss_coeff`).
+        config: Gives c (`vf_loss_coeff`), and whether there are values (`use_critic`).
         distribution: The policy's.
         entropy_coefficient: Gives b, which may follow a schedule.
     """

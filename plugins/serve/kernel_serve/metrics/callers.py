@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from kernel.metrics.registry import REGISTRY as KERNEL_REGISTRY
+from kernel.metrics.registry import REGISTRY as SESSION_REGISTRY
 from kernel.metrics.registry import MetricRegistry
 from kernel_serve.metrics.registry import REGISTRY
 from kernel_serve.metrics.routers import watch_router
@@ -48,7 +48,7 @@ def _shown_families() -> list[FamilySnapshot]:
     return snapshot.families if snapshot is not None else []
 
 
-KERNEL_REGISTRY.include(_shown_families)
+SESSION_REGISTRY.include(_shown_families)
 
 
 class CallerSnapshots:

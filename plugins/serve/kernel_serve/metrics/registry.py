@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from kernel.metrics.registry import REGISTRY as KERNEL_REGISTRY
+from kernel.metrics.registry import REGISTRY as SESSION_REGISTRY
 from kernel.metrics.registry import MetricRegistry
 
 
@@ -23,6 +23,6 @@ class ServeRegistry(MetricRegistry):
 REGISTRY = ServeRegistry()
 """The registry of this process."""
 
-KERNEL_REGISTRY.include(REGISTRY.families)
+SESSION_REGISTRY.include(REGISTRY.families)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=REGISTRY.begin_anew)

@@ -11,7 +11,7 @@ from kernel_serve.metrics.process import watch_process
 from kernel_serve.metrics.registry import ServeRegistry
 from kernel_serve.routing.dispatcher import Dispatcher
 
-from kernel.metrics.registry import REGISTRY as KERNEL_REGISTRY
+from kernel.metrics.registry import REGISTRY as SESSION_REGISTRY
 from kernel_spec.metrics import MetricsSnapshot
 
 
@@ -36,7 +36,7 @@ def test_a_part_of_serve_does_not_tell_what_it_is_asked(monkeypatch: pytest.Monk
 
 
 def in_the_kernels_registry() -> list[object]:
-    families = KERNEL_REGISTRY.snapshot().families
+    families = SESSION_REGISTRY.snapshot().families
     return [each.samples for each in families if each.name == "serve_router_requests_total"]
 
 
