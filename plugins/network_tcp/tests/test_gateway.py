@@ -11,108 +11,24 @@ import time
 
 import pytest
 from kernel_network_tcp import gateway
-from kernel_network_tcp.process_network import TcpProcessNetwork
 from kernel_network_tcp.transport import host_connector, tcp_dialler
 from kernel_network_tcp.transport.connect import connect, open_socket
 from kernel_network_tcp.transport.preamble import preamble
 
-from kernel.testing.clocks import UnhurriedClock
 from kernel.testing.leaks import count_descriptors
 from kernel_processes.transport.accepted_connections import HANDSHAKE_SECONDS
 from kernel_processes.transport.acceptor import PAUSE_SECONDS
 from kernel_processes.transport.addresses import TcpAddress
 from kernel_processes.transport.authentication import Handshake
-from kernel_processes.transport.process_listener import ProcessListener
 from kernel_processes.transport.reactor import Reactor
 from kernel_processes.transport.socket_receiver import SocketReceiver, send_socket
 from kernel_spec.errors import ProtocolError
-
-TOKEN = b"t" * 32
-PROCESS = "0123456789abcdef"
-SECONDS = 120.0
-"""How long anything may take: the machine may be busy."""
-
-
-class Node:
-    """A gateway, a process behind it, and all that they heard and refused, in one loop."""
-
-    def __init__(self, directory, **options):
-        self.clock = UnhurriedClock()
-        self.reactor = Reactor(self.clock)
-        self.directory = str(directory)
-        self.tls = options.get("tls")
-        self.refused, self.heard, self.closed, self.served = [], [], [], []
-        self.gateway = gateway.Gateway(
-            "127.0.0.1", 0, TOKEN, self.reactor, self.directory, self.refused.append, **options
-        )
-        self.gateway.serve_connections("agent", lambda c, m: self.heard.extend(m), lambda c, r: self.closed.append(r))
-        self.gateway.serve_sockets("transfer", self.served.append)
-        self.process_heard, self.process_refused, self.process_closed = [], [], []
-        self.listener = None
-
-    def start_process(self):
-        self.listener = ProcessListener(
-            os.path.join(self.directory, PROCESS),
-            TOKEN,
-            self.reactor,
-            lambda c, m: self.process_heard.extend(m),
-            lambda c, r: self.process_closed.append(r),
-            self.process_refused.append,
-            TcpProcessNetwork(TOKEN, self.tls, self.reactor),
-        )
-
-    def address(self, target):
-        return f"tcp://{self.gateway.address}/{target}"
-
-    def connect(self, target, token=TOKEN, **options):
-        reasons, heard = [], []
-        connection = connect(
-            self.address(target),
-            token,
-            self.reactor,
-            lambda c, m: heard.extend(m),
-            lambda c, r: reasons.append(r),
-            **options,
-        )
-        connection.info = (heard, reasons)
-        return connection
-
-    def raw(self):
-        return socket.create_connection(("127.0.0.1", self.gateway.port), SECONDS)
-
-    def until(self, condition):
-        deadline = time.monotonic() + SECONDS
-        while not condition():
-            assert time.monotonic() < deadline, (
-                f"it never came; refused: {self.refused[-5:]} {self.process_refused[-5:]}"
-            )
-            self.reactor.poll(0.01)
-
-    def beside(self, function):
-        """Return what `function` returns or raises in a thread while this loop runs."""
-        results = []
-
-        def work():
-            try:
-                results.append(function())
-            except Exception as error:
-                results.append(error)
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        self.until(lambda: not thread.is_alive())
-        return results[0]
-
-    def close(self):
-        self.gateway.close()
-        if self.listener is not None:
-            self.listener.close()
-        self.reactor.close()
+from plugins.network_tcp.tests.gateway_node import PROCESS, SECONDS, TOKEN, GatewayNode
 
 
 @pytest.fixture
 def node(tmp_path):
-    one = Node(tmp_path)
+    one = GatewayNode(tmp_path)
     yield one
     one.close()
 
@@ -190,7 +106,7 @@ def test_who_is_not_here_is_told_so_and_nothing_else(node, target):
 
 @pytest.mark.parametrize("is_on_this_node", [False, True])
 def test_a_head_that_is_away_is_no_news_on_its_own_node(tmp_path, is_on_this_node):
-    node = Node(tmp_path, splice_to=str(tmp_path / "control") if is_on_this_node else "")
+    node = GatewayNode(tmp_path, splice_to=str(tmp_path / "control") if is_on_this_node else "")
     for _ in range(3):
         connection = node.connect("head")
         node.until(lambda one=connection: one.closed)
@@ -578,7 +494,7 @@ def control(tmp_path):
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(path)
     listening.listen(10)
-    node = Node(tmp_path, splice_to=path)
+    node = GatewayNode(tmp_path, splice_to=path)
     yield node, listening
     node.close()
     listening.close()
@@ -666,7 +582,7 @@ def test_a_side_that_breaks_ends_the_other(control):
 
 
 def test_a_control_plane_that_is_not_there(tmp_path):
-    node = Node(tmp_path, splice_to=str(tmp_path / "nobody"))
+    node = GatewayNode(tmp_path, splice_to=str(tmp_path / "nobody"))
     sock = node.raw()
     sock.sendall(b"PRI * HTTP/2.0")
     node.until(lambda: node.refused)

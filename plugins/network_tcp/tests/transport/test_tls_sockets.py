@@ -8,27 +8,17 @@ import shutil
 import socket
 import ssl
 import threading
-import time
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from kernel_network_tcp.gateway import Gateway
-from kernel_network_tcp.process_network import TcpProcessNetwork
 from kernel_network_tcp.transport.connect import connect, open_socket
 from kernel_network_tcp.transport.credentials import Credentials
 from kernel_network_tcp.transport.preamble import NOT_HERE, preamble, refusal
 
-from kernel.testing.clocks import UnhurriedClock
 from kernel_processes.cli import certificates
-from kernel_processes.transport.process_listener import ProcessListener
-from kernel_processes.transport.reactor import Reactor
 from kernel_spec.errors import OptionError, ProtocolError
 from kernel_spec.tls_files import TlsFiles
-
-TOKEN = b"t" * 32
-PROCESS = "0123456789abcdef"
-SECONDS = 120.0
-"""How long anything may take: the machine may be busy."""
+from plugins.network_tcp.tests.gateway_node import PROCESS, SECONDS, TOKEN, GatewayNode
 
 
 @pytest.fixture(scope="module")
@@ -48,70 +38,20 @@ def credentials(directory):
     return Credentials(TlsFiles.of_directory(str(directory)))
 
 
-class Node:
-    """A gateway with a service, a bulk service and a process behind it, all in one loop."""
+class Node(GatewayNode):
+    """A gateway whose service and process answer what they hear, and count refused peers alike."""
 
     def __init__(self, directory, tls, **options):
-        self.clock = UnhurriedClock()
-        self.reactor = Reactor(self.clock)
-        self.refused, self.heard, self.served = [], [], []
-        self.gateway = Gateway(
-            "127.0.0.1", 0, TOKEN, self.reactor, str(directory), self.refused.append, tls=tls, **options
-        )
-        self.gateway.serve_connections("agent", self.on_messages, lambda c, r: self.refused.append(r))
-        self.gateway.serve_sockets("transfer", self.served.append)
-        path = os.path.join(directory, PROCESS)
-        self.listener = ProcessListener(
-            path,
-            TOKEN,
-            self.reactor,
-            self.on_messages,
-            lambda c, r: None,
-            self.refused.append,
-            TcpProcessNetwork(TOKEN, tls, self.reactor),
-        )
+        super().__init__(directory, tls, **options)
+        self.closed = self.process_refused = self.refused
+        self.start_process()
 
     def on_messages(self, connection, messages):
         self.heard += messages
         connection.outbox += messages
         connection.flush()
 
-    def address(self, target):
-        return f"tcp://{self.gateway.address}/{target}"
-
-    def connect(self, target, tls, token=TOKEN):
-        reasons, heard = [], []
-        connection = connect(
-            self.address(target), token, self.reactor, lambda c, m: heard.extend(m), lambda c, r: reasons.append(r), tls
-        )
-        connection.info = (heard, reasons)
-        return connection
-
-    def until(self, condition):
-        deadline = time.monotonic() + SECONDS
-        while not condition():
-            assert time.monotonic() < deadline, f"it never came; refused: {self.refused[-5:]}"
-            self.reactor.poll(0.01)
-
-    def beside(self, function):
-        """Return what `function` returns or raises in a thread while this loop runs."""
-        results = []
-
-        def work():
-            try:
-                results.append(function())
-            except Exception as error:
-                results.append(error)
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        self.until(lambda: not thread.is_alive())
-        return results[0]
-
-    def close(self):
-        self.gateway.close()
-        self.listener.close()
-        self.reactor.close()
+    on_process_messages = on_messages
 
 
 @pytest.fixture
@@ -127,12 +67,6 @@ def start(tmp_path):
         node.close()
 
 
-def raw(node, data=b""):
-    sock = socket.create_connection(("127.0.0.1", node.gateway.port), SECONDS)
-    sock.sendall(data)
-    return sock
-
-
 # -- what works --------------------------------------------------------------------------------------------------------
 
 
@@ -140,7 +74,7 @@ def raw(node, data=b""):
 def test_messages_of_any_size_go_both_ways(made, start, target):
     tls = credentials(made / "good")
     node = start(tls)
-    connection = node.connect(target, tls)
+    connection = node.connect(target, tls=tls)
     messages = [(number, os.urandom(size)) for number, size in enumerate((1, 100, 16384, 16385, 70_000, 4 << 20, 3))]
     for message in messages:
         connection.send(message)
@@ -191,7 +125,7 @@ def test_what_travels_can_not_be_read(made, start):
 def test_threads_may_send_while_the_loop_reads(made, start):
     tls = credentials(made / "good")
     node = start(tls)
-    connection = node.connect("agent", tls)
+    connection = node.connect("agent", tls=tls)
 
     def work(name):
         for number in range(300):
@@ -232,7 +166,7 @@ def test_an_authority_may_certify_nodes_one_by_one(made, start, tmp_path):
     shutil.copytree(made / "good", tmp_path / "other")
     certificates.renew(tmp_path / "other", ["other.example"])
     node = start(credentials(made / "good"))
-    connection = node.connect("agent", credentials(tmp_path / "other"))
+    connection = node.connect("agent", tls=credentials(tmp_path / "other"))
     connection.send((1, "hello"))
     node.until(lambda: node.heard)
     connection.close()
@@ -242,15 +176,15 @@ def test_replaced_files_count_for_the_next_connection(made, start, tmp_path):
     shutil.copytree(made / "expired", tmp_path / "mine")
     mine = credentials(tmp_path / "mine")
     node = start(credentials(made / "good"))
-    first = node.connect("agent", mine)
+    first = node.connect("agent", tls=mine)
     node.until(lambda: first.closed)
     for name in ("node.key", "node.pem"):
         shutil.copy(made / "good" / name, tmp_path / "mine" / name)
-    second = node.connect("agent", mine)
+    second = node.connect("agent", tls=mine)
     second.send((1, "renewed"))
     node.until(lambda: node.heard)
     (tmp_path / "mine" / "node.pem").write_text("damaged")
-    third = node.connect("agent", mine)
+    third = node.connect("agent", tls=mine)
     node.until(lambda: third.closed)
     assert "TLS can't begin" in third.info[1][0] and "are no certificate and its key" in third.info[1][0]
     second.close()
@@ -287,7 +221,7 @@ def test_who_does_not_fit_is_told_why_in_one_line_on_both_sides(
 ):
     node = start(server and credentials(made / server))
     tls = client and credentials(made / client)
-    connection = node.connect(target, tls)
+    connection = node.connect(target, tls=tls)
     connection.send((1, "unheard"))
     node.until(lambda: connection.closed and node.refused)
     (reason,) = connection.info[1]
@@ -305,7 +239,7 @@ def test_who_does_not_fit_is_told_why_in_one_line_on_both_sides(
 def test_a_client_without_a_certificate_is_refused(made, start):
     node = start(credentials(made / "good"))
     context = ssl.create_default_context(cafile=str(made / "good" / "ca.pem"))
-    sock = raw(node, preamble("agent", True))
+    sock = node.raw(preamble("agent", True))
 
     def speak():
         with context.wrap_socket(sock, server_hostname="localhost") as secured:
@@ -320,7 +254,7 @@ def test_the_names_in_the_certificate_fit_those_who_compare_them(made, start):
     context = ssl.create_default_context(cafile=str(made / "good" / "ca.pem"))
     context.load_cert_chain(made / "good" / "node.pem", made / "good" / "node.key")
     for name in ("localhost", "127.0.0.1", certificates.NODE_NAME):
-        sock = raw(node, preamble("agent", True))
+        sock = node.raw(preamble("agent", True))
 
         def speak(sock=sock, name=name):
             with context.wrap_socket(sock, server_hostname=name) as secured:
@@ -333,7 +267,7 @@ def test_an_older_tls_is_refused(made, start):
     node = start(credentials(made / "good"))
     context = ssl.create_default_context(cafile=str(made / "good" / "ca.pem"))
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    sock = raw(node, preamble("agent", True))
+    sock = node.raw(preamble("agent", True))
     error = node.beside(lambda: context.wrap_socket(sock, server_hostname="localhost"))
     assert isinstance(error, ssl.SSLError)
     assert node.refused == ["the peer speaks an older TLS than 1.3"]
@@ -342,7 +276,7 @@ def test_an_older_tls_is_refused(made, start):
 def test_a_wrong_token_is_refused_inside_tls(made, start):
     tls = credentials(made / "good")
     node = start(tls)
-    connection = node.connect("agent", tls, b"w" * 32)
+    connection = node.connect("agent", b"w" * 32, tls=tls)
     node.until(lambda: connection.closed and node.refused)
     assert node.refused == ["the peer has a wrong session token"]
     error = node.beside(lambda: open_socket(node.address("transfer"), b"w" * 32, SECONDS, tls))
@@ -353,7 +287,7 @@ def test_a_wrong_token_is_refused_inside_tls(made, start):
 def test_who_is_not_there_is_not_mistaken_for_one_without_tls(made, start):
     tls = credentials(made / "good")
     node = start(tls)
-    connection = node.connect("f" * 16, tls)
+    connection = node.connect("f" * 16, tls=tls)
     node.until(lambda: connection.closed)
     error = node.beside(lambda: open_socket(node.address("f" * 16), TOKEN, SECONDS, tls))
     assert isinstance(error, ProtocolError)
@@ -391,7 +325,7 @@ def test_a_connection_cut_during_the_handshake_counts_as_cut_with_every_openssl(
 @pytest.mark.parametrize("target", ["agent", PROCESS])
 def test_noise_instead_of_tls_is_refused(made, start, target):
     node = start(credentials(made / "good"))
-    sock = raw(node, preamble(target, True))
+    sock = node.raw(preamble(target, True))
     sock.setblocking(False)
     noise = memoryview(b"\0" + os.urandom(1_000_000))
     while noise and not node.refused:
@@ -410,7 +344,7 @@ def test_noise_instead_of_tls_is_refused(made, start, target):
 def test_a_tls_handshake_that_stops_is_dropped_in_time(made, start):
     node = start(credentials(made / "good"))
     node.clock.stop()
-    sock = raw(node, preamble("agent", True) + b"\x16\x03\x01\x02\x00\x01")
+    sock = node.raw(preamble("agent", True) + b"\x16\x03\x01\x02\x00\x01")
     for _ in range(20):
         node.reactor.poll(0.01)
     assert node.refused == []
@@ -423,7 +357,7 @@ def test_a_tls_handshake_that_stops_is_dropped_in_time(made, start):
 @pytest.mark.parametrize(("first", "on"), [(b"PRI * HTTP/2.0", True), (b"\x16\x03\x01\x02\x00", False)])
 def test_other_protocols_have_to_speak_tls_as_well(made, start, tmp_path, first, on):
     node = start(credentials(made / "good") if on else None, splice_to=str(tmp_path / "control"))
-    sock = raw(node, first)
+    sock = node.raw(first)
     node.until(lambda: node.refused)
     assert "a peer speaks no TLS" in node.refused[0] if on else "a peer speaks TLS" in node.refused[0]
     sock.close()
@@ -434,7 +368,7 @@ def test_other_protocols_in_tls_are_spliced(made, start, tmp_path):
     control.bind(str(tmp_path / "control"))
     control.listen(1)
     node = start(credentials(made / "good"), splice_to=str(tmp_path / "control"))
-    sock = raw(node, b"\x16\x03\x01\x02\x00")
+    sock = node.raw(b"\x16\x03\x01\x02\x00")
     inner = node.beside(lambda: control.accept()[0])
     assert node.beside(lambda: inner.recv(5)) == b"\x16\x03\x01\x02\x00"
     for one in (sock, inner, control):
@@ -465,7 +399,7 @@ def test_files_of_one_s_own_may_be_given_by_their_paths(made, start):
     files = TlsFiles(str(directory / "node.pem"), str(directory / "node.key"), str(directory / "ca.pem"))
     tls = Credentials(files)
     node = start(tls)
-    connection = node.connect("agent", tls)
+    connection = node.connect("agent", tls=tls)
     connection.send((1, "hello"))
     node.until(lambda: node.heard)
     connection.close()
