@@ -81,16 +81,16 @@ def test_an_index_hears_of_every_change() -> None:
     class Index(Ledger):
         def __init__(self) -> None:
             super().__init__()
-            self.heard: list[str] = []
+            self.received: list[str] = []
 
         def on_node(self, node: NodePlace) -> None:
-            self.heard.append("node" if node.node in self.nodes else "gone")
+            self.received.append("node" if node.node in self.nodes else "gone")
 
         def on_free(self, node: NodePlace) -> None:
-            self.heard.append("free")
+            self.received.append("free")
 
         def on_lease(self, lease: Lease, granted: bool) -> None:
-            self.heard.append("granted" if granted else "over")
+            self.received.append("granted" if granted else "over")
 
     ledger = Index()
     ledger.apply(NodeAdded(NODE, {"CPU": 4}))
@@ -102,7 +102,7 @@ def test_an_index_hears_of_every_change() -> None:
     ledger.apply(NodeDraining(NODE))
     ledger.apply(NodeRemoved(NODE))
     expected = ["node", "free", "granted", "free", "over", "free", "granted", "node", "over", "gone"]
-    assert ledger.heard == expected
+    assert ledger.received == expected
 
 
 def test_a_held_lease_finds_the_bundle_that_it_fits(ledger: Ledger) -> None:

@@ -403,7 +403,7 @@ def test_a_node_that_was_declared_dead_ends_and_says_so(head: CommandLine, other
         os.kill(pid, signal.SIGCONT)
     _, errors = blocked.communicate(timeout=SECONDS)
     assert blocked.returncode == 1 and errors.count("\n") == 1, errors
-    assert "has ended: the head is gone: this node was declared dead: nothing was heard of it for" in errors
+    assert "has ended: the head is gone: this node was declared dead: no heartbeat from it for" in errors
     assert "this node was declared dead" in other.refused("status", code=1)
 
 

@@ -196,9 +196,9 @@ def test_a_dynamic_number_of_lost_results(doomed, tmp_path):
 def deaf(cluster: Cluster):
     """Until the end the driver hears of no node that is gone: it finds out object by object."""
     told = get_runtime().io.on_place_lost  # type: ignore[attr-defined]
-    heard, told[:] = list(told), []
+    received, told[:] = list(told), []
     yield
-    told[:] = heard
+    told[:] = received
 
 
 @pytest.mark.parametrize("number", [6, "dynamic"])

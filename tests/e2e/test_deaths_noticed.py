@@ -113,7 +113,7 @@ def test_a_machine_that_falls_silent_is_given_up_when_the_time_is_over_that_was_
             cluster.cut(cluster.head, node)
         wait_until(lambda: sum(row["Alive"] for row in kernel.nodes()) == 1, SECONDS, "the node's end")
         (row,) = [row for row in kernel.nodes() if not row["Alive"]]
-        silence = re.fullmatch(r"nothing was heard of it for ([\d.]+) s", row["Cause"])
+        silence = re.fullmatch(r"no heartbeat from it for ([\d.]+) s", row["Cause"])
         assert silence is not None and float(silence[1]) >= DEATH_SECONDS - 0.1, row["Cause"]
         cluster.heal()
         node.process.wait(SECONDS)

@@ -37,7 +37,7 @@ for line in sys.stdin:
 """
 
 
-HEARD = """
+PRINT_SILENCES = """
 import json, sys
 import kernel
 
@@ -77,14 +77,14 @@ class Cluster:
         return {row["NodeID"]: row for row in self.head.line.json("status")["nodes"]}
 
 
-class Heard:
-    """A program on the head's host that says at once of whom nothing is heard; the command line may take seconds."""
+class Heartbeats:
+    """A program on the head's host that prints at once which nodes are silent; the command line may take seconds."""
 
     def __init__(self, host: Host) -> None:
-        self.process: subprocess.Popen[str] = host.line.program(HEARD)
+        self.process: subprocess.Popen[str] = host.line.program(PRINT_SILENCES)
 
-    def wait_until_unheard(self, node: str, seconds: float) -> None:
-        """Return when the head has heard nothing of a node for so long."""
+    def wait_until_silent(self, node: str, seconds: float) -> None:
+        """Return when a node has answered no heartbeat for so many seconds."""
         wait_until(lambda: self._ask()[node] > seconds, SECONDS, f"{seconds} s of silence")
 
     def end(self) -> None:
@@ -97,8 +97,8 @@ class Heard:
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         assert line, self.process.communicate()[1]
-        heard: dict[str, float] = json.loads(line)
-        return heard
+        received: dict[str, float] = json.loads(line)
+        return received
 
 
 class Counting:
@@ -184,16 +184,16 @@ def test_a_host_that_is_cut_off_for_a_moment_goes_on_where_it_was(hosts: Sequenc
     (node,) = [node for node, host in cluster.nodes.items() if host is hosts[1]]
     counting = Counting(hosts[0])
     first = counting.up()
-    heard = Heard(hosts[0])
-    heard.wait_until_unheard(node, 0.0)
+    heartbeats = Heartbeats(hosts[0])
+    heartbeats.wait_until_silent(node, 0.0)
     for expected in (2, 3):
         hosts[1].cut()
         counting.ask()
-        heard.wait_until_unheard(node, 3.0)
+        heartbeats.wait_until_silent(node, 3.0)
         hosts[1].heal()
         assert counting.answer() == (expected, *first[1:])
     assert cluster.rows()[node]["State"] == "ALIVE"
-    heard.end()
+    heartbeats.end()
     counting.end()
 
 
@@ -212,7 +212,7 @@ def test_a_host_that_is_cut_off_for_long_is_given_up_and_ends_when_it_hears_so(
     wait_until(lambda: not is_alive(old) and not is_alive(cluster.agents[lost]), SECONDS, "the end of the lost node")
     assert cluster.rows()[node]["State"] == "DEAD"
     line = lost.line.refused("status", code=1)
-    assert "has ended: the head is gone: this node was declared dead: nothing was heard of it for" in line
+    assert "has ended: the head is gone: this node was declared dead: no heartbeat from it for" in line
     assert counting.up() == (2, new, other)
     again = cluster.add(lost)
     assert cluster.rows()[again]["State"] == "ALIVE"

@@ -17,7 +17,7 @@ from kernel_processes.cli import certificates
 from kernel_processes.system.processes import descendants_of, is_alive
 
 SECONDS = 120.0
-GIVEN_UP = r"nothing was heard of it for (8\.9|9|\d\d)"
+GIVEN_UP = r"no heartbeat from it for (8\.9|9|\d\d)"
 """After three times the three seconds that are said there, or nearly, or later."""
 
 START = """

@@ -49,7 +49,7 @@ LAST_WORDS = {
 """How long agents wait for what workers have to tell at their end: on a busy machine that takes more than a moment."""
 
 
-class Heard:
+class Recorded:
     """What the recorder has written."""
 
     def __init__(self, path: Path) -> None:
@@ -78,14 +78,14 @@ def install(site: Path, name: str, module: str) -> None:
 
 
 @pytest.fixture
-def heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Heard]:
+def received(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorded]:
     """An observer that is installed in the sessions of a test."""
-    path = tmp_path / "heard"
+    path = tmp_path / "received"
     install(tmp_path / "site", "recorder", "recorder_plugin")
     (tmp_path / "site" / "recorder_plugin.py").write_text(textwrap.dedent(RECORDER.format(path=str(path))))
     monkeypatch.syspath_prepend(tmp_path / "site")
     with constants(LAST_WORDS):
-        yield Heard(path)
+        yield Recorded(path)
 
 
 @kernel.remote
@@ -112,7 +112,7 @@ class Counting:
         raise RuntimeError
 
 
-def test_every_call_of_a_short_session_is_reported_and_whether_it_failed(heard: Heard) -> None:
+def test_every_call_of_a_short_session_is_reported_and_whether_it_failed(received: Recorded) -> None:
     with running_session(num_cpus=2):
         kernel.get([work.remote(number) for number in range(2000)])
         with pytest.raises(ValueError):
@@ -122,15 +122,15 @@ def test_every_call_of_a_short_session_is_reported_and_whether_it_failed(heard: 
         with pytest.raises(RuntimeError):
             kernel.get(actor.stop.remote())
         kernel.kill(actor)
-    assert heard.count("task") == {
+    assert received.count("task") == {
         ("work", "FINISHED"): 2000,
         ("fails", "FAILED"): 1,
         ("Counting.up", "FINISHED"): 1,
         ("Counting.stop", "FAILED"): 1,
     }
-    assert heard.count("actor") == {("Counting", "ALIVE"): 1, ("Counting", "DEAD"): 1}
-    assert [state for state, _ in heard.events("node")] == ["ALIVE", "DEAD"]
-    workers = Counter(state for state, _ in heard.events("worker"))
+    assert received.count("actor") == {("Counting", "ALIVE"): 1, ("Counting", "DEAD"): 1}
+    assert [state for state, _ in received.events("node")] == ["ALIVE", "DEAD"]
+    workers = Counter(state for state, _ in received.events("worker"))
     assert workers["ALIVE"] >= workers["DEAD"] >= 1
 
 
@@ -141,12 +141,12 @@ def hold() -> None:
     del kept
 
 
-def test_the_end_of_a_worker_for_memory_is_told_with_its_reason(heard: Heard) -> None:
+def test_the_end_of_a_worker_for_memory_is_told_with_its_reason(received: Recorded) -> None:
     with running_session(num_cpus=1, memory_limit=200 << 20, object_store_memory=16 << 20):
         with pytest.raises(MemoryError):
             kernel.get(hold.remote(), timeout=SECONDS)
-        wait_until(lambda: any(state == "DEAD" for state, _ in heard.events("worker")), SECONDS, "the end")
-    detail = next(detail for state, detail in heard.events("worker") if state == "DEAD")
+        wait_until(lambda: any(state == "DEAD" for state, _ in received.events("worker")), SECONDS, "the end")
+    detail = next(detail for state, detail in received.events("worker") if state == "DEAD")
     assert detail["fault"] == "out of memory"
     assert "memory ran out on node" in detail["cause"]
 
@@ -160,7 +160,7 @@ class Unreadable:
         return refuse, ()
 
 
-def test_a_function_that_can_not_be_read_goes_by_its_name(heard: Heard) -> None:
+def test_a_function_that_can_not_be_read_goes_by_its_name(received: Recorded) -> None:
     held = Unreadable()
 
     @kernel.remote
@@ -171,25 +171,25 @@ def test_a_function_that_can_not_be_read_goes_by_its_name(heard: Heard) -> None:
         with pytest.raises(ImportError):
             kernel.get(uses.remote())
         assert json.dumps(kernel.timeline())
-    assert heard.count("task") == {("uses", "FAILED"): 1}
+    assert received.count("task") == {("uses", "FAILED"): 1}
 
 
-def test_calls_are_reported_when_their_worker_ends_and_only_once(heard: Heard) -> None:
+def test_calls_are_reported_when_their_worker_ends_and_only_once(received: Recorded) -> None:
     with running_session(num_cpus=1):
         kernel.get([once.remote() for _ in range(3)])
         kernel.get(work.remote(1))
-        wait_until(lambda: heard.count("task")["work", "FINISHED"] == 1, SECONDS, "the call is collected")
-        wait_until(lambda: heard.count("task")["once", "FINISHED"] == 3, SECONDS, "the last words of the workers")
+        wait_until(lambda: received.count("task")["work", "FINISHED"] == 1, SECONDS, "the call is collected")
+        wait_until(lambda: received.count("task")["once", "FINISHED"] == 3, SECONDS, "the last words of the workers")
         kernel.get(work.remote(2))
-    assert heard.count("task") == {("once", "FINISHED"): 3, ("work", "FINISHED"): 2}
+    assert received.count("task") == {("once", "FINISHED"): 3, ("work", "FINISHED"): 2}
 
 
-def test_objects_that_go_to_disk_and_come_back_are_reported(heard: Heard) -> None:
+def test_objects_that_go_to_disk_and_come_back_are_reported(received: Recorded) -> None:
     with running_session(num_cpus=1, object_store_memory=32 << 20):
         refs = [kernel.put(np.full(10 << 20, number, np.uint8)) for number in range(5)]
         assert [int(kernel.get(ref)[0]) for ref in refs] == list(range(5))
         refs.clear()
-    states = Counter(state for state, _ in heard.events("object"))
+    states = Counter(state for state, _ in received.events("object"))
     assert states["STORED"] == 5 and states["SPILLED"] >= 2 and states["RESTORED"] >= 2
 
 

@@ -29,7 +29,7 @@ class Topics:
         return len(listeners)
 
     def subscribe(self, topics: Collection[str], mailbox: Mailbox) -> Close:
-        """Put messages of `topics` into `mailbox`, until what is returned is called."""
+        """Put messages of `topics` into `mailbox`, until the returned function is called."""
         for topic in topics:
             self._listeners.setdefault(topic, set()).add(mailbox)
 
@@ -44,19 +44,19 @@ class Topics:
 
 
 class EventFeed:
-    """An observer for as long as its listener is there. `listener(event)` is called in the head's loop."""
+    """An observer that calls `listener(event)` in the head's loop while it is subscribed."""
 
     def __init__(self, kinds: Collection[str], listener: Callable[[LifecycleEvent], None]) -> None:
         self._kinds = frozenset(kinds)
         self._listener = listener
 
     def observe(self, events: Sequence[LifecycleEvent]) -> None:
-        """Pass on what is wanted."""
+        """Pass on events of the wanted kinds."""
         for event in events:
             if not self._kinds or event.kind in self._kinds:
                 self._listener(event)
 
-    def attend(self, observation: Observation) -> Close:
-        """Begin to listen, until what is returned is called."""
-        observation.attend(self, passive=bool(self._kinds) and self._kinds <= HEAD_KINDS)
-        return lambda: observation.leave(self)
+    def subscribe(self, observation: Observation) -> Close:
+        """Subscribe to the events, until the returned function is called."""
+        observation.subscribe(self, passive=bool(self._kinds) and self._kinds <= HEAD_KINDS)
+        return lambda: observation.unsubscribe(self)

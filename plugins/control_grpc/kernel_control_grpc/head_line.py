@@ -23,10 +23,13 @@ class HeadLine:
         self._reactor.call_later(0.0, function)
         self._reactor.wake()
 
-    async def ask(self, function: Callable[[], Any], unheard: Callable[[Any], object] = lambda answer: None) -> Any:
-        """Return what `function` returned, or will say `Deferred`; raise what it raised.
+    async def ask(
+        self, function: Callable[[], Any], on_abandoned: Callable[[Any], object] = lambda answer: None
+    ) -> Any:
+        """Call `function` in the loop of the head, and return its result, or that of the `Deferred` that it returns.
 
-        A function whose caller has given up meanwhile is not called; if it was already, `unheard(answer)` is.
+        Raises the error that it raises. If the caller gives up before the call, `function` is not called; if it gives
+        up afterwards, `on_abandoned(answer)` is called.
         """
         future: asyncio.Future[Any] = self._loop.create_future()
 
@@ -35,7 +38,7 @@ class HeadLine:
                 if not future.done():
                     future.set_exception(answer)
             elif future.done():
-                unheard(answer)
+                on_abandoned(answer)
             else:
                 future.set_result(answer)
 
@@ -61,5 +64,5 @@ class HeadLine:
             return await future
         except asyncio.CancelledError:
             if not future.cancelled() and future.done() and future.exception() is None:
-                unheard(future.result())  # it came, and then the caller gave up before it went on
+                on_abandoned(future.result())  # it came, and then the caller gave up before it went on
             raise

@@ -135,13 +135,13 @@ class Server:
         except Exception as error:
             await _abort(context, self._unexpected(method, error))
 
-    async def _stream(self, method: Method, attend: Callable[..., Any], request: bytes, context: Any) -> None:
+    async def _stream(self, method: Method, subscribe: Callable[..., Any], request: bytes, context: Any) -> None:
         there = asyncio.Event()
         mailbox = Mailbox(MAILBOX_ITEMS, MAILBOX_BYTES, lambda: self._in_loop(there.set))
         field = method.response.DESCRIPTOR.fields[0].name
         try:
             asked = _parsed(method, request)
-            close: Close = await self._line.ask(lambda: attend(asked, mailbox), self._line.post)
+            close: Close = await self._line.ask(lambda: subscribe(asked, mailbox), self._line.post)
         except KernelError as error:
             await _abort(context, error)
         except Exception as error:

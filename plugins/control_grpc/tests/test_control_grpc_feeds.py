@@ -90,15 +90,15 @@ def event(kind: str = observers.ACTOR) -> tuple[Any, ...]:
 
 
 def test_nodes_are_asked_to_tell_only_while_somebody_wants_what_they_know() -> None:
-    observation, told, heard = *observed(), []
-    few = EventFeed([observers.ACTOR], heard.append).attend(observation)
+    observation, told, received = *observed(), []
+    few = EventFeed([observers.ACTOR], received.append).subscribe(observation)
     assert told == [] and not observation.active
-    all = EventFeed([], heard.append).attend(observation)
-    tasks = EventFeed([observers.TASK], heard.append).attend(observation)
+    all = EventFeed([], received.append).subscribe(observation)
+    tasks = EventFeed([observers.TASK], received.append).subscribe(observation)
     assert told == [True] and observation.active
     observation.note(*event())
     observation.deliver()
-    assert [one.kind for one in heard] == [observers.ACTOR] * 2, "who wants tasks alone hears of nothing else"
+    assert [one.kind for one in received] == [observers.ACTOR] * 2, "who wants tasks alone hears of nothing else"
     all()
     assert told == [True]
     tasks()
@@ -107,19 +107,19 @@ def test_nodes_are_asked_to_tell_only_while_somebody_wants_what_they_know() -> N
     few()
     observation.note(*event())
     observation.deliver()
-    assert len(heard) == 2
+    assert len(received) == 2
 
 
 def test_observers_that_are_installed_go_on_when_others_leave() -> None:
     recorder = RecordingObserver()
     observation, told = observed(recorder)
-    EventFeed([], lambda event: None).attend(observation)()
+    EventFeed([], lambda event: None).subscribe(observation)()
     observation.note(*event())
     observation.deliver()
     assert told == [] and observation.active
     assert len(recorder.events()) == 1
     with pytest.raises(ValueError, match="is an observer already"):
-        observation.attend(recorder, passive=False)
+        observation.subscribe(recorder, passive=False)
 
 
 def test_a_listener_that_raises_is_let_go(capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,7 +127,7 @@ def test_a_listener_that_raises_is_let_go(capsys: pytest.CaptureFixture[str]) ->
         raise ZeroDivisionError
 
     observation, told = observed()
-    EventFeed([], fails).attend(observation)
+    EventFeed([], fails).subscribe(observation)
     observation.note(*event())
     observation.deliver()
     assert told == [True, False]

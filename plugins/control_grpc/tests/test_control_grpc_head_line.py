@@ -21,20 +21,20 @@ class Reactor:
 
 
 def asked(steps):
-    """Run `steps(later, task, turn)` on a question that is answered by `later`; return what was unheard."""
-    unheard = []
+    """Run `steps(later, task, turn)` on a question that is answered by `later`; return what was abandoned."""
+    abandoned = []
 
     async def main():
         later = Deferred()
         line = HeadLine(Reactor(), asyncio.get_running_loop())
-        task = asyncio.ensure_future(line.ask(lambda: later, unheard.append))
+        task = asyncio.ensure_future(line.ask(lambda: later, abandoned.append))
         await asyncio.sleep(0)
         await steps(later, task)
         for _ in range(3):
             await asyncio.sleep(0)
         return task
 
-    return asyncio.run(main()), unheard
+    return asyncio.run(main()), abandoned
 
 
 def test_an_answer_is_returned():
@@ -50,8 +50,8 @@ def test_who_gave_up_before_the_answer_leaves_it_unheard():
         task.cancel()
         later.set("answer")
 
-    task, unheard = asked(steps)
-    assert task.cancelled() and unheard == ["answer"]
+    task, abandoned = asked(steps)
+    assert task.cancelled() and abandoned == ["answer"]
 
 
 def test_who_gives_up_between_the_answer_and_hearing_it_leaves_it_unheard():
@@ -62,5 +62,5 @@ def test_who_gives_up_between_the_answer_and_hearing_it_leaves_it_unheard():
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    task, unheard = asked(steps)
-    assert task.cancelled() and unheard == ["answer"]
+    task, abandoned = asked(steps)
+    assert task.cancelled() and abandoned == ["answer"]

@@ -345,8 +345,8 @@ def test_who_listens_waits_until_the_nodes_have_heard_of_it(place: Place, monkey
             wait_until(lambda: head.observation._observers, SECONDS, "the feed")
             self.function(*self.args)
 
-    head.barrier, heard = Deferred(), Deferred()
-    heard.set(None)
+    head.barrier, received = Deferred(), Deferred()
+    received.set(None)
     with place.client() as client:
         with monkeypatch.context() as patch:
             patch.setattr(client_module, "threading", SimpleNamespace(Timer=UntilItIsHeard))
@@ -354,7 +354,7 @@ def test_who_listens_waits_until_the_nodes_have_heard_of_it(place: Place, monkey
                 client.events.watch()
         head.do(lambda: head.barrier.set(None))
         wait_until(lambda: not head.observation._observers, SECONDS, "the end of the feed")
-        head.barrier = heard
+        head.barrier = received
         client.events.watch().cancel()
 
 

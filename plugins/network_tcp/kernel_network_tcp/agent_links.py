@@ -103,14 +103,14 @@ class AgentLinks:
     def _keep(self, place: str, connection: TcpConnection) -> None:
         now = self._reactor.clock()
         lost_at = self._lost_at.setdefault(place, now) if connection.fresh else now
-        unheard = connection.unheard()
-        if now - lost_at > PATIENCE_SECONDS or not unheard:
+        unacknowledged = connection.unacknowledged()
+        if now - lost_at > PATIENCE_SECONDS or not unacknowledged:
             self._lost_at.pop(place, None)
             return
         self._lost_at[place] = lost_at
         if place not in self._again:
             self._reactor.call_later(AGAIN_SECONDS, lambda: self._say_again(place))
-        self._again.setdefault(place, []).extend(unheard)
+        self._again.setdefault(place, []).extend(unacknowledged)
 
     def _say_again(self, place: str) -> None:
         for message in self._again.pop(place, ()):

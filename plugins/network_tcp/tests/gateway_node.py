@@ -61,7 +61,7 @@ class TurnedLoop:
 class GatewayNode(TurnedLoop):
     """A gateway, and a process behind it once `start_process` is called; `tls` is for both.
 
-    What the service "agent" hears is in `heard`, the end of its connections in `closed`, and the sockets of the service
+    Messages to the service "agent" are in `incoming`, the end of its connections in `closed`, and the sockets of the service
     "transfer" in `served`.
     """
 
@@ -69,10 +69,10 @@ class GatewayNode(TurnedLoop):
         super().__init__()
         self.directory = str(directory)
         self.tls = tls
-        self.heard: list[Message] = []
+        self.incoming: list[Message] = []
         self.closed: list[str] = []
         self.served: list[socket.socket] = []
-        self.process_heard: list[Message] = []
+        self.process_incoming: list[Message] = []
         self.process_closed: list[str] = []
         self.process_refused: list[str] = []
         self.gateway = Gateway(
@@ -84,11 +84,11 @@ class GatewayNode(TurnedLoop):
 
     def on_messages(self, connection: Connection, messages: list[Message]) -> None:
         """Take what the service hears."""
-        self.heard += messages
+        self.incoming += messages
 
     def on_process_messages(self, connection: Connection, messages: list[Message]) -> None:
         """Take what the process hears."""
-        self.process_heard += messages
+        self.process_incoming += messages
 
     def start_process(self) -> None:
         """Begin to listen as a process of this node."""
@@ -108,17 +108,17 @@ class GatewayNode(TurnedLoop):
 
     def connect(self, target: str, token: bytes = TOKEN, **options: Any) -> Any:
         """Return a connection to a target, whose `info` is a list of messages and one of reasons."""
-        heard: list[Message] = []
+        incoming: list[Message] = []
         reasons: list[str] = []
         connection = connect(
             self.address(target),
             token,
             self.reactor,
-            lambda c, m: heard.extend(m),
+            lambda c, m: incoming.extend(m),
             lambda c, r: reasons.append(r),
             **options,
         )
-        connection.info = (heard, reasons)
+        connection.info = (incoming, reasons)
         return connection
 
     def raw(self, data: bytes = b"") -> socket.socket:

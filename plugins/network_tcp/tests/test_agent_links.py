@@ -77,7 +77,7 @@ def test_what_was_sent_and_not_acknowledged_is_said_again(world: World) -> None:
     world.agent_links.delete(PLACE, [b"a"])  # type: ignore[list-item]
     connection = world.made[0]
     connection._resend.keep(pack_batch(connection.outbox))
-    assert not connection.outbox and [message[1] for message in connection.unheard()] == [[b"a"]]
+    assert not connection.outbox and [message[1] for message in connection.unacknowledged()] == [[b"a"]]
     connection.close("cut for too long")
     world.pass_time(AGAIN_SECONDS)
     assert [message[1] for message in world.made[1].outbox] == [[b"a"]]

@@ -42,10 +42,10 @@ def received(sock, flags=0):
         return b""
 
 
-def hear(node, connection, heard, message=(1, "hello")):
+def send_and_await(node, connection, incoming, message=(1, "hello")):
     connection.send(message)
     connection.flush()
-    node.until(lambda: message in heard)
+    node.until(lambda: message in incoming)
 
 
 # -- who is meant ------------------------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ def hear(node, connection, heard, message=(1, "hello")):
 
 def test_what_is_sent_before_the_connection_stands_is_heard_after(node):
     connection = node.connect("agent")
-    hear(node, connection, node.heard)
+    send_and_await(node, connection, node.incoming)
     assert node.refused == []
     connection.close()
     node.until(lambda: node.closed)
@@ -63,10 +63,10 @@ def test_what_is_sent_before_the_connection_stands_is_heard_after(node):
 def test_a_process_gets_its_socket_passed(node):
     node.start_process()
     connection = node.connect(PROCESS)
-    hear(node, connection, node.process_heard)
-    assert node.heard == []
+    send_and_await(node, connection, node.process_incoming)
+    assert node.incoming == []
     node.gateway.close()  # nothing goes through it any more
-    hear(node, connection, node.process_heard, (2, "still here"))
+    send_and_await(node, connection, node.process_incoming, (2, "still here"))
     connection.close()
     node.until(lambda: node.process_closed)
 
@@ -78,7 +78,7 @@ def test_large_messages_go_both_ways(node):
     )
     connection = node.connect("echo")
     big = (7, os.urandom(3 << 20))
-    hear(node, connection, connection.info[0], big)
+    send_and_await(node, connection, connection.info[0], big)
     connection.close()
 
 
@@ -118,7 +118,7 @@ def test_a_head_that_is_away_is_no_news_on_its_own_node(tmp_path, is_on_this_nod
 def test_a_process_that_is_gone_is_not_here(node):
     node.start_process()
     connection = node.connect(PROCESS)
-    hear(node, connection, node.process_heard)
+    send_and_await(node, connection, node.process_incoming)
     node.listener.close()
     node.listener = None
     late = node.connect(PROCESS)
@@ -275,7 +275,7 @@ def test_names_are_looked_up_beside_the_loop(node, monkeypatch):
     )
     node.reactor.poll(0)
     asked.set()
-    hear(node, connection, node.heard)  # at the second place: nobody is at the first
+    send_and_await(node, connection, node.incoming)  # at the second place: nobody is at the first
     assert waited == [True], "the loop went on meanwhile"
     connection.close()
 
@@ -325,7 +325,7 @@ def test_a_wrong_token_is_refused_on_both_sides(node, target):
     assert connection.info[1] == [f"no connection to {node.address(target)}: it has another session token"]
     error = node.beside(lambda: open_socket(node.address(target), b"w" * 32, SECONDS))
     assert isinstance(error, ProtocolError) and "another session token" in str(error)
-    assert node.heard == node.served == node.process_heard == []
+    assert node.incoming == node.served == node.process_incoming == []
 
 
 def test_a_server_with_a_wrong_token_learns_nothing_and_is_left(node):
@@ -400,7 +400,7 @@ def test_a_million_bytes_of_noise_are_refused_at_the_first(node, first):
     with pytest.raises(OSError):  # it was closed with most of that unread
         while True:
             sock.setblocking(True)
-            assert sock.recv(1000) and node.heard == []
+            assert sock.recv(1000) and node.incoming == []
     sock.close()
     assert count_descriptors() == before
 
@@ -425,7 +425,7 @@ def test_a_recorded_handshake_proves_nothing(node):
 
 
 def test_a_flood_keeps_nobody_out_and_nothing_grows(node):
-    hear(node, first := node.connect("agent"), node.heard)
+    send_and_await(node, first := node.connect("agent"), node.incoming)
     gc.collect()
     before = count_descriptors(), node.reactor.watched
     for _ in range(3):
@@ -434,8 +434,8 @@ def test_a_flood_keeps_nobody_out_and_nothing_grows(node):
         for sock in half:
             sock.sendall(preamble("agent", False))
         late = node.connect("agent")
-        hear(node, late, node.heard, (2, "late"))
-        node.heard.remove((2, "late"))
+        send_and_await(node, late, node.incoming, (2, "late"))
+        node.incoming.remove((2, "late"))
         assert node.reactor.watched < before[1] + 2 * 256 + 10
         for sock in flood + half:
             sock.close()
@@ -471,7 +471,7 @@ def test_a_gateway_without_descriptors_rests_says_so_once_and_goes_on(node):
         node.clock.added += PAUSE_SECONDS
     assert node.refused == ["connections can't be accepted, and wait: Too many open files"]
     node.gateway._acceptor._socket = real
-    hear(node, connection, node.heard)
+    send_and_await(node, connection, node.incoming)
     connection.close()
 
 
@@ -513,9 +513,9 @@ def spliced(node, listening, first=b"PRI * HTTP/2.0\r\n"):
 def test_other_protocols_are_spliced_with_their_first_bytes(control, first):
     node, listening = control
     outer, inner = spliced(node, listening, first)
-    heard = bytearray()
-    node.until(lambda: (heard.extend(received(inner)), len(heard) >= len(first))[1])
-    assert heard == first
+    incoming = bytearray()
+    node.until(lambda: (incoming.extend(received(inner)), len(incoming) >= len(first))[1])
+    assert incoming == first
     outer.close()
     inner.close()
     node.until(lambda: not node.gateway._splices)
@@ -597,20 +597,20 @@ def test_a_port_that_is_taken_is_an_error(node, tmp_path):
 
 
 def test_ipv6(tmp_path):
-    loop, heard = Reactor(), []
+    loop, incoming = Reactor(), []
     try:
         six = gateway.Gateway("::1", 0, TOKEN, loop, str(tmp_path), lambda reason: None)
     except OSError:
         loop.close()
         return  # the machine has it switched off
-    six.serve_connections("agent", lambda c, m: heard.extend(m), lambda c, r: None)
+    six.serve_connections("agent", lambda c, m: incoming.extend(m), lambda c, r: None)
     assert six.address == f"[::1]:{six.port}"
     connection = connect(f"tcp://{six.address}/agent", TOKEN, loop, lambda c, m: None, lambda c, r: None)
     connection.send((1, "six"))
     deadline = time.monotonic() + SECONDS
-    while not heard and time.monotonic() < deadline:
+    while not incoming and time.monotonic() < deadline:
         loop.poll(0.01)
-    assert heard == [(1, "six")]
+    assert incoming == [(1, "six")]
     connection.close()
     six.close()
     loop.close()

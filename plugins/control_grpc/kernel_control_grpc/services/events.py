@@ -27,8 +27,8 @@ class Events(Service):
             message = messages.Event(kind=event.kind, state=event.state, id=event.id, time=event.time, detail=detail)
             mailbox.put(message, message.ByteSize())
 
-        close = EventFeed(request.kinds, happened).attend(self.head.observation)
+        close = EventFeed(request.kinds, happened).subscribe(self.head.observation)
         deferred = Deferred()
-        # Whatever the nodes are asked, they answer it after they have heard that somebody listens.
+        # The nodes answer any question only after they have received the request for their events.
         self.ask("show_output").when_done(lambda answer: deferred.set(close))
         return deferred

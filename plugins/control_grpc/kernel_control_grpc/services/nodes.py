@@ -31,7 +31,7 @@ class Nodes(Service):
                     node = _message(row)
                     mailbox.put(node, node.ByteSize())
 
-        return EventFeed([NODE], changed).attend(self.head.observation)
+        return EventFeed([NODE], changed).subscribe(self.head.observation)
 
     def drain(self, request: Any) -> Any:
         """Have a node leave."""

@@ -30,7 +30,7 @@ class Session(Service):
         return message_of(self.ask("explain_any", prefix), _explanations)
 
     def stop(self, request: Any) -> Any:
-        """End the session, once the caller has heard that it ends."""
+        """End the session, after the answer to the caller."""
         self.head.reactor.call_later(FAREWELL_SECONDS, lambda: self.ask("stop"))
         return messages.StopResponse()
 

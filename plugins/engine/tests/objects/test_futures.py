@@ -78,26 +78,26 @@ def test_a_value_reaches_a_loop_from_its_own_thread_and_from_others(entry: Objec
 
 
 def test_one_that_fails_to_hear_of_a_value_keeps_no_other_from_it(entry: ObjectEntry) -> None:
-    heard: list[ObjectEntry] = []
+    received: list[ObjectEntry] = []
     waiter = Waiter(1)
-    for each in (lambda entry: 1 / 0, heard.append, waiter):
+    for each in (lambda entry: 1 / 0, received.append, waiter):
         entry.when_ready(each)
     with capture_logs() as logs:
         entry.resolve(INLINE, b"")
-    assert (heard, waiter.remaining) == ([entry], 0)
+    assert (received, waiter.remaining) == ([entry], 0)
     assert [line["event"] for line in logs] == ["what waited for an object failed"]
     assert logs[0]["object"] == entry.id.hex()
 
 
 def test_one_that_fails_to_hear_of_an_item_keeps_no_other_from_it(entry: ObjectEntry) -> None:
     stream = ObjectStream(TaskId(bytes(16)), None, 0)
-    heard: list[int] = []
+    received: list[int] = []
     waiter = Waiter(1)
-    for each in (lambda: 1 / 0, lambda: heard.append(1), waiter):
+    for each in (lambda: 1 / 0, lambda: received.append(1), waiter):
         stream.when_changed(each)
     with capture_logs() as logs:
         stream.append(ObjectRef(entry), 1)
-    assert (heard, waiter.remaining) == ([1], 0)
+    assert (received, waiter.remaining) == ([1], 0)
     assert [line["event"] for line in logs] == ["what waited for a stream failed"]
 
 

@@ -1,7 +1,7 @@
-"""What is sent on a TCP connection beside frames of messages: a greeting when a socket is new, and control frames.
+"""The greeting and the control frames of a TCP connection, which are sent besides frames of messages.
 
-Right after the handshake the client sends a greeting: which connection this socket is for, and how many frames of it
-the client has received. A control frame stands where a frame could: a length that no frame has, and a number.
+Right after the handshake the client sends a greeting: the connection that this socket is for, and the number of frames
+of it that the client has received. A control frame takes the place of a frame: an impossible length, and a number.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 CONTROL = Struct("<IQ")
 LOWEST = 0xFFFFFFF0
-"""From here on a length means a control frame."""
-HEARD = 0xFFFFFFFF
-"""The number is how many frames were received."""
+"""Lowest length that means a control frame."""
+ACKNOWLEDGED = 0xFFFFFFFF
+"""Acknowledges frames: the number is the count of all received ones."""
 GOODBYE = 0xFFFFFFFE
-"""The connection ends, and is not to be resumed."""
+"""The connection ends, and can't be resumed."""
 WELCOME = 0xFFFFFFFD
 """The server's answer to a greeting: it knows this connection; the number is how many frames it has received."""
 FORGOTTEN = 0xFFFFFFFC
@@ -28,25 +28,25 @@ _FRESH, _RELAYED = 1, 2
 
 
 class Greeting(NamedTuple):
-    """Which connection a socket is for.
+    """The connection that a socket is for, and the number of frames that the client has `received`.
 
-    `fresh`: the server may not know it yet; `relayed`: a relay is in between.
+    `fresh`: the server may not know the connection yet; `relayed`: a relay is in between.
     """
 
     fresh: bool
     connection: bytes
-    heard: int
+    received: int
     relayed: bool = False
 
     def pack(self) -> bytes:
-        """Return it as it travels."""
-        return _GREETING.pack(self.fresh * _FRESH | self.relayed * _RELAYED, self.connection, self.heard)
+        """Return the bytes of the greeting."""
+        return _GREETING.pack(self.fresh * _FRESH | self.relayed * _RELAYED, self.connection, self.received)
 
     @classmethod
     def unpack(cls, data: bytes) -> Greeting:
         """Read what `pack` wrote, at the beginning of `data`."""
-        flags, connection, heard = _GREETING.unpack_from(data)
-        return cls(bool(flags & _FRESH), connection, heard, bool(flags & _RELAYED))
+        flags, connection, received = _GREETING.unpack_from(data)
+        return cls(bool(flags & _FRESH), connection, received, bool(flags & _RELAYED))
 
 
 def new_connection() -> bytes:

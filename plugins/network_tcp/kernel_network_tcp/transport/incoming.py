@@ -36,7 +36,7 @@ class IncomingConnections:
         self._on_close = on_close
         self._on_refused = on_refused
         self._resume_seconds = resume_seconds
-        self._silent: set[Connection] = set()  # admitted, and not heard of yet
+        self._silent: set[Connection] = set()  # admitted, without a message so far
         self._known: dict[bytes, TcpConnection] = {}
         self._forgotten: OrderedDict[bytes, None] = OrderedDict()
         self._admissions = Admissions(token, tls, reactor, self._welcome, on_refused, words.GREETING_BYTES)
@@ -64,7 +64,7 @@ class IncomingConnections:
                 sock.close()
                 return
             connection = self._new(greeting)
-        connection.attach(sock, greeting.heard, rest[words.GREETING_BYTES :])
+        connection.attach(sock, greeting.received, rest[words.GREETING_BYTES :])
 
     def _new(self, greeting: words.Greeting) -> TcpConnection:
         name = greeting.connection

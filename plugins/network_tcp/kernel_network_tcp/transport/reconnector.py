@@ -48,7 +48,9 @@ class Reconnector:
     def _dial(self) -> None:
         if self._connection.closed or self._connection.fd >= 0:
             return
-        greeting = words.Greeting(self._connection.fresh, self._name, self._connection.heard, bool(self._address.route))
+        greeting = words.Greeting(
+            self._connection.fresh, self._name, self._connection.received, bool(self._address.route)
+        )
         dialler = self._dialler = TcpDialler(
             self._address,
             self._token,
@@ -69,10 +71,10 @@ class Reconnector:
             self._greeted = True
             self._connection.attach(sock, 0, rest)
             return
-        word, heard = words.CONTROL.unpack_from(rest)
+        word, received = words.CONTROL.unpack_from(rest)
         if word == words.WELCOME:
             self._connection.fresh = False
-            self._connection.attach(sock, heard, rest[words.CONTROL.size :])
+            self._connection.attach(sock, received, rest[words.CONTROL.size :])
         else:
             sock.close()
             self._connection.give_up("the peer has given up this connection")

@@ -11,7 +11,7 @@ from collections import deque
 from kernel_spec.errors import ProtocolError
 
 MOST_KEPT_BYTES = 64 << 20
-"""Bytes without acknowledgement from which on nothing more is sent."""
+"""Maximum number of unacknowledged bytes; nothing more is sent until some are acknowledged."""
 ACKNOWLEDGE_BYTES = 64 << 10
 ACKNOWLEDGE_FRAMES = 64
 """Received frames are acknowledged after this many bytes or frames, whichever comes first."""
@@ -20,18 +20,18 @@ ACKNOWLEDGE_FRAMES = 64
 class ResendBuffer:
     """Count and keep frames. The caller must not run `keep` and `acknowledged` at the same time."""
 
-    __slots__ = ("_unsaid_bytes", "_unsaid_frames", "heard", "kept", "kept_bytes", "sent")
+    __slots__ = ("_unacknowledged_bytes", "_unacknowledged_frames", "kept", "kept_bytes", "received", "sent")
 
     def __init__(self) -> None:
         self.sent = 0
         """The number of frames ever sent."""
-        self.heard = 0
+        self.received = 0
         """The number of frames ever received."""
         self.kept: deque[bytes] = deque()
         """Frames that were sent and are not acknowledged, the oldest first."""
         self.kept_bytes = 0
-        self._unsaid_frames = 0
-        self._unsaid_bytes = 0
+        self._unacknowledged_frames = 0
+        self._unacknowledged_bytes = 0
 
     @property
     def full(self) -> bool:
@@ -44,34 +44,35 @@ class ResendBuffer:
         self.kept.append(frame)
         self.kept_bytes += len(frame)
 
-    def acknowledged(self, heard: int) -> None:
-        """Note that the other side has received `heard` frames. Raises ProtocolError when that is impossible."""
+    def acknowledged(self, received: int) -> None:
+        """Note that the other side has received `received` frames. Raises ProtocolError when that is impossible."""
         acknowledged_before = self.sent - len(self.kept)
-        if not acknowledged_before <= heard <= self.sent:
+        if not acknowledged_before <= received <= self.sent:
             raise ProtocolError(
-                f"the peer says that it heard {heard} frames, which should be from {acknowledged_before} to {self.sent}"
+                f"the peer says that it received {received} frames, which should be from {acknowledged_before} to "
+                f"{self.sent}"
             )
-        for _ in range(heard - acknowledged_before):
+        for _ in range(received - acknowledged_before):
             self.kept_bytes -= len(self.kept.popleft())
 
-    def hear(self, size: int) -> None:
+    def note_received(self, size: int) -> None:
         """Note that a whole frame of `size` bytes has arrived."""
-        self.heard += 1
-        self._unsaid_frames += 1
-        self._unsaid_bytes += size
+        self.received += 1
+        self._unacknowledged_frames += 1
+        self._unacknowledged_bytes += size
 
     @property
     def due(self) -> bool:
         """Whether it is time to acknowledge received frames."""
-        return self._unsaid_frames >= ACKNOWLEDGE_FRAMES or self._unsaid_bytes >= ACKNOWLEDGE_BYTES
+        return self._unacknowledged_frames >= ACKNOWLEDGE_FRAMES or self._unacknowledged_bytes >= ACKNOWLEDGE_BYTES
 
-    def say(self) -> int:
+    def acknowledge(self) -> int:
         """Return the number of received frames, which is sent to the other side now."""
-        self._unsaid_frames = self._unsaid_bytes = 0
-        return self.heard
+        self._unacknowledged_frames = self._unacknowledged_bytes = 0
+        return self.received
 
     def validate(self) -> None:
-        """Raise AssertionError when something is not as it must always be."""
+        """Raise AssertionError when an invariant is broken."""
         assert 0 <= len(self.kept) <= self.sent
         assert self.kept_bytes == sum(map(len, self.kept))
-        assert 0 <= self._unsaid_frames <= self.heard
+        assert 0 <= self._unacknowledged_frames <= self.received

@@ -64,9 +64,9 @@ class TcpConnection(Connection):
         self._ending = ""
 
     @property
-    def heard(self) -> int:
+    def received(self) -> int:
         """The number of the peer's frames that have arrived."""
-        return self._resend.heard
+        return self._resend.received
 
     def when_cut(self, function: Callable[[], None]) -> None:
         """Have `function` called whenever it is cut."""
@@ -99,14 +99,14 @@ class TcpConnection(Connection):
         self.wait_at_least(seconds)
         self.ended_seconds = self.resume_seconds
 
-    def unheard(self) -> list[Message]:
+    def unacknowledged(self) -> list[Message]:
         """Return every message that the peer may not have received. Some of them may have arrived."""
         return [*(one for frame in self._resend.kept for one in unpack_frame(memoryview(frame)[4:])), *self.outbox]
 
     # -- sockets ---------------------------------------------------------------------------------------------------
 
-    def attach(self, sock: socket.socket, heard: int, rest: bytes = b"") -> None:
-        """Resume over `sock`, from which `rest` was read already, with a peer that has received `heard` frames.
+    def attach(self, sock: socket.socket, received: int, rest: bytes = b"") -> None:
+        """Resume over `sock`, from which `rest` was read already, with a peer that has received `received` frames.
 
         Call it from the loop. Closes the connection when the peer can't have received so many.
         """
@@ -114,13 +114,13 @@ class TcpConnection(Connection):
         self._drop_silent()
         with self._flushing:
             try:
-                self._resend.acknowledged(heard)
+                self._resend.acknowledged(received)
             except ProtocolError as error:
                 sock.close()
                 self.close(str(error))
                 return
             if self.incoming:
-                self._pending += words.CONTROL.pack(words.WELCOME, self._resend.say())
+                self._pending += words.CONTROL.pack(words.WELCOME, self._resend.acknowledge())
             self._pending += b"".join(self._resend.kept)
             self._use(sock)
         if self._pending:
@@ -236,7 +236,7 @@ class TcpConnection(Connection):
         if self._ending:
             self.close(self._ending)
         elif self._resend.due and self.fd >= 0:
-            self._say(words.HEARD, self._resend.say())
+            self._say(words.ACKNOWLEDGED, self._resend.acknowledge())
 
     def _split(self, data: bytes) -> list[Message]:
         """Return the messages of every complete frame, keep the rest; obey words of control on the way."""
@@ -258,14 +258,14 @@ class TcpConnection(Connection):
                 self._obey(*words.CONTROL.unpack_from(data, position))
             else:
                 messages += unpack_frame(view[position + 4 : position + needed])
-                self._resend.hear(needed)
+                self._resend.note_received(needed)
             position += needed
         if position < end:
             self._incoming += view[position:]
         return messages
 
     def _obey(self, word: int, number: int) -> None:
-        if word == words.HEARD:
+        if word == words.ACKNOWLEDGED:
             with self._flushing:
                 was_full = self._resend.full
                 self._resend.acknowledged(number)

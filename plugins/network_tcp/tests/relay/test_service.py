@@ -36,16 +36,16 @@ class Gate:
     """A gateway with one service, and what that heard."""
 
     def __init__(self, reactor, directory, host="127.0.0.1", tls=None):
-        self.heard, self.closed, self.refused, self.served = [], [], [], []
+        self.arrived, self.closed, self.refused, self.served = [], [], [], []
         self.connections = []
         self.gateway = Gateway(host, 0, TOKEN, reactor, str(directory), self.refused.append, tls=tls)
-        self.gateway.serve_connections("agent", self.hear, lambda c, r: self.closed.append(r))
+        self.gateway.serve_connections("agent", self.on_messages, lambda c, r: self.closed.append(r))
         self.gateway.serve_sockets("transfer", self.served.append)
 
-    def hear(self, connection, messages):
+    def on_messages(self, connection, messages):
         if connection not in self.connections:
             self.connections.append(connection)
-        self.heard.extend(messages)
+        self.arrived.extend(messages)
 
 
 class World:
@@ -64,11 +64,11 @@ class World:
         self.link.begin(self.client.gateway.adopt)
 
     def connect(self, address, token=TOKEN):
-        heard, reasons = [], []
+        arrived, reasons = [], []
         connection = connect(
-            address, token, self.reactor, lambda c, m: heard.extend(m), lambda c, r: reasons.append(r), self.tls
+            address, token, self.reactor, lambda c, m: arrived.extend(m), lambda c, r: reasons.append(r), self.tls
         )
-        connection.info = (heard, reasons)
+        connection.info = (arrived, reasons)
         return connection
 
     def to_node(self, target="agent"):
@@ -115,12 +115,12 @@ def test_a_client_reaches_nodes_by_way_of_the_relay(world):
     connection = world.connect(world.to_node())
     connection.send((1, "hello"))
     connection.flush()
-    world.until(lambda: (1, "hello") in world.node.heard)
+    world.until(lambda: (1, "hello") in world.node.arrived)
     (there,) = world.node.connections
     there.send((2, "yes?"))
     there.flush()
     world.until(lambda: (2, "yes?") in connection.info[0])
-    assert world.head.heard == [], "the head's node has nothing to do with it"
+    assert world.head.arrived == [], "the head's node has nothing to do with it"
     connection.close()
 
 
@@ -129,7 +129,7 @@ def test_the_heads_own_node_is_reached_the_same_way(world):
     connection = world.connect(through(own, f"tcp://{own}/agent"))
     connection.send((1, "hello"))
     connection.flush()
-    world.until(lambda: (1, "hello") in world.head.heard)
+    world.until(lambda: (1, "hello") in world.head.arrived)
     connection.close()
 
 
@@ -138,7 +138,7 @@ def test_a_client_that_nobody_can_dial_is_reached(world):
     connection = world.connect(world.to_client())
     connection.send((1, "hello"))
     connection.flush()
-    world.until(lambda: (1, "hello") in world.client.heard)
+    world.until(lambda: (1, "hello") in world.client.arrived)
     (there,) = world.client.connections
     there.send((2, "yes?"))
     there.flush()
@@ -172,18 +172,18 @@ def test_a_connection_goes_on_after_the_relays_process_has_died(world, whom, mon
     monkeypatch.setattr(tcp_connection, "RELAYED_ENDED_SECONDS", SECONDS)  # another one may take long to start
     monkeypatch.setattr(tcp_connection, "RELAYED_RESUME_SECONDS", SECONDS)
     connection = world.connect(getattr(world, whom)())
-    heard = world.node.heard if whom == "to_node" else world.client.heard
+    arrived = world.node.arrived if whom == "to_node" else world.client.arrived
     for number in range(3):
         connection.send((1, number))
         connection.flush()
-        world.until(lambda number=number: (1, number) in heard)
+        world.until(lambda number=number: (1, number) in arrived)
         old = world.relay.pid
         os.kill(old, signal.SIGKILL)
         world.until(lambda old=old: world.relay.pid not in (0, old))
     connection.send((1, "last"))
     connection.flush()
-    world.until(lambda: (1, "last") in heard)
-    assert [word for _, word in heard] == [0, 1, 2, "last"]
+    world.until(lambda: (1, "last") in arrived)
+    assert [word for _, word in arrived] == [0, 1, 2, "last"]
     connection.close()
 
 
@@ -195,9 +195,9 @@ def test_a_process_that_is_stopped_takes_its_connections_later(world):
         connection.flush()
     for _ in range(50):
         world.reactor.poll(0.01)
-    assert world.node.heard == []
+    assert world.node.arrived == []
     os.kill(world.relay.pid, signal.SIGCONT)
-    world.until(lambda: len(world.node.heard) == len(connections))
+    world.until(lambda: len(world.node.arrived) == len(connections))
     for connection in connections:
         connection.close()
 
@@ -239,7 +239,7 @@ def test_a_recorded_request_proves_nothing(world):
     sock = socket.create_connection((address.host, address.port), SECONDS)
     sock.sendall(opening(address, world.tls is not None, TOKEN) + b"\0" * 100)
     world.until(lambda: world.node.refused)
-    assert world.node.heard == []
+    assert world.node.arrived == []
     sock.close()
 
 
@@ -276,12 +276,12 @@ def test_a_client_whose_link_is_cut_is_reached_again(world):
     first = world.connect(world.to_client())
     first.send((1, "first"))
     first.flush()
-    world.until(lambda: world.client.heard)
+    world.until(lambda: world.client.arrived)
     world.link._connection.close("cut")
     second = world.connect(world.to_client())
     second.send((1, "second"))
     second.flush()
-    world.until(lambda: (1, "second") in world.client.heard)
+    world.until(lambda: (1, "second") in world.client.arrived)
     for connection in (first, second):
         connection.close()
 

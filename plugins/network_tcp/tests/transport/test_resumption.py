@@ -131,7 +131,7 @@ class Pair:
     def __init__(self, directory, cuts=(), tls=None, resume_seconds=RESUME_SECONDS):
         self.clock = UnhurriedClock()
         self.reactor = Reactor(self.clock)
-        self.refused, self.server_heard, self.client_heard = [], [], []
+        self.refused, self.server_arrived, self.client_arrived = [], [], []
         self.server_closed, self.client_closed, self.servers = [], [], []
         self.gateway = Gateway("127.0.0.1", 0, TOKEN, self.reactor, directory, self.refused.append, tls=tls)
         self.gateway.serve_connections(
@@ -145,14 +145,14 @@ class Pair:
             f"tcp://{self.relay.place}/agent",
             TOKEN,
             self.reactor,
-            lambda c, messages: self.client_heard.extend(messages),
+            lambda c, messages: self.client_arrived.extend(messages),
             lambda c, reason: self.client_closed.append(reason),
             tls,
             resume_seconds=resume_seconds,
         )
 
     def on_messages(self, connection, messages):
-        self.server_heard += messages
+        self.server_arrived += messages
         if connection not in self.servers:
             self.servers.append(connection)
 
@@ -177,9 +177,9 @@ class Pair:
         self.until(lambda: self.servers)
         self.server.send(("begun",))
         self.server.flush()
-        self.until(lambda: self.client_heard)
-        self.server_heard.clear()
-        self.client_heard.clear()
+        self.until(lambda: self.client_arrived)
+        self.server_arrived.clear()
+        self.client_arrived.clear()
 
     def close(self):
         self.client.close()
@@ -226,15 +226,15 @@ def test_the_log_loses_and_doubles_nothing(steps):
             wire.append(frame)
         elif step == "arrive" and wire:
             frame = wire.pop(0)
-            receiver.hear(len(frame))
+            receiver.note_received(len(frame))
             delivered.append(frame)
-            answers.append(receiver.say())
+            answers.append(receiver.acknowledge())
         elif step == "acknowledge" and answers:
             sender.acknowledged(answers.pop(0))
         elif step == "cut":
             wire.clear()
             answers.clear()
-            sender.acknowledged(receiver.say())
+            sender.acknowledged(receiver.acknowledge())
             wire.extend(sender.kept)
         sender.validate()
         receiver.validate()
@@ -242,13 +242,13 @@ def test_the_log_loses_and_doubles_nothing(steps):
     assert [int.from_bytes(frame[:4], "little") for frame in delivered + wire] == expected
 
 
-def test_what_can_not_have_been_heard_is_refused():
+def test_an_impossible_acknowledgement_is_refused():
     log = ResendBuffer()
     for _ in range(3):
         log.keep(b"frame")
     log.acknowledged(2)
     for number in (1, 4):
-        with pytest.raises(ProtocolError, match=rf"heard {number} frames, which should be from 2 to 3"):
+        with pytest.raises(ProtocolError, match=rf"received {number} frames, which should be from 2 to 3"):
             log.acknowledged(number)
     log.acknowledged(3)
     assert log.kept_bytes == 0
@@ -282,13 +282,13 @@ def _exchange(pair, upwards, downwards):
             if rest_down and pair.servers:
                 pair.server.send(rest_down.pop(0))
                 pair.server.flush()
-            return len(pair.server_heard) > len(up) and len(pair.client_heard) >= len(down)
+            return len(pair.server_arrived) > len(up) and len(pair.client_arrived) >= len(down)
 
         pair.until(turn)
         for _ in range(3):  # nothing comes after
             pair.step()
-        assert pair.server_heard == [("begin",), *up]
-        assert pair.client_heard == down
+        assert pair.server_arrived == [("begin",), *up]
+        assert pair.client_arrived == down
         assert len(pair.servers) == 1 and pair.client_closed == pair.server_closed == []
     finally:
         pair.close()
@@ -322,15 +322,15 @@ def test_who_doubts_a_silent_socket_does_not_end_it_before_there_is_another(make
     pair = make()
     pair.begin()
     pair.relay.up = False
-    pair.client.doubt("nothing was heard")
+    pair.client.doubt("no message came")
     for _ in range(50):
         pair.step()
-    assert pair.client.fd < 0 <= pair.server.fd, "the peer has heard of no end"
+    assert pair.client.fd < 0 <= pair.server.fd, "the peer has not noticed the end"
     pair.client.send(("later",))
     pair.relay.up = True
     pair.clock.added += 2.0
-    pair.until(lambda: pair.server_heard)
-    assert pair.server_heard == [("later",)] and pair.client_closed == pair.server_closed == []
+    pair.until(lambda: pair.server_arrived)
+    assert pair.server_arrived == [("later",)] and pair.client_closed == pair.server_closed == []
     pair.until(lambda: len(pair.relay._pairs) == 1)  # the first is closed now
 
 
@@ -348,8 +348,8 @@ def test_what_is_sent_while_there_is_no_network_arrives_later(make):
     pair.server.flush()
     pair.relay.up = True
     pair.clock.added += 2.0  # the longest pause between attempts, and more
-    pair.until(lambda: len(pair.server_heard) == len(pair.client_heard) == 1000)
-    assert pair.server_heard == pair.client_heard == [(number,) for number in range(1000)]
+    pair.until(lambda: len(pair.server_arrived) == len(pair.client_arrived) == 1000)
+    assert pair.server_arrived == pair.client_arrived == [(number,) for number in range(1000)]
     assert pair.client_closed == pair.server_closed == []
 
 
@@ -368,8 +368,8 @@ def test_a_cut_in_the_middle_of_large_messages(make, tls, how, secured):
         pair.relay.cut(how)
         for _ in range(40):
             pair.step()
-    pair.until(lambda: len(pair.client_heard) >= 3 and len(pair.server_heard) >= 3)
-    assert pair.client_heard == pair.server_heard == large
+    pair.until(lambda: len(pair.client_arrived) >= 3 and len(pair.server_arrived) >= 3)
+    assert pair.client_arrived == pair.server_arrived == large
 
 
 def test_a_socket_that_only_the_server_believes_in_is_replaced(make):
@@ -378,10 +378,10 @@ def test_a_socket_that_only_the_server_believes_in_is_replaced(make):
     pair.relay.cut(HALF)
     pair.client.send((1,))
     pair.client.flush()
-    pair.until(lambda: pair.server_heard == [(1,)])
+    pair.until(lambda: pair.server_arrived == [(1,)])
     pair.server.send((2,))
     pair.server.flush()
-    pair.until(lambda: pair.client_heard == [(2,)])
+    pair.until(lambda: pair.client_arrived == [(2,)])
     assert pair.server.fd >= 0 and len(pair.servers) == 1
 
 
@@ -430,8 +430,8 @@ def test_an_end_by_somebody_on_the_way_is_waited_for_as_a_cut(make, patient):
     for _ in range(20):
         pair.reactor.poll(0.0005)
     assert pair.client_closed == pair.server_closed == []
-    pair.until(lambda: pair.server_heard)
-    assert pair.server_heard == [("later",)] and len(pair.servers) == 1
+    pair.until(lambda: pair.server_arrived)
+    assert pair.server_arrived == [("later",)] and len(pair.servers) == 1
 
 
 def test_a_machine_on_which_nobody_listens_is_not_waited_for_long(make):
@@ -462,8 +462,8 @@ def test_who_comes_too_late_is_told_so(make):
     assert pair.client_closed == ["the peer has given up this connection"]
 
 
-def test_what_was_heard_is_not_heard_again_when_the_server_forgot(make):
-    """A client that does not know whether it was ever heard comes back to a server that heard it, and gave it up."""
+def test_messages_are_not_received_twice_when_the_server_forgot(make):
+    """A client that has no acknowledgement comes back to a server that received its messages, and gave it up."""
     pair = make()
     pair.begin()
     pair.relay.up = False
@@ -474,7 +474,7 @@ def test_what_was_heard_is_not_heard_again_when_the_server_forgot(make):
     pair.relay.up = True
     pair.clock.added += 1.1
     pair.until(lambda: pair.client_closed)
-    assert pair.server_heard == [] and len(pair.servers) == 1
+    assert pair.server_arrived == [] and len(pair.servers) == 1
 
 
 def test_a_goodbye_is_believed_at_once(make):
@@ -485,7 +485,7 @@ def test_a_goodbye_is_believed_at_once(make):
     pair.server.close("shutting down")
     pair.until(lambda: pair.client_closed)
     assert pair.client_closed == ["the peer closed the connection"]
-    assert pair.client_heard == [("last",)]
+    assert pair.client_arrived == [("last",)]
     assert pair.clock.added == 0.0
 
 
@@ -533,8 +533,8 @@ def test_a_peer_that_reads_nothing_holds_the_sender_up(make, monkeypatch):
         pair.client.flush()
     log = pair.client._resend
     assert log.kept_bytes < (1 << 20) + 100_100 and pair.client.outbox
-    pair.until(lambda: len(pair.server_heard) == 100)
-    assert pair.server_heard == sent
+    pair.until(lambda: len(pair.server_arrived) == 100)
+    assert pair.server_arrived == sent
 
 
 def test_little_is_kept_when_all_is_quiet(make):
@@ -543,7 +543,7 @@ def test_little_is_kept_when_all_is_quiet(make):
     for number in range(3000):
         pair.client.send((number, b"x" * 1000))
         pair.client.flush()
-    pair.until(lambda: len(pair.server_heard) == 3000)
+    pair.until(lambda: len(pair.server_arrived) == 3000)
     pair.until(lambda: pair.client._resend.kept_bytes < 2 * resend_buffer.ACKNOWLEDGE_BYTES)
     assert len(pair.client._resend.kept) <= 2 * resend_buffer.ACKNOWLEDGE_FRAMES
 
@@ -556,8 +556,8 @@ def test_hundreds_of_cuts_leave_nothing_behind(make):
         pair.relay.cut((RESET, END)[number % 2])
         pair.client.send((number,))
         pair.client.flush()
-        pair.until(lambda number=number: pair.server_heard[-1:] == [(number,)])
-    assert pair.server_heard == [(number,) for number in range(200)]
+        pair.until(lambda number=number: pair.server_arrived[-1:] == [(number,)])
+    assert pair.server_arrived == [(number,) for number in range(200)]
     pair.until(lambda: pair.reactor.watched == watched)
     assert count_descriptors() <= descriptors
 
@@ -592,7 +592,7 @@ NEW = words.Greeting(True, b"n" * 16, 0).pack()
 @pytest.mark.parametrize(
     ("said", "complaint"),
     [
-        (words.CONTROL.pack(words.HEARD, 7), "says that it heard 7 frames, which should be from 0 to 0"),
+        (words.CONTROL.pack(words.ACKNOWLEDGED, 7), "says that it received 7 frames, which should be from 0 to 0"),
         (words.CONTROL.pack(words.LOWEST, 0), "which means nothing"),
         (b"\0\0\0\0", "don't travel between machines"),
         (struct.pack("<I", 0xFFFFFFE0), "longer than the"),
@@ -612,18 +612,18 @@ def test_nonsense_ends_the_connection(make, said, complaint):
 def test_a_greeting_of_a_connection_that_never_was_is_turned_away(make):
     pair = make()
     sock = stranger(pair, words.Greeting(False, b"n" * 16, 5).pack())
-    heard = bytearray()
+    arrived = bytearray()
 
     def on():
         try:
             data = sock.recv(1000)
         except BlockingIOError:
             return False
-        heard.extend(data)
+        arrived.extend(data)
         return not data
 
     pair.until(on)
-    assert heard == words.CONTROL.pack(words.FORGOTTEN, 0)
+    assert arrived == words.CONTROL.pack(words.FORGOTTEN, 0)
     sock.close()
 
 
@@ -631,7 +631,7 @@ def test_a_greeting_that_claims_too_much_is_refused(make):
     pair = make()
     sock = stranger(pair, words.Greeting(True, b"n" * 16, 5).pack())
     pair.until(lambda: pair.refused)
-    assert "says that it heard 5 frames" in pair.refused[0]
+    assert "says that it received 5 frames" in pair.refused[0]
     sock.close()
 
 
@@ -642,6 +642,6 @@ def test_a_greeting_in_pieces_is_put_together(make):
         sock.sendall(bytes([byte]))
         pair.step()
     sock.sendall(b"\x06\0\0\0[\0\0\0\0\0"[:4] + b"[\1\0\0\0N")
-    pair.until(lambda: pair.server_heard)
-    assert pair.server_heard == [None]
+    pair.until(lambda: pair.server_arrived)
+    assert pair.server_arrived == [None]
     sock.close()

@@ -47,7 +47,7 @@ class Node(GatewayNode):
         self.start_process()
 
     def on_messages(self, connection, messages):
-        self.heard += messages
+        self.incoming += messages
         connection.outbox += messages
         connection.flush()
 
@@ -80,7 +80,7 @@ def test_messages_of_any_size_go_both_ways(made, start, target):
         connection.send(message)
     connection.flush()
     node.until(lambda: len(connection.info[0]) == len(messages))
-    assert connection.info[0] == node.heard == messages
+    assert connection.info[0] == node.incoming == messages
     assert node.refused == []
     connection.close()
 
@@ -112,10 +112,10 @@ def test_what_travels_can_not_be_read(made, start):
                 continue
             seen.extend(data)
             other.sendall(data)
-        return node.heard
+        return node.incoming
 
     node.until(carry)
-    assert node.heard == [(1, "a secret that nobody may read")]
+    assert node.incoming == [(1, "a secret that nobody may read")]
     assert b"secret" not in seen and b"kernel" not in seen[40:] and seen.startswith(b"KRN1\2agent")
     connection.close()
     for sock in (between, near, far):
@@ -168,7 +168,7 @@ def test_an_authority_may_certify_nodes_one_by_one(made, start, tmp_path):
     node = start(credentials(made / "good"))
     connection = node.connect("agent", tls=credentials(tmp_path / "other"))
     connection.send((1, "hello"))
-    node.until(lambda: node.heard)
+    node.until(lambda: node.incoming)
     connection.close()
 
 
@@ -182,7 +182,7 @@ def test_replaced_files_count_for_the_next_connection(made, start, tmp_path):
         shutil.copy(made / "good" / name, tmp_path / "mine" / name)
     second = node.connect("agent", tls=mine)
     second.send((1, "renewed"))
-    node.until(lambda: node.heard)
+    node.until(lambda: node.incoming)
     (tmp_path / "mine" / "node.pem").write_text("damaged")
     third = node.connect("agent", tls=mine)
     node.until(lambda: third.closed)
@@ -233,7 +233,7 @@ def test_who_does_not_fit_is_told_why_in_one_line_on_both_sides(
     if client != "stranger":  # there the client refuses first, and who hears of it is the server
         assert server_says in node.refused[0] and server_says in node.refused[1]
     assert all("\n" not in line for line in [reason, str(error), *node.refused])
-    assert node.heard == node.served == []
+    assert node.incoming == node.served == []
 
 
 def test_a_client_without_a_certificate_is_refused(made, start):
@@ -281,7 +281,7 @@ def test_a_wrong_token_is_refused_inside_tls(made, start):
     assert node.refused == ["the peer has a wrong session token"]
     error = node.beside(lambda: open_socket(node.address("transfer"), b"w" * 32, SECONDS, tls))
     assert isinstance(error, ProtocolError) and "another session token" in str(error)
-    assert node.heard == node.served == []
+    assert node.incoming == node.served == []
 
 
 def test_who_is_not_there_is_not_mistaken_for_one_without_tls(made, start):
@@ -401,5 +401,5 @@ def test_files_of_one_s_own_may_be_given_by_their_paths(made, start):
     node = start(tls)
     connection = node.connect("agent", tls=tls)
     connection.send((1, "hello"))
-    node.until(lambda: node.heard)
+    node.until(lambda: node.incoming)
     connection.close()

@@ -36,7 +36,7 @@ def show_nodes(rows: Sequence[Mapping[str, Any]], own: str) -> None:
         for row in rows
         if row["Alive"]
     ]
-    display.table(("NODE", "STATE", "ADDRESS", "USED", "LABELS", "VERSION", "HEARD"), lines, indent=2)
+    display.table(("NODE", "STATE", "ADDRESS", "USED", "LABELS", "VERSION", "LAST HEARTBEAT"), lines, indent=2)
     gone = [row for row in rows if not row["Alive"]]
     for row in gone[-_DEAD_SHOWN:]:
         where = f" ({place_of(row)})" if row["NodeManagerAddress"] else ""

@@ -45,8 +45,12 @@ class ActorWorkers:
 
     def end(self, step: EndWorker) -> None:
         """Have the process of an actor end."""
-        message = head_messages.StopWorker(worker=step.worker, reason=step.reason, drain=step.drain, kindly=step.kindly)
-        self._orders.tell_node_of(step.worker, packed(message))
+        self._orders.tell_node_of(
+            step.worker,
+            packed(
+                head_messages.StopWorker(worker=step.worker, reason=step.reason, drain=step.drain, kindly=step.kindly)
+            ),
+        )
 
     def release(self, lease: LeaseId) -> None:
         """Withdraw a request, or give a lease back: its worker was an actor, and is nothing else any more."""

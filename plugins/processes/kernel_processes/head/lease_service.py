@@ -56,7 +56,7 @@ class LeaseService:
     def _on_request(self, caller: ProcessRecord, message: Message) -> None:
         request = self._requests.of_process(caller, message)
         known = self._leases.leases.get(request.id)
-        if known is not None:  # an earlier head granted it, and died before its holder had heard so
+        if known is not None:  # an earlier head granted it, and died before its holder got the answer
             self._holders.served(request.id, known)
             return
         error = self._requests.ask(request, caller)

@@ -40,13 +40,13 @@ _INTRODUCTIONS = (_JOIN, number_of(op.Introduction))
 class NodeLink:
     """One agent's connection. `node` is set once the agent has described its node.
 
-    `heard` is when it last answered a heartbeat: a message that is no answer does not count, because the agent may
-    receive nothing. `done` counts the agent's messages that were handled.
+    `last_heartbeat_at` is when the agent last answered a heartbeat. Its other messages do not count: they do not show
+    that it receives messages. `done` counts the agent's messages that were handled.
     """
 
     id: NodeId
     connection: Connection
-    heard: float
+    last_heartbeat_at: float
     node: NodeRecord | None = None
     done: int = 0
 
@@ -123,9 +123,9 @@ class NodeMembership:
                 self._handle(link.node, message)
 
     def _note_heartbeat(self, link: NodeLink) -> None:
-        link.heard = self._reactor.clock()
+        link.last_heartbeat_at = self._reactor.clock()
         if link.node is not None:
-            link.node.heard = link.heard
+            link.node.last_heartbeat_at = link.last_heartbeat_at
 
     def on_close(self, connection: Connection, reason: str) -> None:
         """Handle the end of a connection: its node is lost."""
@@ -189,7 +189,9 @@ class NodeMembership:
 
     def _describe(self, link: NodeLink, said: head_messages.DescribeNode) -> None:
         parts = pickle.loads(said.description)
-        link.node = NodeRecord(link.id, link.connection.send, joined=time.time(), heard=link.heard, **parts)
+        link.node = NodeRecord(
+            link.id, link.connection.send, joined=time.time(), last_heartbeat_at=link.last_heartbeat_at, **parts
+        )
         if link.is_client:
             link.connection.wait_even_if_ended(self._patience(link))
         else:
@@ -218,10 +220,10 @@ class NodeMembership:
         stood_still, self._looked_at = now - self._looked_at - LOOK_SECONDS, now
         if stood_still > self._heartbeat_seconds:
             for link in self._links:
-                link.heard += stood_still
+                link.last_heartbeat_at += stood_still
         for link in list(self._links):
-            if now - link.heard > self._patience(link) - LOOK_SECONDS:
-                self._lose(link, f"nothing was heard of it for {now - link.heard:.1f} s")
+            if now - link.last_heartbeat_at > self._patience(link) - LOOK_SECONDS:
+                self._lose(link, f"no heartbeat from it for {now - link.last_heartbeat_at:.1f} s")
         if now - self._sent_at >= self._heartbeat_seconds - LOOK_SECONDS / 2:
             self._sent_at = now
             for link in self._links:

@@ -18,7 +18,7 @@ SHOWN_DEAD = 100
 def node_rows(cluster: ClusterTable, available: Mapping[NodeId, Amounts], now: float) -> list[dict[str, Any]]:
     """Return a row per node, in the order in which they joined; nodes of an earlier head come first.
 
-    `available` is what is free on each, `now` the time on the clock of `NodeRecord.heard`.
+    `available` is what is free on each, `now` the time on the clock of `NodeRecord.last_heartbeat_at`.
     """
     dead = [_fallen_row(id.hex(), cause) for id, cause in cluster.fallen.items() if id not in cluster.nodes]
     nodes = [node for node in cluster.nodes.values() if not node.client]
@@ -52,7 +52,7 @@ def _row(node: NodeRecord, now: float, available: Amounts, beside_head: bool = F
         "Available": {name: max(0.0, free.get(name, 0.0)) for name in node.total} if node.alive else {},
         "Labels": dict(node.labels),
         "Version": node.version,
-        "HeardSecondsAgo": round(now - node.heard, 3) if node.heard is not None else 0.0,
+        "HeardSecondsAgo": round(now - node.last_heartbeat_at, 3) if node.last_heartbeat_at is not None else 0.0,
         "alive": node.alive,
         "AgentPid": node.pid,
         "Cause": node.cause,

@@ -17,8 +17,8 @@ class NodeRecord:
     """One node. `send` queues a message to its agent; `total` is in plain quantities.
 
     A `client` is only the agent of a remote driver: it runs no tasks, and is not counted. `known` holds the jobs and
-    environments that its agent knows. `heard` is when its last message arrived, on the reactor's clock; None for the
-    node in the head's own process.
+    environments that its agent knows. `last_heartbeat_at` is when its agent last answered a heartbeat, on the
+    reactor's clock; None for the node in the head's own process.
     """
 
     id: NodeId
@@ -34,7 +34,7 @@ class NodeRecord:
     version: str = ""
     alive: bool = True
     cause: str = ""
-    heard: float | None = None
+    last_heartbeat_at: float | None = None
     client: bool = False
     draining: bool = False
     drained: bool = False

@@ -1,4 +1,4 @@
-"""Telling observers what happens, in batches, after the fact: plugins always, others while they listen."""
+"""Pass events to observers, in batches, after the fact: to plugins always, to others while they are subscribed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ KEPT_FAILURES = 1000
 class Observation:
     """Collects events while there are observers; costs nothing without.
 
-    `on_active(active)` is called whenever the nodes have to begin, or to stop, telling what happens on them;
-    `on_fault(observer, error)` with an observer that has raised, which is asked no more.
+    `on_active(active)` is called when the nodes have to start or to stop reporting their events;
+    `on_fault(observer, error)` with an observer that has raised, which is removed.
     """
 
     def __init__(
@@ -33,17 +33,17 @@ class Observation:
         self._collected = 0.0
         self._observers = list(observers)
         self._passive: list[Observer] = []
-        """Observers for whom it is enough what the head sees by itself."""
+        """Observers that need only the events of the head itself."""
         self._events: list[LifecycleEvent] = []
         self._failures: deque[LifecycleEvent] = deque(maxlen=KEPT_FAILURES)
         """Failures whose results were never asked for: a new observer receives them first."""
 
     @property
     def active(self) -> bool:
-        """Whether the nodes must report what happens on them."""
+        """Whether the nodes must report their events."""
         return len(self._observers) > len(self._passive)
 
-    def attend(self, observer: Observer, passive: bool) -> None:
+    def subscribe(self, observer: Observer, passive: bool) -> None:
         """Add `observer`. A `passive` one receives events of nodes, workers and actors only, at no cost to the nodes.
 
         Raises ValueError when it was added before.
@@ -58,7 +58,7 @@ class Observation:
             observer.observe(list(self._failures))
         self._tell_of_change(before)
 
-    def leave(self, observer: Observer) -> None:
+    def unsubscribe(self, observer: Observer) -> None:
         """Remove `observer`, if it was added."""
         before = self.active
         self._observers = [one for one in self._observers if one is not observer]
@@ -90,14 +90,14 @@ class Observation:
         self.note(kind, state, id, time.time(), detail)
 
     def collect(self, seconds: float) -> bool:
-        """Return whether it is time to ask the processes for their calls (once in `seconds`, if anybody listens)."""
+        """Return whether to ask the processes for their calls: every `seconds`, if there are observers."""
         if not self._observers or self._clock() - self._collected < seconds:
             return False
         self._collected = self._clock()
         return True
 
     def note_calls(self, worker: bytes, calls: Sequence[tuple[str, str, float, float, bool]] | None) -> None:
-        """Add what `CallTrace.new_calls` of a worker returned; None when it could not answer."""
+        """Add the calls that `CallTrace.new_calls` of a worker returned; None if it could not answer."""
         if not self._observers:
             return
         for id, name, begun, ended, failed in calls or ():
@@ -105,7 +105,7 @@ class Observation:
             self._events.append(LifecycleEvent(TASK, FAILED if failed else FINISHED, id, ended, detail))
 
     def deliver(self) -> None:
-        """Hand over what was collected; an observer that raises is reported once and asked no more."""
+        """Pass the collected events to the observers; an observer that raises is reported and removed."""
         if not self._events:
             return
         events, self._events = self._events, []
@@ -113,5 +113,5 @@ class Observation:
             try:
                 observer.observe(events)
             except Exception as error:
-                self.leave(observer)
+                self.unsubscribe(observer)
                 self._on_fault(observer, error)

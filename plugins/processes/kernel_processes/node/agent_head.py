@@ -76,8 +76,8 @@ class MakeLocalHead(Protocol):
 class RemoteHead:
     """A head in another process, connected by `head_link`: a `child` of this agent, or the child of another agent.
 
-    `on_message(message)` is called with each message from the head. `snapshot(unheard)` yields the messages that
-    describe this node to a head that takes over; `unheard` are those that the previous head may not have received.
+    `on_message(message)` is called with each message from the head. `snapshot(unacknowledged)` yields the messages for
+    a head that takes over; its argument are the messages that the previous head may not have received.
     `lost(why)` is called when the head is gone for good, `stop(reason)` when the session ends or the node leaves it.
     """
 

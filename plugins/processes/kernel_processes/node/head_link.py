@@ -1,4 +1,4 @@
-"""An agent's way to the head: a queue each way when that is in the same process, a connection when it is not."""
+"""An agent's link to the head: a queue in each direction within one process, otherwise a connection."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from kernel_spec.version import __version__
 JOIN_SECONDS = 10.0
 LEAVE_SECONDS = 1.0
 ANOTHER_HEAD_SECONDS = 3.0
-"""Seconds for which a joining node waits for a head where there is a gateway without a head behind it."""
+"""Seconds for which a joining node waits when a gateway answers without a head behind it."""
 DOUBT_SHARE = 0.3
-"""After how much of the time that makes a silent node a dead one the head is dialled again."""
+"""Share of the time after which a silent node is declared dead: after it, a silent head is dialled again."""
 REDIAL_SECONDS = (0.05, 1.0)
-"""Seconds before the link is tried again: at first, and at most. Each pause is half as long again."""
+"""Seconds before a new attempt to connect: at first, and at most. Each pause is 1.5 times the one before."""
 
 _HEARTBEAT, _WELCOME = number_of(head_messages.Heartbeat), number_of(head_messages.Welcome)
 _REFUSED = number_of(head_messages.JoinRefused)
 
 
 class HeadLink(Protocol):
-    """What an agent needs of the link to its head."""
+    """The link of an agent to its head."""
 
     def send(self, message: Message) -> None:
         """Queue a message (`kernel_processes.protocol.head_messages`) to the head."""
 
     def exchange(self) -> bool:
-        """Let everything queued take its way; return whether there was anything. Called once in each turn."""
+        """Deliver all queued messages; return whether there were any. Called once in each turn of the loop."""
 
 
 class LocalHeadLink:
-    """Both ends of the link when head and agent share a process: nothing is packed, and nothing is handled at once.
+    """Both ends of the link when head and agent share a process: messages are queued, and not serialized.
 
     `to_head(message)` and `to_node(message)` handle what arrives at either end, in order.
     """
@@ -59,7 +59,7 @@ class LocalHeadLink:
         self.send_down = self._down.append
 
     def exchange(self) -> bool:
-        """Hand over messages until neither end has any left."""
+        """Deliver messages until both queues are empty."""
         up, down = self._up, self._down
         if not up and not down:
             return False
@@ -75,10 +75,10 @@ class RemoteHeadLink:
     """A connection to a head in another process, perhaps on another machine.
 
     `join` waits until the head has accepted this node. After `begin`, `to_node(message)` is called with messages, and
-    `on_lost(reason)` when the link is lost for good. A head that keeps what it knows (`settings["durable"]`) may be
-    started again: then the link is made anew for up to `settings["head_away_seconds"]`. The new head is told everything
-    again, as `snapshot(unheard)` has it: messages are kept until the head has handled them, so that it is known which
-    ones the old head may not have received.
+    `on_lost(reason)` when the link is lost for good. A head with durable metadata (`settings["durable"]`) may be
+    restarted: then the link tries to reconnect for `settings["head_away_seconds"]` seconds, and sends the messages
+    of `snapshot(unacknowledged)` to the new head. Messages are kept until the head has handled them; `unacknowledged`
+    are those that the old head may not have handled.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class RemoteHeadLink:
         self._log: deque[Message] = deque()
         self._done = 0
         self._pause = REDIAL_SECONDS[0]
-        self._watched_at = self._heard = reactor.clock()
+        self._watched_at = self._last_heartbeat_at = reactor.clock()
         self._connection = self._dial()
 
     def send(self, message: Message) -> None:
@@ -157,7 +157,7 @@ class RemoteHeadLink:
         self._introduce()
         for message in self._waiting:
             to_node(message)
-        self._watched_at = self._heard = self._reactor.clock()
+        self._watched_at = self._last_heartbeat_at = self._reactor.clock()
         self._reactor.call_later(HEARTBEAT_SECONDS, self._watch)
         if self._lost:
             self._on_close(self._connection, self._lost)
@@ -191,20 +191,20 @@ class RemoteHeadLink:
     def _introduce(self) -> None:
         """Introduce this node; to a restarted head, also report all that it must know."""
         self._joined = True
-        self._heard = self._reactor.clock()
+        self._last_heartbeat_at = self._reactor.clock()
         self._pause = REDIAL_SECONDS[0]
         self._done = 0
         death, is_client = self.settings.get("death_seconds", DEATH_SECONDS), bool(self._description.get("client"))
         wait = self._connection.wait_even_if_ended if is_client else self._connection.wait_at_least
         wait(patience(death, is_client))  # as patient as the head is
-        unheard, self._log = self._log, deque()
+        unacknowledged, self._log = self._log, deque()
         self.send(packed(head_messages.DescribeNode(description=pickle.dumps(dict(self._description)))))
         if self.settings["tell_all"]:
-            for message in self._snapshot(tuple(unheard)):
+            for message in self._snapshot(tuple(unacknowledged)):
                 self.send(message)
             self.send(packed(head_messages.AllTold()))
         else:
-            for message in unheard:
+            for message in unacknowledged:
                 self.send(message)
         self._connection.flush()
 
@@ -217,17 +217,17 @@ class RemoteHeadLink:
         self._reactor.call_later(HEARTBEAT_SECONDS, self._watch)
         now = self._reactor.clock()
         stood_still, self._watched_at = now - self._watched_at - HEARTBEAT_SECONDS, now
-        self._heard += stood_still if stood_still > HEARTBEAT_SECONDS else 0.0
-        silent, death = now - self._heard, self.settings.get("death_seconds", DEATH_SECONDS)
+        self._last_heartbeat_at += stood_still if stood_still > HEARTBEAT_SECONDS else 0.0
+        silent, death = now - self._last_heartbeat_at, self.settings.get("death_seconds", DEATH_SECONDS)
         too_long = silent > max(DOUBT_SHARE * death, 2 * HEARTBEAT_SECONDS)
         if self._joined and too_long:
-            self._heard = now
-            self._connection.doubt(f"nothing was heard of the head for {silent:.1f} s")
+            self._last_heartbeat_at = now
+            self._connection.doubt(f"no heartbeat from the head for {silent:.1f} s")
 
     def _on_messages(self, connection: Connection, messages: list[Message]) -> None:
         for message in messages:
             if message[0] == _HEARTBEAT:
-                self._heard = self._reactor.clock()
+                self._last_heartbeat_at = self._reactor.clock()
                 self._forget_done(unpacked(head_messages.Heartbeat, message).done)
                 connection.send(packed(head_messages.Heartbeat()))
                 connection.flush()
@@ -266,5 +266,5 @@ class RemoteHeadLink:
         if not self._joined and not self._leaving:
             try:
                 self._connection = self._dial()
-            except OSError as error:  # nobody listens there yet
-                self._on_close(self._connection, f"nobody answers at {self._address}: {error.strerror}")
+            except OSError as error:  # no head listens there yet
+                self._on_close(self._connection, f"no head answers at {self._address}: {error.strerror}")

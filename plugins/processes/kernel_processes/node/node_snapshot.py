@@ -15,7 +15,7 @@ from kernel_spec.ids import ProcessId
 
 
 class NodeSnapshot:
-    """Tells a head what it has not heard, or what only the head before it has. Runs in the agent's loop."""
+    """Makes the messages that describe this node to a head that takes over. Runs in the agent's loop."""
 
     def __init__(self, state: NodeState, processes: ProcessTable, pool: WorkerPool, requests: OpenRequests) -> None:
         self._state = state
@@ -39,17 +39,17 @@ class NodeSnapshot:
             )
         )
 
-    def messages(self, unheard: Sequence[Message]) -> Iterator[Message]:
+    def messages(self, unacknowledged: Sequence[Message]) -> Iterator[Message]:
         """Yield all that a head must know of this node when it takes the place of one that has died.
 
-        `unheard` are messages that the last head may or may not have received.
+        `unacknowledged` are messages that the last head may or may not have received.
         """
         if self._state.leaving:
             yield packed(head_messages.StillDraining(seconds=self._state.leaves_in()))
         for connection in self._processes.connections.values():
             yield self.introduction(connection.info)
         yield from self._leases()
-        yield from self._requests.to_tell(unheard)
+        yield from self._requests.to_resend(unacknowledged)
 
     def _leases(self) -> Iterator[Message]:
         for lease, held in self._pool.held.items():

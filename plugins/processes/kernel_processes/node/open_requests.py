@@ -19,7 +19,7 @@ _OUTDATED = (
     head_messages.WORKER_FOUND,
     head_messages.LEASE_BLOCKED,
 )
-"""Messages about the node's state, and answers: a new head is told the present state, and asks again itself."""
+"""Messages about the node's state, and answers: a new head gets the present state, and repeats its own questions."""
 
 
 class OpenRequests:
@@ -41,12 +41,12 @@ class OpenRequests:
             self._close(process, (op.REQUEST_LEASE, message[1]))
         elif operation in (op.REQUEST_LEASE, op.CALL, _SUBSCRIBE):
             self._open.setdefault(process, {})[operation, message[1]] = message
-        elif operation == op.RETURN_LEASE and message[2]:  # it waits to hear how that worker died
+        elif operation == op.RETURN_LEASE and message[2]:  # it waits for the cause of that worker's death
             self._open.setdefault(process, {})[operation, message[3]] = message
         actor = message[1] if operation == _CREATE else None
         if operation == op.CALL and message[2] == _NAMED:
             actor = message[3][0]
-        if actor is not None:  # who creates an actor hears of it without asking
+        if actor is not None:  # the creator of an actor gets its changes without a request
             self._open.setdefault(process, {})[_SUBSCRIBE, actor] = packed(op.SubscribeActor(actor=actor))
 
     def answered(self, process: ProcessId, message: Message) -> None:
@@ -72,19 +72,19 @@ class OpenRequests:
             for message in messages.values():
                 yield process, message
 
-    def to_tell(self, unheard: Iterable[Message]) -> Iterator[Message]:
-        """Yield the messages for another head, in order: those of `unheard` that still matter, and all open requests.
+    def to_resend(self, unacknowledged: Iterable[Message]) -> Iterator[Message]:
+        """Yield the messages for another head, in order: the relevant ones of `unacknowledged`, and all open requests.
 
-        `unheard` are messages that the last head may or may not have received. Requests that it has answered are not
+        `unacknowledged` are messages that the last head may not have received. Requests that it has answered are not
         sent again: they would be carried out twice, perhaps after other processes have changed things.
         """
         of_processes = {id(message) for messages in self._open.values() for message in messages.values()}
-        unheard = [message for message in unheard if message[0] not in _OUTDATED]
-        told = {id(message[2]) for message in unheard if message[0] == head_messages.FROM_PROCESS}
+        unacknowledged = [message for message in unacknowledged if message[0] not in _OUTDATED]
+        told = {id(message[2]) for message in unacknowledged if message[0] == head_messages.FROM_PROCESS}
         for process, message in self.messages():
             if id(message) not in told:
                 yield (head_messages.FROM_PROCESS, process, message)
-        for message in unheard:
+        for message in unacknowledged:
             inner = message[2] if message[0] == head_messages.FROM_PROCESS else None
             if inner is not None and inner[0] in (op.CALL, op.REQUEST_LEASE) and id(inner) not in of_processes:
                 continue

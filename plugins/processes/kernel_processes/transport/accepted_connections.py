@@ -34,7 +34,7 @@ class AcceptedConnections:
         self._on_messages = on_messages
         self._on_close = on_close
         self._on_refused = on_refused
-        self._silent: set[Connection] = set()  # accepted, and not heard of yet
+        self._silent: set[Connection] = set()  # accepted, without a message so far
 
     def adopt(self, sock: socket.socket) -> None:
         """Take a socket from which nothing has been read that the handshake needs."""

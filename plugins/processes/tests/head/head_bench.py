@@ -31,11 +31,11 @@ class Scripted:
     name = "scripted"
 
     def __init__(self) -> None:
-        self.heard: list[Event] = []
+        self.received: list[Event] = []
         self.answers: dict[type, list[Instruction]] = {}
 
     def handle(self, event: Event, now: float) -> list[Instruction]:
-        self.heard.append(event)
+        self.received.append(event)
         return self.answers.pop(type(event), [])
 
     def explain(self, id: LeaseId | GroupId, now: float) -> Reason:
@@ -48,7 +48,7 @@ class Scripted:
         return None
 
     def kinds(self) -> list[str]:
-        return [type(event).__name__ for event in self.heard]
+        return [type(event).__name__ for event in self.received]
 
 
 class Log:
@@ -137,20 +137,20 @@ class Bench:
         return self.answer()
 
     def answer(self) -> Any:
-        for message in self.heard_by(DRIVER):
+        for message in self.received_by(DRIVER):
             if message[0] == op.REPLY_ERROR:
                 raise pickle.loads(message[2])
             if message[0] in (op.REPLY, op.REPLY_PICKLED):
                 return message[2] if message[2] is not None else "nothing"
         return None
 
-    def heard_by(self, process: ProcessId) -> list[Any]:
+    def received_by(self, process: ProcessId) -> list[Any]:
         """Return what the head said to a process since the last time."""
-        heard = [
+        received = [
             message[2] for message in self.said if message[0] == head_messages.TO_PROCESS and message[1] == process
         ]
         self.said[:] = [message for message in self.said if message[:2] != (head_messages.TO_PROCESS, process)]
-        return heard
+        return received
 
     def actors(self) -> list[dict[str, Any]]:
         """Return the rows of all actors."""

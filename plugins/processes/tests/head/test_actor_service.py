@@ -52,7 +52,7 @@ class Stage(Bench):
         """Return the answer to the owner, or raise it."""
         self.say(op.CALL, 7, method, arguments)
         ((operation, _, value),) = [
-            message for message in self.heard_by(OWNER) if message[0] in (op.REPLY, op.REPLY_ERROR, op.REPLY_PICKLED)
+            message for message in self.received_by(OWNER) if message[0] in (op.REPLY, op.REPLY_ERROR, op.REPLY_PICKLED)
         ]
         if operation == op.REPLY_ERROR:
             raise pickle.loads(value)
@@ -72,7 +72,7 @@ class Stage(Bench):
 
     def lease(self) -> LeaseId:  # type: ignore[override]
         """Return the lease that was asked for last."""
-        return [event for event in self.scheduler.heard if isinstance(event, LeaseRequested)][-1].request.id
+        return [event for event in self.scheduler.received if isinstance(event, LeaseRequested)][-1].request.id
 
     def grants(self) -> None:
         """Have the scheduler grant what is asked for next, on the second node."""
@@ -95,12 +95,12 @@ class Stage(Bench):
         self.say(*packed(op.ActorArguments(id, b"creation", None)))
         self.serve(worker)
         self.tell(1, head_messages.FROM_PROCESS, worker, packed(op.ActorReady(actor=id, failure=None)))
-        self.heard_by(OWNER)
+        self.received_by(OWNER)
         self.said_to.clear()
 
     def states(self, process: ProcessId = OWNER) -> list[Any]:
         """Return what a process has heard of actors since the last time: without operation and id."""
-        return [message[2:] for message in self.heard_by(process) if message[0] == number_of(op.ActorState)]
+        return [message[2:] for message in self.received_by(process) if message[0] == number_of(op.ActorState)]
 
     def row(self, id: ActorId = ACTOR) -> dict[str, Any]:
         (row,) = [row for row in self.ask("actors", True) if row["actor_id"] == id.hex()]
@@ -119,9 +119,9 @@ def stage() -> Iterator[Stage]:
 
 def test_an_actor_asks_for_a_worker_when_its_arguments_are_there(stage: Stage) -> None:
     stage.create(name="counter", environment={"env_vars": {"A": "1"}})
-    assert not any(isinstance(event, LeaseRequested) for event in stage.scheduler.heard)
+    assert not any(isinstance(event, LeaseRequested) for event in stage.scheduler.received)
     stage.say(*packed(op.ActorArguments(ACTOR, b"creation", None)))
-    event = stage.scheduler.heard[-1]
+    event = stage.scheduler.received[-1]
     assert isinstance(event, LeaseRequested)
     request = event.request
     assert (request.job, request.requester, request.wanted, request.name) == (JOB, OWNER, WANTED, "Counter 'counter'")
@@ -194,7 +194,7 @@ def test_when_all_handles_are_gone_it_ends_after_its_calls(stage: Stage) -> None
     lease = stage.head.actors.table.actors[ACTOR].lease
     stage.tell(1, *packed(head_messages.WorkerDied(MINE, 1, "it ended", op.DIED)))
     assert stage.states() == [(DEAD, b"", "", 0, "all handles to it went out of scope", None, False)]
-    assert LeaseReleased(lease) in stage.scheduler.heard  # type: ignore[arg-type]
+    assert LeaseReleased(lease) in stage.scheduler.received  # type: ignore[arg-type]
     assert (head_messages.DROP_WORKER, lease, True, False) in stage.take(SECOND)
 
 
@@ -280,7 +280,7 @@ def test_an_actor_goes_with_its_owner_and_a_detached_one_stays(stage: Stage) -> 
         (ACTOR.hex(), DEAD),
         (other.hex(), ALIVE),
     ]
-    assert stage.heard_by(OWNER) == [], "it is gone"
+    assert stage.received_by(OWNER) == [], "it is gone"
 
 
 def test_a_detached_actor_has_a_job_that_outlives_its_creators() -> None:
@@ -363,7 +363,7 @@ def test_who_is_gone_when_its_answer_comes_is_told_nothing(stage: Stage) -> None
 def test_of_an_actor_whose_owner_is_gone_it_is_said_that_it_ended(stage: Stage) -> None:
     unknown = ActorId(b"somebody" + bytes(8))
     stage.say(*packed(op.SubscribeActor(unknown)), by=DRIVER)
-    assert stage.heard_by(DRIVER) == [
+    assert stage.received_by(DRIVER) == [
         packed(
             op.ActorState(
                 actor=unknown,
@@ -525,7 +525,7 @@ def test_one_that_is_killed_before_it_has_a_worker_gives_its_lease_back(stage: S
     stage.take(SECOND)
     stage.ask("kill_actor", ACTOR, True)
     assert stage.take(SECOND) == [(head_messages.DROP_WORKER, stage.lease(), True, False)]
-    assert stage.scheduler.heard[-1] == LeaseReleased(stage.lease()) and stage.head.lease_manager.leases == {}
+    assert stage.scheduler.received[-1] == LeaseReleased(stage.lease()) and stage.head.lease_manager.leases == {}
 
 
 def test_an_actor_that_can_run_nowhere_is_dead_at_once(stage: Stage) -> None:
@@ -542,5 +542,5 @@ def test_an_actor_whose_owner_is_gone_comes_from_nowhere(stage: Stage) -> None:
     stage.live(detached=True, max_restarts=1)
     stage.tell(0, *packed(head_messages.ProcessLeft(OWNER)))
     stage.tell(1, *packed(head_messages.WorkerDied(MINE, 1, "signal 9", op.DIED)))
-    event = [event for event in stage.scheduler.heard if isinstance(event, LeaseRequested)][-1]
+    event = [event for event in stage.scheduler.received if isinstance(event, LeaseRequested)][-1]
     assert event.request.origin == NOWHERE != NodeId(FIRST)

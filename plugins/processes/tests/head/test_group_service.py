@@ -67,7 +67,7 @@ def bench() -> Iterator[Bench]:
 
 def test_a_group_is_asked_for_placed_and_shown(bench: Bench) -> None:
     bench.create(name="gang")
-    event = bench.scheduler.heard[-1]
+    event = bench.scheduler.received[-1]
     assert isinstance(event, GroupRequested)
     asked = event.request
     assert (asked.id, asked.job, asked.bundles, asked.strategy) == (GROUP, JOB, (BUNDLE, BUNDLE), "SPREAD")
@@ -113,7 +113,7 @@ def test_who_waits_is_told_that_it_is_removed(bench: Bench) -> None:
         PlacementGroupRemovedError, match=r"'gang' is gone: it was removed by kernel.remove_placement_gr"
     ):
         bench.call("remove_placement_group", GROUP.hex())
-    assert bench.scheduler.heard[-1] == GroupRemoved(GROUP)
+    assert bench.scheduler.received[-1] == GroupRemoved(GROUP)
     with pytest.raises(PlacementGroupRemovedError, match="is not known"):
         bench.call("placement_group_ready", b"unknown!".hex())
 
@@ -127,7 +127,7 @@ def test_a_taken_name_is_refused(bench: Bench) -> None:
 def test_requests_name_their_bundle_and_where_their_data_is(bench: Bench) -> None:
     bench.create()
     bench.lease(b"lease-1", granted=False)
-    event = bench.scheduler.heard[-1]
+    event = bench.scheduler.received[-1]
     assert isinstance(event, LeaseRequested)
     request = event.request
     assert (request.group, request.bundle, request.preemptible, request.origin) == (GROUP, -1, True, FIRST)
@@ -140,10 +140,10 @@ def test_removal_ends_what_is_inside_before_the_scheduler_hears_of_it(bench: Ben
     bench.lease(b"starting")
     bench.lease(b"waiting-", granted=False)
     bench.lease(b"outside-", served=OTHER, group=False)
-    bench.heard_by(DRIVER)
-    bench.scheduler.heard.clear()
+    bench.received_by(DRIVER)
+    bench.scheduler.received.clear()
     bench.tell(0, head_messages.FROM_PROCESS, DRIVER, (op.CALL, 7, "remove_placement_group", (GROUP.hex(),)))
-    failed = {m[1]: pickle.loads(m[2]) for m in bench.heard_by(DRIVER) if m[0] == number_of(op.LeaseFailed)}
+    failed = {m[1]: pickle.loads(m[2]) for m in bench.received_by(DRIVER) if m[0] == number_of(op.LeaseFailed)}
     assert failed.keys() == {b"starting", b"waiting-"}
     assert {type(error) for error in failed.values()} == {PlacementGroupRemovedError}
     reason = "placement group 'gang' is gone: it was removed by kernel.remove_placement_group()"
@@ -151,10 +151,10 @@ def test_removal_ends_what_is_inside_before_the_scheduler_hears_of_it(bench: Ben
     assert bench.told(number_of(head_messages.KillWorker)) == [(WORKER, reason)]
     assert sorted(bench.scheduler.kinds()) == ["LeaseCancelled", "LeaseReleased"]
     bench.tell(0, *packed(head_messages.WorkerDied(WORKER, 1, reason, op.DIED)))
-    assert packed(op.LeasedWorkerDied(worker=WORKER, cause=reason, fault=op.TAKEN)) in bench.heard_by(DRIVER)
-    assert bench.scheduler.heard[-2:] == [LeaseReleased(LeaseId(b"running-")), GroupRemoved(GROUP)]
+    assert packed(op.LeasedWorkerDied(worker=WORKER, cause=reason, fault=op.TAKEN)) in bench.received_by(DRIVER)
+    assert bench.scheduler.received[-2:] == [LeaseReleased(LeaseId(b"running-")), GroupRemoved(GROUP)]
     bench.lease(b"too-late", granted=False)
-    assert [m[0] for m in bench.heard_by(DRIVER)] == [number_of(op.LeaseFailed)]
+    assert [m[0] for m in bench.received_by(DRIVER)] == [number_of(op.LeaseFailed)]
     assert list(bench.head.lease_manager.leases) == [b"outside-"]
 
 
@@ -164,11 +164,11 @@ def test_a_preempted_worker_ends_at_once_and_its_holder_may_try_again(bench: Ben
     bench.lease(b"lease-2-", granted=False, group=False)
     assert bench.told(number_of(head_messages.KillWorker)) == [(WORKER, "a job of higher rank needs its place")]
     bench.tell(0, *packed(head_messages.WorkerDied(WORKER, 1, "a job of higher rank needs its place", op.DIED)))
-    died = [message for message in bench.heard_by(DRIVER) if message[0] == number_of(op.LeasedWorkerDied)]
+    died = [message for message in bench.received_by(DRIVER) if message[0] == number_of(op.LeasedWorkerDied)]
     assert died == [
         packed(op.LeasedWorkerDied(worker=WORKER, cause="a job of higher rank needs its place", fault=op.TAKEN))
     ]
-    assert bench.scheduler.heard[-1] == LeaseReleased(LeaseId(b"lease-1-"))
+    assert bench.scheduler.received[-1] == LeaseReleased(LeaseId(b"lease-1-"))
 
 
 def test_preempted_before_it_was_served_it_waits_again(bench: Bench) -> None:
@@ -176,7 +176,7 @@ def test_preempted_before_it_was_served_it_waits_again(bench: Bench) -> None:
     request = bench.head.lease_manager.leases[LeaseId(b"lease-1-")].request
     bench.scheduler.answers[LeaseRequested] = [Preempt(LeaseId(b"lease-1-"), "rank")]
     bench.lease(b"lease-2-", granted=False, group=False)
-    assert bench.scheduler.heard[-2:] == [LeaseReleased(request.id), LeaseRequested(request)]
+    assert bench.scheduler.received[-2:] == [LeaseReleased(request.id), LeaseRequested(request)]
     assert bench.told(number_of(head_messages.KillWorker)) == [] and bench.told(head_messages.DROP_WORKER) == [
         (b"lease-1-", False, True)
     ]
@@ -230,7 +230,7 @@ def test_who_is_gone_when_a_group_is_placed_is_told_nothing(bench: Bench) -> Non
         bench.tell(0, head_messages.FROM_PROCESS, process, call)
     bench.tell(0, *packed(head_messages.ProcessLeft(WORKER)))
     bench.head.groups.placed(GROUP, [lies(0, FIRST), lies(1, FIRST)])
-    assert (len(bench.heard_by(WORKER)), len(bench.heard_by(OTHER))) == (0, 1)
+    assert (len(bench.received_by(WORKER)), len(bench.received_by(OTHER))) == (0, 1)
 
 
 def test_why_a_group_is_gone_is_explained(bench: Bench) -> None:
@@ -245,9 +245,9 @@ def test_an_affinity_to_a_lost_node_is_refused_also_for_who_waited(bench: Bench)
     strategy = {"type": "node_affinity", "node": SECOND.hex(), "soft": False}
     shape = (CPU, pickle.dumps((strategy, {})), b"", True)
     bench.tell(0, head_messages.FROM_PROCESS, DRIVER, (op.REQUEST_LEASE, b"lease-1-", shape, "f", None))
-    assert bench.heard_by(DRIVER) == []
+    assert bench.received_by(DRIVER) == []
     bench.head.remove_node(bench.nodes[1], "no power")
-    (message,) = bench.heard_by(DRIVER)
+    (message,) = bench.received_by(DRIVER)
     assert message[:2] == (number_of(op.LeaseFailed), b"lease-1-")
     error: KernelError = pickle.loads(message[2])
     assert str(error).startswith(f"f() may run only on node {SECOND.hex()}, and that is gone: no power")
@@ -263,9 +263,9 @@ def test_what_a_node_says_of_a_grant_that_was_taken_away_is_not_about_the_next(
     bench.head.lease_manager.take(LeaseId(b"lease-1-"), "somebody else needs it more")
     bench.tell(0, head_messages.WORKER_FOUND, b"lease-1-", 1, WORKER)
     bench.tell(0, *packed(head_messages.LeaseUnserved(b"lease-1-", 1, pickle.dumps(KernelError("no worker")))))
-    assert bench.heard_by(DRIVER) == []
+    assert bench.received_by(DRIVER) == []
     bench.tell(number, head_messages.WORKER_FOUND, b"lease-1-", 2, OTHER)
-    assert [(message[0], message[2]) for message in bench.heard_by(DRIVER)] == [(op.LEASE_GRANTED, OTHER)]
+    assert [(message[0], message[2]) for message in bench.received_by(DRIVER)] == [(op.LEASE_GRANTED, OTHER)]
 
 
 def test_what_waits_for_the_nodes_of_an_earlier_head_is_explained(bench: Bench) -> None:
@@ -301,9 +301,9 @@ def test_another_head_tells_the_scheduler_of_groups_before_what_is_in_them() -> 
     after.head.add_node(after.nodes[1])
     after.tell(1, *packed(head_messages.AllTold()))
     assert after.scheduler.kinds() == ["NodeAdded", "NodeAdded", "GroupHeld", "LeaseHeld", "GroupRequested"]
-    told = next(event for event in after.scheduler.heard if isinstance(event, GroupHeld))
+    told = next(event for event in after.scheduler.received if isinstance(event, GroupHeld))
     assert (told.request.id, [bundle.node for bundle in told.bundles]) == (GROUP, [FIRST, SECOND])
-    inside = next(event for event in after.scheduler.heard if isinstance(event, LeaseHeld))
+    inside = next(event for event in after.scheduler.received if isinstance(event, LeaseHeld))
     assert inside.blocked and inside.grant.bundle == 0
     assert after.row()["state"] == "CREATED"
     assert after.head.lease_manager.leases_in(GROUP) == [b"running-"]
@@ -328,4 +328,4 @@ def test_a_lost_program_takes_its_groups_along_also_while_there_was_no_head() ->
     assert (row["state"], row["cause"]) == ("REMOVED", "the program that created it ended")
     assert after.head.jobs.table.get(JOB).ended > 0 and after.told(number_of(head_messages.JobEnded)) == [(JOB,)] * 2
     after.tell(0, *packed(head_messages.WorkerDied(WORKER, 1, "ended", op.DIED)))
-    assert after.scheduler.heard[-1] == GroupRemoved(GROUP)
+    assert after.scheduler.received[-1] == GroupRemoved(GROUP)

@@ -57,7 +57,7 @@ class LastingStore(LocalMetadataStore):
 def join(bench: Bench) -> Bench:
     bench.join()
     bench.said_to.clear()
-    bench.scheduler.heard.clear()
+    bench.scheduler.received.clear()
     return bench
 
 
@@ -90,7 +90,7 @@ def test_a_node_that_joins_is_known_to_all_parts() -> None:
     node.labels = {"zone": "a"}
     bench.head.add_node(node)
     assert bench.head.cluster.nodes == {FIRST: node}
-    assert bench.scheduler.heard == [NodeAdded(FIRST, {"CPU": 4.0, "GPU": 4.0}, {"zone": "a"}, ("GPU",))]
+    assert bench.scheduler.received == [NodeAdded(FIRST, {"CPU": 4.0, "GPU": 4.0}, {"zone": "a"}, ("GPU",))]
     assert bench.take(FIRST) == [packed(head_messages.Observe(wanted=True))]
     assert bench.happened("node") == [("ALIVE", FIRST, {"resources": {"CPU": 4.0, "GPU": 4.0}})]
     assert bench.head.journal.nodes() == {FIRST: ""}
@@ -102,14 +102,14 @@ def test_the_agent_of_a_remote_driver_is_no_node_to_run_anything_on() -> None:
     node = bench.node(CLIENT, "")
     node.client = True
     bench.head.add_node(node)
-    assert bench.scheduler.heard == [] and CLIENT not in bench.head.journal.nodes()
+    assert bench.scheduler.received == [] and CLIENT not in bench.head.journal.nodes()
     assert (
         bench.head.cluster.living_nodes() == [*bench.nodes, node] and bench.head.cluster.working_nodes() == bench.nodes
     )
     assert bench.take(CLIENT) == [packed(head_messages.Observe(wanted=True))]
     assert (("ALIVE", CLIENT)) not in states(bench)
     bench.head.remove_node(node, "its program ended")
-    assert bench.scheduler.heard == [] and bench.head.journal.nodes() == {FIRST: "", SECOND: ""}
+    assert bench.scheduler.received == [] and bench.head.journal.nodes() == {FIRST: "", SECOND: ""}
     assert ("DEAD", CLIENT) not in states(bench) and bench.head.cluster.why_fallen(CLIENT) == "its program ended"
     assert [text for _, text, _ in bench.logged] == ["a remote driver is gone"]
 
@@ -136,13 +136,13 @@ def test_of_a_node_that_is_gone_everybody_hears_once(bench: Bench) -> None:
         bench.take(FIRST) == [packed(head_messages.ProcessesGone(processes=[far], place="second:1"))]
         and bench.take(SECOND) == []
     )
-    assert bench.scheduler.heard == [NodeRemoved(SECOND)] and far not in bench.head.cluster.callers
+    assert bench.scheduler.received == [NodeRemoved(SECOND)] and far not in bench.head.cluster.callers
     assert states(bench)[-1] == ("DEAD", SECOND)
     assert bench.happened("node")[-1][2] == {"cause": "no power"}
     detail = {"node": SECOND.hex(), "host": "host", "cause": "no power"}
     assert bench.logged == [("warning", "a node is gone", detail)]
     bench.head.remove_node(node, "once more")
-    assert node.cause == "no power" and bench.scheduler.heard == [NodeRemoved(SECOND)] and len(bench.logged) == 1
+    assert node.cause == "no power" and bench.scheduler.received == [NodeRemoved(SECOND)] and len(bench.logged) == 1
 
 
 def test_the_next_head_knows_why_a_node_is_gone() -> None:
@@ -164,9 +164,9 @@ def test_with_a_node_its_workers_are_lost_for_those_elsewhere_who_hold_them(benc
     bench.tell(0, head_messages.FROM_PROCESS, DRIVER, (op.REQUEST_LEASE, LEASE, shape, "f", None))
     bench.tell(1, head_messages.WORKER_FOUND, LEASE, 1, far)
     bench.tell(1, *packed(head_messages.ProcessLeft(far)))  # it died, and its node before it could say so
-    bench.heard_by(DRIVER)
+    bench.received_by(DRIVER)
     bench.head.remove_node(bench.nodes[1], "no power")
-    assert bench.heard_by(DRIVER) == [packed(op.LeasedWorkerDied(worker=far, cause="no power", fault=op.LOST))]
+    assert bench.received_by(DRIVER) == [packed(op.LeasedWorkerDied(worker=far, cause="no power", fault=op.LOST))]
     assert bench.head.lease_manager.leases == {}
 
 
@@ -202,7 +202,7 @@ def test_who_may_run_only_on_a_node_that_is_gone_is_refused(bench: Bench) -> Non
     shape = (CPU, pickle.dumps((strategy, {})), b"", True)
     bench.tell(0, head_messages.FROM_PROCESS, DRIVER, (op.REQUEST_LEASE, LEASE, shape, "f", None))
     bench.head.remove_node(bench.nodes[1], "no power")
-    assert [message[:2] for message in bench.heard_by(DRIVER)] == [(number_of(op.LeaseFailed), LEASE)]
+    assert [message[:2] for message in bench.received_by(DRIVER)] == [(number_of(op.LeaseFailed), LEASE)]
 
 
 def test_groups_hear_of_a_lost_node(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,16 +284,16 @@ def test_time_passes_for_the_scheduler_while_anybody_waits(bench: Bench) -> None
     ((seconds, tick),) = bench.timers
     assert seconds == TICK_SECONDS == 0.1
     tick()
-    assert bench.scheduler.heard == [] and len(bench.timers) == 2
+    assert bench.scheduler.received == [] and len(bench.timers) == 2
     shape = (CPU, pickle.dumps(("DEFAULT", {})), b"", True)
     bench.tell(0, head_messages.FROM_PROCESS, DRIVER, (op.REQUEST_LEASE, LEASE, shape, "f", None))
     tick()
-    assert bench.scheduler.heard[1:] == [Tick()]
+    assert bench.scheduler.received[1:] == [Tick()]
     bench.tell(0, head_messages.FROM_PROCESS, DRIVER, (op.CANCEL_LEASE, LEASE))
     bench.call("create_placement_group", GroupId(b"group-01").hex(), [CPU], "PACK", "", "", False, pickle.dumps({}))
-    bench.scheduler.heard.clear()
+    bench.scheduler.received.clear()
     tick()
-    assert bench.scheduler.heard == [Tick()]
+    assert bench.scheduler.received == [Tick()]
 
 
 def test_what_could_not_be_written_down_is_when_time_passes() -> None:
@@ -363,7 +363,7 @@ def test_what_happens_on_nodes_is_observed_while_anybody_listens(bench: Bench, c
     assert bench.happened("task") == [("FINISHED", b"\x00\xff", detail)]
     bench.head.remove_node(bench.nodes[1], "no power")
     bench.said_to.clear()
-    bench.head.observation.leave(bench.observer)
+    bench.head.observation.unsubscribe(bench.observer)
     assert (
         bench.take(FIRST) == bench.take(CLIENT) == [packed(head_messages.Observe(wanted=False))] and not bench.said_to
     )
@@ -421,7 +421,7 @@ def test_one_message_that_can_t_be_handled_costs_nothing_else(bench: Bench) -> N
 def test_of_each_node_a_row_is_shown(bench: Bench, client: NodeRecord) -> None:
     free = {FIRST: amounts({"CPU": 0.5, "odd": 1})}
     bench.head.cluster.beside = FIRST
-    bench.nodes[0].heard, bench.nodes[0].labels, bench.nodes[0].version = -1.25, {"zone": "a"}, "7.1"
+    bench.nodes[0].last_heartbeat_at, bench.nodes[0].labels, bench.nodes[0].version = -1.25, {"zone": "a"}, "7.1"
     bench.nodes[1].address = ""
     cluster = bench.head.cluster
     first, second = node_rows(cluster, free, 1.0)

@@ -171,7 +171,7 @@ class Books:
         )
         for node in (NODE, OTHER_NODE):
             self.lease_manager.add_node(node, {"CPU": 4.0, "GPU": 1.0}, {}, ("GPU",))
-        self.heard()
+        self.received()
 
     def find(self, lease: LeaseId, record: LeaseRecord) -> None:
         assert record.grant is not None
@@ -207,10 +207,10 @@ class Books:
         self.lease_manager.handle(GroupRequested(request))
         return tuple(Bundle(index, node, HELD) for index, node in enumerate(nodes))
 
-    def heard(self) -> list[Event]:
+    def received(self) -> list[Event]:
         """Return what the scheduler has heard since the last time."""
-        heard, self.scheduler.heard = self.scheduler.heard, []
-        return heard
+        received, self.scheduler.received = self.scheduler.received, []
+        return received
 
 
 def request_of(id: LeaseId, group: GroupId | None = None, for_actor: bool = False) -> LeaseRequest:
@@ -230,14 +230,14 @@ def books() -> Iterator[Books]:
 
 def test_a_node_is_made_known_with_all_that_it_has(books: Books) -> None:
     books.lease_manager.add_node(NODE, {"CPU": 2.0}, {"zone": "a"}, ("TPU",))
-    assert books.heard() == [NodeAdded(NODE, {"CPU": 2.0}, {"zone": "a"}, ("TPU",))]
+    assert books.received() == [NodeAdded(NODE, {"CPU": 2.0}, {"zone": "a"}, ("TPU",))]
 
 
 def test_a_request_is_heard_once_and_its_grant_looked_for_a_worker(books: Books) -> None:
     books.answer(LeaseRequested, grant_of(A))
     books.ask(A)
     books.ask(A)
-    assert books.heard() == [LeaseRequested(request_of(A))]
+    assert books.received() == [LeaseRequested(request_of(A))]
     assert books.found == [(A, 1)]
     assert books.lease_manager.allocation(A) == HELD
     assert books.lease_manager.allocation(B) == books.lease_manager.allocation(None) == Allocation({})
@@ -261,24 +261,24 @@ def test_what_is_said_of_a_lease_that_is_over_meanwhile_is_for_nobody(books: Boo
     books.on_find = lambda lease: books.lease_manager.release(A, broken=False)
     books.answer(LeaseRequested, grant_of(B), Reclaim(A) if word is Reclaim else Preempt(A, "rank"))
     books.ask(B)
-    assert books.found == [(A, 1), (B, 1)] and books.heard()[-1] == LeaseReleased(A)
+    assert books.found == [(A, 1), (B, 1)] and books.received()[-1] == LeaseReleased(A)
     assert holder.told == [] and books.killed == [], "it was given back before"
 
 
 def test_what_comes_of_a_decision_is_handled_when_all_of_that_is_carried_out(books: Books) -> None:
     books.ask(A)
-    heard: list[int] = []
+    received: list[int] = []
 
     def release(lease: LeaseId) -> None:
         books.lease_manager.release(lease, broken=False)
-        heard.append(len(books.scheduler.heard))
+        received.append(len(books.scheduler.received))
 
     books.on_find = release
     books.answer(LeaseRequested, grant_of(A), grant_of(B))
     books.ask(B)
     assert books.found == [(A, 1), (B, 1)]
-    assert heard == [2, 2], "nothing but the two requests"
-    assert books.heard()[2:] == [LeaseReleased(A), LeaseReleased(B)]
+    assert received == [2, 2], "nothing but the two requests"
+    assert books.received()[2:] == [LeaseReleased(A), LeaseReleased(B)]
 
 
 def test_after_an_error_on_the_way_the_next_event_is_handled(books: Books) -> None:
@@ -295,11 +295,11 @@ def test_after_an_error_on_the_way_the_next_event_is_handled(books: Books) -> No
 
 def test_bundles_that_are_placed_are_told(books: Books) -> None:
     bundles = books.ask_for_group(GROUP, NODE)
-    books.heard()
+    books.received()
     books.answer(Tick, PlaceGroup(GROUP, bundles))
     books.lease_manager.tick()
     assert books.placed == [(GROUP, bundles)]
-    assert books.heard() == [Tick()]
+    assert books.received() == [Tick()]
 
 
 def test_a_holder_is_asked_to_give_a_lease_back_and_an_actor_is_not(books: Books) -> None:
@@ -346,13 +346,13 @@ def test_who_asks_while_the_desk_waits_is_heard_after(books: Books) -> None:
         books.ask(id)
     assert books.lease_manager.explain(A).startswith("the head was started again")
     books.lease_manager.cancel(B)
-    assert books.heard() == [LeaseCancelled(B)]
+    assert books.received() == [LeaseCancelled(B)]
     books.lease_manager.go_on()
-    assert books.heard() == [LeaseRequested(request_of(A)), LeaseRequested(request_of(C))]
+    assert books.received() == [LeaseRequested(request_of(A)), LeaseRequested(request_of(C))]
     assert books.lease_manager.explain(A) == "there is no room"
     books.lease_manager.go_on()
     books.ask(B)
-    assert books.heard() == [LeaseRequested(request_of(B))]
+    assert books.received() == [LeaseRequested(request_of(B))]
 
 
 def test_what_an_earlier_head_granted_is_taken_over(books: Books) -> None:
@@ -360,7 +360,7 @@ def test_what_an_earlier_head_granted_is_taken_over(books: Books) -> None:
     books.ask(B)
     books.lease_manager.held(grant_of(A), request_of(A), 4, WORKER, True)
     books.lease_manager.held(grant_of(B), request_of(B), 4, WORKER, True)
-    assert books.heard() == [LeaseHeld(request_of(A), grant_of(A), True)]
+    assert books.received() == [LeaseHeld(request_of(A), grant_of(A), True)]
     record = books.lease_manager.leases[A]
     assert (record.grant, record.grants, record.worker) == (grant_of(A), 4, WORKER)
     assert books.lease_manager.granted(A, 4) is record and books.lease_manager.granted(A, 3) is None
@@ -372,7 +372,7 @@ def test_a_grant_of_an_earlier_head_may_still_be_looking_for_its_worker(books: B
     books.lease_manager.held(grant_of(A), request_of(A), 1, ProcessId(b""), False)
     assert books.lease_manager.explain(A) == "its worker process is starting"
     assert books.lease_manager.remove_node(NODE) == []
-    assert books.heard()[1:] == [NodeRemoved(NODE), LeaseRequested(request_of(A))]
+    assert books.received()[1:] == [NodeRemoved(NODE), LeaseRequested(request_of(A))]
 
 
 def test_a_grant_in_an_environment_may_wait_for_what_that_is_made_of(books: Books) -> None:
@@ -387,13 +387,13 @@ def test_what_is_held_in_groups_is_told_when_the_groups_are(books: Books) -> Non
     books.lease_manager.block(B, True)
     books.lease_manager.block(B, False)
     books.lease_manager.release(C, broken=True)
-    assert books.heard() == [LeaseReleased(C)]
+    assert books.received() == [LeaseReleased(C)]
     books.lease_manager.enter_groups()
     held = [LeaseHeld(request_of(A, GROUP), grant_of(A), True), LeaseHeld(request_of(B, GROUP), grant_of(B), False)]
-    assert books.heard() == held
+    assert books.received() == held
     books.lease_manager.block(A, False)
     books.lease_manager.enter_groups()
-    assert books.heard() == [LeaseUnblocked(A)]
+    assert books.received() == [LeaseUnblocked(A)]
 
 
 def test_what_an_earlier_head_granted_is_given_to_its_holder_or_is_over(books: Books) -> None:
@@ -457,7 +457,7 @@ def test_the_holder_of_a_worker_that_ended_hears_why(books: Books, taken: bool, 
         assert books.killed == [(WORKER, "rank")] and books.dropped == []
     books.lease_manager.worker_died(WORKER, "its end", fault)
     assert holder.told == [packed(op.LeasedWorkerDied(worker=WORKER, cause="its end", fault=told))]
-    assert books.dropped == [(A, True)] and books.heard()[-1] == LeaseReleased(A)
+    assert books.dropped == [(A, True)] and books.received()[-1] == LeaseReleased(A)
 
 
 def test_a_holder_that_is_gone_hears_nothing(books: Books) -> None:
@@ -472,10 +472,10 @@ def test_a_holder_that_is_gone_hears_nothing(books: Books) -> None:
 def test_a_withdrawn_request_is_forgotten_and_a_withdrawn_grant_given_back(books: Books) -> None:
     books.ask(A)
     books.grant(B, worker=b"worker")
-    books.heard()
+    books.received()
     for id in (A, B, C):
         books.lease_manager.cancel(id)
-    assert books.heard() == [LeaseCancelled(A), LeaseReleased(B)]
+    assert books.received() == [LeaseCancelled(A), LeaseReleased(B)]
     assert books.dropped == [(B, False)] and books.lease_manager.leases == {}
 
 
@@ -484,28 +484,28 @@ def test_a_worker_that_is_given_back_well_is_nobodys_and_a_broken_one_is_still_w
     books.grant(A, holder, worker=b"well")
     books.grant(B, holder, worker=b"broken")
     books.ask(C, holder)
-    books.heard()
+    books.received()
     books.lease_manager.release(A, broken=False)
     books.lease_manager.release(B, broken=True)
     books.lease_manager.release(C, broken=True)
     books.lease_manager.release(C, broken=True)
     assert books.dropped == [(A, False), (B, True), (C, True)]
-    assert books.heard() == [LeaseReleased(A), LeaseReleased(B), LeaseCancelled(C)]
+    assert books.received() == [LeaseReleased(A), LeaseReleased(B), LeaseCancelled(C)]
     books.lease_manager.worker_died(ProcessId(b"well"), "idle")
     books.lease_manager.worker_died(ProcessId(b"broken"), "signal 9")
     assert holder.told == [packed(op.LeasedWorkerDied(worker=ProcessId(b"broken"), cause="signal 9", fault=op.DIED))]
-    assert books.heard() == [], "its lease is over already"
+    assert books.received() == [], "its lease is over already"
 
 
 def test_a_grant_without_a_worker_that_is_taken_waits_again(books: Books) -> None:
     books.grant(A)
-    books.heard()
+    books.received()
     books.lease_manager.take(A, "rank")
-    assert books.heard() == [LeaseReleased(A), LeaseRequested(request_of(A))]
+    assert books.received() == [LeaseReleased(A), LeaseRequested(request_of(A))]
     assert books.dropped == [(A, False)] and books.killed == []
     books.lease_manager.take(A, "rank")
     books.lease_manager.take(B, "rank")
-    assert books.heard() == [] and books.dropped == [(A, False)], "what waits can't be taken"
+    assert books.received() == [] and books.dropped == [(A, False)], "what waits can't be taken"
 
 
 def test_a_scheduler_may_take_a_lease_away(books: Books) -> None:
@@ -517,19 +517,19 @@ def test_a_scheduler_may_take_a_lease_away(books: Books) -> None:
 
 def test_a_worker_may_be_dropped_before_its_lease_is_over(books: Books) -> None:
     books.grant(A, worker=b"worker")
-    books.heard()
+    books.received()
     books.lease_manager.drop_worker(A)
     books.lease_manager.drop_worker(B)
-    assert books.dropped == [(A, True)] and books.heard() == [] and A in books.lease_manager.leases
+    assert books.dropped == [(A, True)] and books.received() == [] and A in books.lease_manager.leases
 
 
 def test_who_waits_inside_get_lends_its_resources(books: Books) -> None:
     books.grant(A, worker=b"worker")
-    books.heard()
+    books.received()
     books.lease_manager.block(A, True)
     books.lease_manager.block(A, False)
     books.lease_manager.block(B, True)
-    assert books.heard() == [LeaseBlocked(A), LeaseUnblocked(A)]
+    assert books.received() == [LeaseBlocked(A), LeaseUnblocked(A)]
 
 
 def test_with_a_process_all_that_it_asked_for_is_over(books: Books) -> None:
@@ -537,10 +537,10 @@ def test_with_a_process_all_that_it_asked_for_is_over(books: Books) -> None:
     books.grant(A, holder, worker=b"worker")
     books.ask(B, holder)
     books.ask(C, other)
-    books.heard()
+    books.received()
     books.lease_manager.process_left(holder)  # type: ignore[arg-type]
     assert books.lease_manager.leases.keys() == {C}
-    assert books.heard() == [LeaseReleased(A), LeaseCancelled(B)] and books.dropped == [(A, True), (B, True)]
+    assert books.received() == [LeaseReleased(A), LeaseCancelled(B)] and books.dropped == [(A, True), (B, True)]
 
 
 def test_with_a_node_its_leases_are_over_and_who_has_no_worker_yet_waits_again(books: Books) -> None:
@@ -548,9 +548,9 @@ def test_with_a_node_its_leases_are_over_and_who_has_no_worker_yet_waits_again(b
     books.grant(B)
     books.grant(C, node=OTHER_NODE, worker=b"elsewhere")
     books.ask(D := LeaseId(b"d"))
-    books.heard()
+    books.received()
     assert books.lease_manager.remove_node(NODE) == [WORKER]
-    assert books.heard() == [NodeRemoved(NODE), LeaseRequested(request_of(B))]
+    assert books.received() == [NodeRemoved(NODE), LeaseRequested(request_of(B))]
     assert books.lease_manager.leases.keys() == {B, C, D}
     assert books.lease_manager.granted(B, 1) is None and books.lease_manager.granted(C, 1) is not None
     assert books.lease_manager.waiting and books.dropped == []
@@ -559,11 +559,11 @@ def test_with_a_node_its_leases_are_over_and_who_has_no_worker_yet_waits_again(b
 def test_who_lost_its_grant_with_a_node_may_go_at_the_same_moment(books: Books) -> None:
     books.ask(B)
     books.grant(A)
-    books.heard()
+    books.received()
     books.on_find = lambda lease: books.lease_manager.release(A, broken=False)
     books.answer(NodeRemoved, grant_of(B, OTHER_NODE))
     books.lease_manager.remove_node(NODE)
-    assert books.heard() == [NodeRemoved(NODE), LeaseCancelled(A)], "it is not asked for again"
+    assert books.received() == [NodeRemoved(NODE), LeaseCancelled(A)], "it is not asked for again"
 
 
 def test_a_group_is_over_with_the_last_lease_in_it(books: Books) -> None:
@@ -576,13 +576,13 @@ def test_a_group_is_over_with_the_last_lease_in_it(books: Books) -> None:
         sorted(books.lease_manager.leases_in(GROUP)) == [A, B, C]
         and books.lease_manager.leases_in(GroupId(b"none")) == []
     )
-    books.heard()
+    books.received()
     books.lease_manager.dissolve(GROUP)
     books.lease_manager.cancel(B)
     books.lease_manager.release(A, broken=False)
-    assert books.heard() == [LeaseCancelled(B), LeaseReleased(A)] and books.lease_manager.leases_in(GROUP) == [C]
+    assert books.received() == [LeaseCancelled(B), LeaseReleased(A)] and books.lease_manager.leases_in(GROUP) == [C]
     books.lease_manager.remove_node(OTHER_NODE)
-    assert books.heard() == [NodeRemoved(OTHER_NODE), GroupRemoved(GROUP)]
+    assert books.received() == [NodeRemoved(OTHER_NODE), GroupRemoved(GROUP)]
     assert books.lease_manager.leases_in(GROUP) == []
 
 
@@ -590,16 +590,16 @@ def test_a_group_is_over_with_the_last_lease_in_it(books: Books) -> None:
 def test_a_group_in_which_something_waits_is_over_when_that_is_withdrawn(books: Books, end: str) -> None:
     books.ask(A, group=GROUP)
     books.lease_manager.dissolve(GROUP)
-    books.heard()
+    books.received()
     books.lease_manager.cancel(A) if end == "cancel" else books.lease_manager.release(A, broken=False)
-    assert books.heard() == [LeaseCancelled(A), GroupRemoved(GROUP)]
+    assert books.received() == [LeaseCancelled(A), GroupRemoved(GROUP)]
 
 
 def test_a_group_without_leases_is_over_at_once(books: Books) -> None:
     books.lease_manager.dissolve(GROUP)
     books.ask(A, group=GroupId(b"another"))
     books.lease_manager.cancel(A)
-    assert books.heard()[0] == GroupRemoved(GROUP) and len(books.heard()) == 0
+    assert books.received()[0] == GroupRemoved(GROUP) and len(books.received()) == 0
 
 
 def test_what_a_request_waits_for_is_explained(books: Books) -> None:

@@ -30,7 +30,7 @@ class Stage:
     """Holders of leases, a process and actors, and what both are told."""
 
     def __init__(self) -> None:
-        self.heard: list[Any] = []
+        self.received: list[Any] = []
         self.released: list[tuple[LeaseId, bool]] = []
         self.cluster = ClusterTable(NODE)
         self.holder = self.process(b"driver", "driver")
@@ -38,7 +38,7 @@ class Stage:
         self.request = LeaseRequest(LEASE, JOB, self.holder.id, CPU, "f")
 
     def process(self, id: bytes, role: str) -> ProcessRecord:
-        node: Any = SimpleNamespace(send=self.heard.append)
+        node: Any = SimpleNamespace(send=self.received.append)
         process = ProcessRecord(ProcessId(id), role, 1, f"/{id.decode()}", JOB, "", {}, node)
         self.cluster.callers[process.id] = process
         return process
@@ -47,16 +47,16 @@ class Stage:
         self.released.append((lease, broken))
 
     def lease_served(self, lease: LeaseId, worker: ProcessId) -> None:
-        self.heard.append(("actor served", lease, worker))
+        self.received.append(("actor served", lease, worker))
 
     def lease_refused(self, lease: LeaseId, error: KernelError) -> None:
-        self.heard.append(("actor refused", lease, error))
+        self.received.append(("actor refused", lease, error))
 
     def place_lost(self, lease: LeaseId, reason: str) -> None:
-        self.heard.append(("place lost", lease, reason))
+        self.received.append(("place lost", lease, reason))
 
     def worker_died(self, worker: ProcessId, cause: str, fault: int) -> None:
-        self.heard.append((worker, cause, fault))
+        self.received.append((worker, cause, fault))
 
     def record(self, holder: ProcessRecord | None, worker: ProcessId | None = WORKER) -> LeaseRecord:
         return LeaseRecord(self.request, holder, Grant(LEASE, NODE, Allocation(CPU), 0), 1, worker)
@@ -71,24 +71,24 @@ def test_a_process_hears_where_its_worker_is(stage: Stage) -> None:
     stage.process(WORKER, "worker")
     stage.holders.served(LEASE, stage.record(stage.holder))
     granted = (op.LEASE_GRANTED, LEASE, WORKER, "/worker", CPU, {})
-    assert stage.heard == [(TO_PROCESS, stage.holder.id, granted)]
+    assert stage.received == [(TO_PROCESS, stage.holder.id, granted)]
 
 
 def test_a_worker_that_is_gone_by_then_has_no_address(stage: Stage) -> None:
     stage.holders.served(LEASE, stage.record(stage.holder))
-    ((_, _, granted),) = stage.heard
+    ((_, _, granted),) = stage.received
     assert granted[:4] == (op.LEASE_GRANTED, LEASE, WORKER, "")
 
 
 def test_nothing_is_said_before_there_is_a_worker(stage: Stage) -> None:
     stage.holders.served(LEASE, stage.record(stage.holder, None))
     stage.holders.served(LEASE, stage.record(None, None))
-    assert stage.heard == []
+    assert stage.received == []
 
 
 def test_the_lease_of_an_actor_is_the_heads_own(stage: Stage) -> None:
     stage.holders.served(LEASE, stage.record(None))
-    assert stage.heard == [("actor served", LEASE, WORKER)]
+    assert stage.received == [("actor served", LEASE, WORKER)]
 
 
 @pytest.mark.parametrize("for_actor", [False, True])
@@ -96,10 +96,10 @@ def test_who_gets_no_worker_hears_why_and_the_request_is_over(stage: Stage, for_
     error = OptionError("there never was such a node")
     stage.holders.refuse(stage.request, None if for_actor else stage.holder, error)
     if for_actor:
-        assert stage.heard == [("actor refused", LEASE, error)]
+        assert stage.received == [("actor refused", LEASE, error)]
     else:
         failed = packed(op.LeaseFailed(lease=LEASE, error=pickle.dumps(error)))
-        assert stage.heard == [(TO_PROCESS, stage.holder.id, failed)]
+        assert stage.received == [(TO_PROCESS, stage.holder.id, failed)]
     assert stage.released == [(LEASE, False)]
 
 
@@ -107,18 +107,18 @@ def test_while_the_session_is_put_together_again_nobody_is_told_of_workers(stage
     stage.cluster.recovering = True
     stage.holders.served(LEASE, stage.record(stage.holder))
     stage.holders.served(LEASE, stage.record(None))
-    assert stage.heard == []
+    assert stage.received == []
 
 
 def test_the_end_of_a_worker_and_the_loss_of_a_place_are_told(stage: Stage) -> None:
     stage.holders.worker_died(WORKER, "signal 9", op.OUT_OF_MEMORY)
-    assert stage.heard == [(WORKER, "signal 9", op.OUT_OF_MEMORY)] * 2, "both the leases and the actors"
-    stage.heard.clear()
+    assert stage.received == [(WORKER, "signal 9", op.OUT_OF_MEMORY)] * 2, "both the leases and the actors"
+    stage.received.clear()
     stage.holders.worker_lost(WORKER, "no power")
-    assert stage.heard == [(WORKER, "no power", op.LOST), (WORKER, "no power", op.DIED)]
-    stage.heard.clear()
+    assert stage.received == [(WORKER, "no power", op.LOST), (WORKER, "no power", op.DIED)]
+    stage.received.clear()
     stage.holders.place_lost(LEASE, "the gang is gone")
-    assert stage.heard == [("place lost", LEASE, "the gang is gone")]
+    assert stage.received == [("place lost", LEASE, "the gang is gone")]
 
 
 # -- requests --------------------------------------------------------------------------------------------------------

@@ -103,33 +103,33 @@ def test_where_heads_may_follow_each_other_the_node_keeps_what_the_next_one_must
 
 def test_the_holder_is_told_which_worker_it_has_and_where(bench: Bench) -> None:
     ask(bench)
-    assert bench.heard_by(DRIVER) == []
+    assert bench.received_by(DRIVER) == []
     bench.tell(0, head_messages.WORKER_FOUND, LEASE, 1, WORKER)
     granted = (op.LEASE_GRANTED, LEASE, WORKER, f"/{WORKER!r}", WANTED, DEVICES)
-    assert bench.heard_by(DRIVER) == [granted]
+    assert bench.received_by(DRIVER) == [granted]
     ask(bench)
-    assert bench.heard_by(DRIVER) == [granted], "who asks again, since the head was another, is told again"
+    assert bench.received_by(DRIVER) == [granted], "who asks again, since the head was another, is told again"
     bench.tell(0, head_messages.WORKER_FOUND, LEASE, 2, OTHER)
-    assert bench.heard_by(DRIVER) == [] and bench.head.lease_manager.leases[LEASE].worker == WORKER
+    assert bench.received_by(DRIVER) == [] and bench.head.lease_manager.leases[LEASE].worker == WORKER
 
 
 def test_who_asks_again_before_there_is_a_worker_waits_on(bench: Bench) -> None:
     ask(bench)
     ask(bench)
-    assert bench.heard_by(DRIVER) == [] and len(bench.told(head_messages.FIND_WORKER)) == 1
+    assert bench.received_by(DRIVER) == [] and len(bench.told(head_messages.FIND_WORKER)) == 1
 
 
 def test_of_a_worker_that_has_left_meanwhile_nobody_knows_where_it_is(bench: Bench) -> None:
     ask(bench)
     bench.tell(0, head_messages.WORKER_FOUND, LEASE, 1, ProcessId(b"gone"))
-    assert [message[3] for message in bench.heard_by(DRIVER)] == [""]
+    assert [message[3] for message in bench.received_by(DRIVER)] == [""]
 
 
 def test_while_the_session_is_put_together_again_nobody_is_told_of_workers(bench: Bench) -> None:
     ask(bench)
     bench.head.cluster.recovering = True
     bench.tell(0, head_messages.WORKER_FOUND, LEASE, 1, WORKER)
-    assert bench.heard_by(DRIVER) == [] and bench.head.lease_manager.leases[LEASE].worker == WORKER
+    assert bench.received_by(DRIVER) == [] and bench.head.lease_manager.leases[LEASE].worker == WORKER
 
 
 def test_a_lease_that_is_given_back_well_frees_its_worker_at_once(bench: Bench) -> None:
@@ -138,7 +138,7 @@ def test_a_lease_that_is_given_back_well_frees_its_worker_at_once(bench: Bench) 
     bench.take(FIRST)
     say(bench, op.RETURN_LEASE, LEASE, False, WORKER)
     assert bench.take(FIRST) == [(head_messages.DROP_WORKER, LEASE, False, True)]
-    assert bench.scheduler.heard[-1] == LeaseReleased(LEASE) and bench.timers == []
+    assert bench.scheduler.received[-1] == LeaseReleased(LEASE) and bench.timers == []
 
 
 def test_what_a_broken_worker_held_is_free_when_its_process_is_gone_or_a_while_later(bench: Bench) -> None:
@@ -151,16 +151,16 @@ def test_what_a_broken_worker_held_is_free_when_its_process_is_gone_or_a_while_l
     ((seconds, release),) = bench.timers
     assert seconds == GRACE_SECONDS == 2.0
     release()
-    assert bench.scheduler.heard[-1] == LeaseReleased(LEASE) and LEASE not in bench.head.lease_manager.leases
+    assert bench.scheduler.received[-1] == LeaseReleased(LEASE) and LEASE not in bench.head.lease_manager.leases
     assert bench.take(FIRST) == [(head_messages.DROP_WORKER, LEASE, True, True)]
 
 
 def test_who_gives_back_what_is_over_is_told_of_the_workers_end(bench: Bench) -> None:
     say(bench, op.RETURN_LEASE, LEASE, True, WORKER)
     how = "how is not known, as the head was started again"
-    assert bench.heard_by(DRIVER) == [packed(op.LeasedWorkerDied(worker=WORKER, cause=how, fault=op.LOST))]
+    assert bench.received_by(DRIVER) == [packed(op.LeasedWorkerDied(worker=WORKER, cause=how, fault=op.LOST))]
     say(bench, op.RETURN_LEASE, LEASE, False, WORKER)
-    assert bench.heard_by(DRIVER) == [] and bench.timers == [] and bench.told(head_messages.DROP_WORKER) == []
+    assert bench.received_by(DRIVER) == [] and bench.timers == [] and bench.told(head_messages.DROP_WORKER) == []
 
 
 def test_a_node_is_told_that_the_holder_of_what_it_drops_is_gone(bench: Bench) -> None:
@@ -177,7 +177,7 @@ def test_of_a_request_that_waits_no_node_hears(bench: Bench) -> None:
     shape = (CPU, pickle.dumps(("DEFAULT", {})), b"", True)
     say(bench, op.REQUEST_LEASE, LEASE, shape, "f", None)
     say(bench, op.CANCEL_LEASE, LEASE)
-    assert bench.scheduler.heard[-1] == LeaseCancelled(LEASE)
+    assert bench.scheduler.received[-1] == LeaseCancelled(LEASE)
     assert bench.take(FIRST) == bench.take(SECOND) == []
     say(bench, op.CANCEL_LEASE, LeaseId(b"lease-2-"))
     assert bench.take(FIRST) == [(head_messages.DROP_WORKER, b"lease-2-", False, True)]
@@ -187,18 +187,18 @@ def test_without_a_worker_the_holder_is_told_why(bench: Bench) -> None:
     ask(bench)
     error = pickle.dumps(KernelError("no such module"))
     bench.tell(0, *packed(head_messages.LeaseUnserved(LEASE, 7, error)))
-    assert bench.heard_by(DRIVER) == [], "that was about another grant"
+    assert bench.received_by(DRIVER) == [], "that was about another grant"
     bench.tell(0, *packed(head_messages.LeaseUnserved(LEASE, 1, error)))
-    ((operation, lease, found),) = bench.heard_by(DRIVER)
+    ((operation, lease, found),) = bench.received_by(DRIVER)
     assert (operation, lease, str(pickle.loads(found))) == packed(op.LeaseFailed(lease=LEASE, error="no such module"))
-    assert LEASE not in bench.head.lease_manager.leases and bench.scheduler.heard[-1] == LeaseReleased(LEASE)
+    assert LEASE not in bench.head.lease_manager.leases and bench.scheduler.received[-1] == LeaseReleased(LEASE)
 
 
 def test_the_scheduler_hears_who_waits_inside_get(bench: Bench) -> None:
     ask(bench)
     bench.tell(0, head_messages.LEASE_BLOCKED, LEASE, True)
     bench.tell(0, head_messages.LEASE_BLOCKED, LEASE, False)
-    assert bench.scheduler.heard[-2:] == [LeaseBlocked(LEASE), LeaseUnblocked(LEASE)]
+    assert bench.scheduler.received[-2:] == [LeaseBlocked(LEASE), LeaseUnblocked(LEASE)]
 
 
 def test_a_process_may_have_a_worker_ended_wherever_it_is(bench: Bench) -> None:
@@ -214,22 +214,22 @@ def test_a_process_may_have_a_worker_ended_wherever_it_is(bench: Bench) -> None:
 def test_of_a_workers_end_its_holder_and_the_observers_hear(bench: Bench, fault: int, name: str) -> None:
     ask(bench)
     bench.tell(0, head_messages.WORKER_FOUND, LEASE, 1, WORKER)
-    bench.heard_by(DRIVER)
+    bench.received_by(DRIVER)
     bench.tell(0, *packed(head_messages.WorkerDied(WORKER, 4711, "signal 9", fault)))
-    assert bench.heard_by(DRIVER) == [packed(op.LeasedWorkerDied(worker=WORKER, cause="signal 9", fault=fault))]
+    assert bench.received_by(DRIVER) == [packed(op.LeasedWorkerDied(worker=WORKER, cause="signal 9", fault=fault))]
     assert ("DEAD", WORKER, {"pid": 4711, "cause": "signal 9", "fault": name}) in bench.happened("worker")
-    assert bench.scheduler.heard[-1] == LeaseReleased(LEASE)
+    assert bench.scheduler.received[-1] == LeaseReleased(LEASE)
 
 
 def test_what_is_heard_of_an_actors_worker_is_for_the_actors(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    heard: list[Any] = []
-    monkeypatch.setattr(bench.head.actors, "lease_served", lambda *said: heard.append(said))
-    monkeypatch.setattr(bench.head.actors, "worker_died", lambda *said: heard.append(said))
+    received: list[Any] = []
+    monkeypatch.setattr(bench.head.actors, "lease_served", lambda *said: received.append(said))
+    monkeypatch.setattr(bench.head.actors, "worker_died", lambda *said: received.append(said))
     bench.scheduler.answers[LeaseRequested] = [Grant(LEASE, FIRST, Allocation(CPU))]
     bench.head.lease_manager.request(LeaseRequest(LEASE, JOB, DRIVER, CPU, "Counter", for_actor=True), None)
     bench.take(FIRST)
     bench.tell(0, head_messages.WORKER_FOUND, LEASE, 1, WORKER)
     bench.tell(0, *packed(head_messages.WorkerDied(WORKER, 1, "signal 9", op.OUT_OF_MEMORY)))
-    assert heard == [(LEASE, WORKER), (WORKER, "signal 9", op.OUT_OF_MEMORY)]
-    assert bench.heard_by(DRIVER) == []
+    assert received == [(LEASE, WORKER), (WORKER, "signal 9", op.OUT_OF_MEMORY)]
+    assert bench.received_by(DRIVER) == []
     assert bench.take(FIRST) == [(head_messages.DROP_WORKER, LEASE, True, False)]

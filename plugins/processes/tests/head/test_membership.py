@@ -126,7 +126,7 @@ def test_who_falls_silent_is_given_up_in_time_whenever_it_does(
     reactor.run(20.0, until=lambda: silent.closed)
     took = reactor.now - begun
     assert DEATH_SECONDS - HEARTBEAT_SECONDS - 2 * LOOK_SECONDS <= took <= DEATH_SECONDS + 1e-6
-    assert silent.reason.startswith("nothing was heard of it for ")
+    assert silent.reason.startswith("no heartbeat from it for ")
     reactor.run(20.0)
     assert not other.closed
 
@@ -196,7 +196,7 @@ class Peer(Resumption):
     def __init__(self, membership: NodeMembership) -> None:
         self.membership = membership
         self.closed, self.info = False, None
-        self.heard: list[Any] = []
+        self.received: list[Any] = []
         self.outbox: list[Any] = []
         self.steps: list[Any] = []
         self.on_close: Any = membership.on_close
@@ -222,11 +222,11 @@ class Peer(Resumption):
         return self
 
     def take(self) -> list[Any]:
-        heard, self.heard = self.heard, []
-        return heard
+        received, self.received = self.received, []
+        return received
 
     def send(self, message: Any) -> None:
-        self.heard.append(message)
+        self.received.append(message)
         self.outbox.append(message)
 
     def flush(self) -> None:
@@ -288,7 +288,13 @@ def test_a_node_that_may_join_is_told_what_all_nodes_share(tell_all: bool) -> No
     assert peer.steps == ["flush"] and bench.membership.anybody and bench.nodes == {}
     peer.describe(labels={"zone": "a"})
     (node,) = bench.nodes.values()
-    assert (node.id, node.total, node.labels, node.pid, node.heard) == (b"node", {"CPU": 3.0}, {"zone": "a"}, 9, 100.0)
+    assert (node.id, node.total, node.labels, node.pid, node.last_heartbeat_at) == (
+        b"node",
+        {"CPU": 3.0},
+        {"zone": "a"},
+        9,
+        100.0,
+    )
     assert node.joined > 1e9, "seconds since the epoch"
     node.send((1, "hello"))
     assert peer.take() == [(1, "hello")]
@@ -333,7 +339,7 @@ def test_who_does_not_introduce_itself_is_let_go(message: Any) -> None:
     peer = Peer(bench.membership)
     peer.say(message, packed(head_messages.JoinCluster(node=b"node", python=PYTHON, version=__version__, host="far")))
     assert peer.steps == [("close", "the peer did not introduce itself as a node")]
-    assert peer.heard == [] and not bench.membership.anybody
+    assert peer.received == [] and not bench.membership.anybody
 
 
 def test_what_a_node_says_is_handled_once_it_is_described_and_counted() -> None:
@@ -348,21 +354,21 @@ def test_what_a_node_says_is_handled_once_it_is_described_and_counted() -> None:
     assert peer.take() == [packed(head_messages.Heartbeat(done=4))] and peer.outbox == []
 
 
-def test_when_a_node_was_heard_last_is_known_of_it() -> None:
+def test_the_time_of_the_last_heartbeat_is_in_the_nodes_record() -> None:
     bench = SessionBehindMembership()
     peer = Peer(bench.membership).join()
     peer.describe()
     bench.reactor.run(2.0)
     peer.say((501,))
-    assert bench.nodes[b"node"].heard == 100.0, "it may not hear us"
+    assert bench.nodes[b"node"].last_heartbeat_at == 100.0, "it may not receive our messages"
     peer.say(packed(head_messages.Heartbeat()))
-    assert bench.nodes[b"node"].heard == 102.0
+    assert bench.nodes[b"node"].last_heartbeat_at == 102.0
 
 
 @pytest.mark.parametrize("described", [True, False])
 @pytest.mark.parametrize(
     ("how", "cause"),
-    [("leave", "it was stopped"), ("close", "its agent is gone: cut"), ("silence", "nothing was heard")],
+    [("leave", "it was stopped"), ("close", "its agent is gone: cut"), ("silence", "no heartbeat")],
 )
 def test_a_node_is_gone_with_its_link_once(how: str, cause: str, described: bool) -> None:
     bench = SessionBehindMembership()
@@ -370,7 +376,7 @@ def test_a_node_is_gone_with_its_link_once(how: str, cause: str, described: bool
     if described:
         peer.describe()
     if how == "leave":
-        peer.say(packed(head_messages.LeaveCluster(reason="it was stopped")), (501, "not heard"))
+        peer.say(packed(head_messages.LeaveCluster(reason="it was stopped")), (501, "not received"))
     elif how == "close":
         peer.close("cut")
     else:
@@ -379,9 +385,9 @@ def test_a_node_is_gone_with_its_link_once(how: str, cause: str, described: bool
     assert [(id, said[: len(cause)]) for id, said in bench.gone] == ([(b"node", cause)] if described else [])
     bench.membership.on_close(peer, "once more")  # type: ignore[arg-type]
     assert len(bench.gone) == described and bench.handled == []
-    peer.heard.clear()
+    peer.received.clear()
     bench.reactor.run(3.0)
-    assert peer.heard == [], "nobody sends it heartbeats"
+    assert peer.received == [], "nobody sends it heartbeats"
 
 
 def test_a_tool_may_ask_and_no_more() -> None:
@@ -412,7 +418,7 @@ def test_another_process_than_a_tool_has_to_join_a_node() -> None:
     peer = Peer(SessionBehindMembership().membership)
     peer.say(packed(op.Introduction(process=b"id", role="driver", pid=5, address="", python=PYTHON, details={})))
     why = "a process that calls itself a driver came to the head; it has to join a node"
-    assert peer.heard == [packed(head_messages.JoinRefused(reason=why))] and peer.steps == [
+    assert peer.received == [packed(head_messages.JoinRefused(reason=why))] and peer.steps == [
         ("write", 1.0),
         ("close", why),
     ]
@@ -429,7 +435,7 @@ def test_a_tool_counts_as_a_process_of_the_first_node_there_is() -> None:
     Peer(bench.membership).join().describe()
     assert caller.node is bench.nodes[b"node"]
     caller.send((2, "an answer"))
-    assert tool.heard == [(2, "an answer")] and (caller.role, caller.job, caller.environment) == ("tool", b"", "")
+    assert tool.received == [(2, "an answer")] and (caller.role, caller.job, caller.environment) == ("tool", b"", "")
 
 
 def test_a_tool_of_another_python_is_refused_and_not_kept() -> None:
@@ -437,7 +443,7 @@ def test_a_tool_of_another_python_is_refused_and_not_kept() -> None:
     peer = Peer(bench.membership)
     peer.say(packed(op.Introduction(process=b"id", role="tool", pid=5, address="", python="2.7", details={})))
     why = f"the peer runs Python 2.7, the head {PYTHON}: they must be the same"
-    assert peer.heard == [packed(head_messages.JoinRefused(reason=why))] and peer.steps[-1] == ("close", why)
+    assert peer.received == [packed(head_messages.JoinRefused(reason=why))] and peer.steps[-1] == ("close", why)
     bench.membership.close()
     assert peer.steps[-1] == ("close", why) and len(peer.steps) == 2 and bench.left == []
 

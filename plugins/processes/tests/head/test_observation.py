@@ -101,15 +101,15 @@ class Breaks:
 def test_nodes_are_told_when_the_first_begins_to_listen_and_when_the_last_has_left() -> None:
     world, first, second = World(), RecordingObserver(), RecordingObserver()
     assert world.observation.active is False
-    world.observation.attend(first, passive=False)
-    world.observation.attend(second, passive=False)
+    world.observation.subscribe(first, passive=False)
+    world.observation.subscribe(second, passive=False)
     assert world.active == [True] and world.observation.active is True
-    world.observation.leave(first)
+    world.observation.unsubscribe(first)
     world.note()
     assert (first.events(), len(second.events())) == ([], 1)
     assert world.active == [True]
-    world.observation.leave(second)
-    world.observation.leave(second)
+    world.observation.unsubscribe(second)
+    world.observation.unsubscribe(second)
     assert world.active == [True, False]
     world.note()
     assert len(second.events()) == 1
@@ -119,13 +119,13 @@ def test_a_passive_one_costs_the_nodes_nothing_and_hears_nothing_of_the_past() -
     world, passive, other = World(), RecordingObserver(), RecordingObserver()
     past = LifecycleEvent(observers.TASK, observers.FAILED, "01", 1.0, {})
     world.observation.note_failure(past)
-    world.observation.attend(passive, passive=True)
+    world.observation.subscribe(passive, passive=True)
     assert world.active == [] and not world.observation.active
     world.note()
     assert [event.kind for event in passive.events()] == [observers.NODE]
-    world.observation.attend(other, passive=False)
+    world.observation.subscribe(other, passive=False)
     assert other.events() == [past] and past not in passive.events()
-    world.observation.leave(passive)
+    world.observation.unsubscribe(passive)
     world.note()
     assert len(passive.events()) == 1 and len(other.events()) == 2
     assert world.active == [True]
@@ -133,9 +133,9 @@ def test_a_passive_one_costs_the_nodes_nothing_and_hears_nothing_of_the_past() -
 
 def test_a_passive_one_that_left_may_come_back_and_be_active() -> None:
     world, one = World(), RecordingObserver()
-    world.observation.attend(one, passive=True)
-    world.observation.leave(one)
-    world.observation.attend(one, passive=False)
+    world.observation.subscribe(one, passive=True)
+    world.observation.unsubscribe(one)
+    world.observation.subscribe(one, passive=False)
     assert world.active == [True]
 
 
@@ -143,7 +143,7 @@ def test_nobody_is_told_twice() -> None:
     one = RecordingObserver()
     world = World(one)
     with pytest.raises(ValueError, match="is an observer already"):
-        world.observation.attend(one, passive=False)
+        world.observation.subscribe(one, passive=False)
     world.note()
     assert len(one.events()) == 1
 
@@ -183,7 +183,7 @@ def test_failures_are_told_at_once_and_the_latest_to_those_that_begin_later(monk
         world.observation.note_failure(failure)
     world.observation.deliver()
     assert early.events() == failures
-    world.observation.attend(late, passive=False)
+    world.observation.subscribe(late, passive=False)
     assert late.events() == failures[1:]
     world.observation.deliver()
     assert late.events() == failures[1:], "each is told once"

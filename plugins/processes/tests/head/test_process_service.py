@@ -100,9 +100,9 @@ def test_all_other_nodes_hear_that_a_process_has_left(bench: Bench) -> None:
 def test_with_a_process_goes_what_it_asked_for(bench: Bench) -> None:
     shape = (CPU, pickle.dumps(("DEFAULT", {})), b"", True)
     bench.tell(0, head_messages.FROM_PROCESS, WORKER, (op.REQUEST_LEASE, b"lease-1-", shape, "f", None))
-    assert isinstance(bench.scheduler.heard[-1], LeaseRequested)
+    assert isinstance(bench.scheduler.received[-1], LeaseRequested)
     bench.tell(0, *packed(head_messages.ProcessLeft(WORKER)))
-    assert bench.scheduler.heard[-1] == LeaseCancelled(LeaseId(b"lease-1-"))
+    assert bench.scheduler.received[-1] == LeaseCancelled(LeaseId(b"lease-1-"))
     assert bench.head.jobs.table.get(JOB).ended == 0.0, "it was no driver"
 
 
@@ -204,11 +204,11 @@ def test_what_the_head_does_not_know_is_logged_and_changes_nothing(bench: Bench)
 
 
 def test_a_process_that_has_left_is_not_heard_any_more(bench: Bench) -> None:
-    heard: list[Any] = []
-    bench.head.dispatcher.methods["note"] = lambda caller: heard.append(caller)
+    received: list[Any] = []
+    bench.head.dispatcher.methods["note"] = lambda caller: received.append(caller)
     bench.tell(0, head_messages.FROM_PROCESS, ProcessId(b"unknown"), (op.CALL, 1, "note", ()))
     bench.tell(0, head_messages.FROM_PROCESS, ProcessId(b"unknown"), (9999,))
-    assert heard == [] and bench.logged == []
+    assert received == [] and bench.logged == []
 
 
 def test_what_is_said_of_leases_waits_until_all_that_there_are_are_known(bench: Bench) -> None:
@@ -219,11 +219,11 @@ def test_what_is_said_of_leases_waits_until_all_that_there_are_are_known(bench: 
     bench.tell(0, head_messages.FROM_PROCESS, DRIVER, (op.CANCEL_LEASE, b"lease-2-"))
     bench.tell(0, head_messages.FROM_PROCESS, DRIVER, (op.RETURN_LEASE, b"lease-3-", True, WORKER))
     assert bench.call("note", "answered at once") == "answered at once"
-    assert bench.head.lease_manager.leases == {} and bench.heard_by(DRIVER) == []
+    assert bench.head.lease_manager.leases == {} and bench.received_by(DRIVER) == []
     (finish,) = [function for seconds, function in bench.timers if seconds == 5.0]
     finish()
     assert bench.head.lease_manager.leases.keys() == {b"lease-1-"}
-    assert [message[:2] for message in bench.heard_by(DRIVER)] == [(number_of(op.LeasedWorkerDied), WORKER)]
+    assert [message[:2] for message in bench.received_by(DRIVER)] == [(number_of(op.LeasedWorkerDied), WORKER)]
 
 
 def test_answers_go_to_who_asked_with_the_number_of_the_question(bench: Bench) -> None:
@@ -239,14 +239,14 @@ def test_answers_go_to_who_asked_with_the_number_of_the_question(bench: Bench) -
     }
     for number, (name, arguments) in enumerate([("who", ("me",)), ("wait", ()), ("fail", ()), ("nothing", ())], 11):
         bench.tell(0, head_messages.FROM_PROCESS, WORKER, (op.CALL, number, name, arguments))
-    who, failed, unknown = bench.heard_by(WORKER)
+    who, failed, unknown = bench.received_by(WORKER)
     assert who == (op.REPLY, 11, (WORKER, "me"))
     assert failed[:2] == (op.REPLY_ERROR, 13) and str(pickle.loads(failed[2])) == "not now"
     error = pickle.loads(unknown[2])
     assert unknown[:2] == (op.REPLY_ERROR, 14) and type(error) is ProtocolError
     assert str(error) == "neither the node agent nor the head answers 'nothing'"
     later.set("at last")
-    assert bench.heard_by(WORKER) == [(op.REPLY, 12, "at last")]
+    assert bench.received_by(WORKER) == [(op.REPLY, 12, "at last")]
 
 
 def test_what_a_method_had_not_foreseen_is_told_and_logged(bench: Bench) -> None:

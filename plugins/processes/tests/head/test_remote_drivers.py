@@ -83,12 +83,12 @@ def test_a_relay_that_comes_after_others_hears_of_them(store: Durable) -> None:
 def test_the_next_head_waits_for_clients_that_were_there_and_knows_those_that_are_gone(store: Durable) -> None:
     drivers = Drivers(store)
     kept, lost = (drivers.add(NodeId(name), client=True) for name in (b"kept....", b"lost...."))
-    drivers.lose(lost, "nothing was heard of it")
+    drivers.lose(lost, "no heartbeat from it")
     assert list(drivers.cluster.nodes) == [kept.id]
     after = Drivers(store)
     following = after.remote_drivers
     assert following.restore() == {kept.id}
-    assert after.cluster.fallen_clients == {lost.id: "nothing was heard of it"}
+    assert after.cluster.fallen_clients == {lost.id: "no heartbeat from it"}
     assert following.missing({kept.id, OTHER}) == {kept.id}, "the other is a node"
     assert after.cluster.fallen_clients[kept.id] == "it did not come back when the head was started again"
     assert Drivers(store).remote_drivers.restore() == set()

@@ -28,11 +28,11 @@ class Stage:
 
     def __init__(self) -> None:
         self.told: list[tuple[NodeId, Any]] = []
-        self.heard: list[Any] = []
+        self.received: list[Any] = []
         total = {FIRST: amounts({"CPU": 4, "GPU": 1}), SECOND: amounts({"CPU": 2})}
         free = {FIRST: amounts({"CPU": 1}), SECOND: amounts({"CPU": 0.5})}
         snapshot = SchedulerSnapshot(total, free, [], {})
-        leases: Any = SimpleNamespace(scheduler=SimpleNamespace(snapshot=lambda: snapshot), handle=self.heard.append)
+        leases: Any = SimpleNamespace(scheduler=SimpleNamespace(snapshot=lambda: snapshot), handle=self.received.append)
         self.cluster = ClusterTable(FIRST)
         for id in (FIRST, SECOND, CLIENT):
             self.cluster.nodes[id] = self.node(id)
@@ -68,7 +68,7 @@ def test_a_change_is_told_to_the_node_and_to_the_scheduler(stage: Stage) -> None
     stage.set("desk", 3.0, SECOND.hex())
     stage.set("desk", 0.0)
     changes = [(FIRST, 2.0), (SECOND, 3.0), (FIRST, 0.0)]
-    assert stage.heard == [ResourceChanged(node, "desk", quantity) for node, quantity in changes]
+    assert stage.received == [ResourceChanged(node, "desk", quantity) for node, quantity in changes]
     assert stage.told == [
         (node, packed(head_messages.SetResource(name="desk", quantity=quantity))) for node, quantity in changes
     ]
@@ -90,4 +90,4 @@ def test_what_can_t_be_set_is_refused_and_changes_nothing(
 ) -> None:
     with pytest.raises(OptionError) as raised:
         stage.set(*arguments, by=by)
-    assert str(raised.value).startswith(said) and (stage.told, stage.heard) == ([], [])
+    assert str(raised.value).startswith(said) and (stage.told, stage.received) == ([], [])

@@ -122,6 +122,6 @@ def test_requests_are_remembered_until_the_head_has_answered() -> None:
     assert op.REQUEST_LEASE in relay.handlers and op.STORE_PIN not in relay.handlers
     relay.pass_on(connection, call)
     assert sent == [(head_messages.FROM_PROCESS, WORKER, call)]
-    assert list(requests.to_tell([])) == sent
+    assert list(requests.to_resend([])) == sent
     head.handle((head_messages.TO_PROCESS, WORKER, (op.REPLY, 7, "none")))
-    assert processes.told == [(WORKER, (op.REPLY, 7, "none"))] and list(requests.to_tell([])) == []
+    assert processes.told == [(WORKER, (op.REPLY, 7, "none"))] and list(requests.to_resend([])) == []

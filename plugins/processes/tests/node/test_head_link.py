@@ -30,7 +30,7 @@ class ScriptedHead:
 
     def __init__(self, path: str, reactor: Reactor) -> None:
         self.path, self.reactor = path, reactor
-        self.heard: list[Message] = []
+        self.received: list[Message] = []
         self.settings: dict[str, Any] = {"durable": True, "tell_all": False, "head_away_seconds": 600.0}
         self.refusal = ""
         self.connection: Connection | None = None
@@ -62,7 +62,7 @@ class ScriptedHead:
                 )
                 self.say(*answer)
             elif message[0] != number_of(head_messages.Heartbeat):
-                self.heard.append(message)
+                self.received.append(message)
 
 
 class Side:
@@ -80,8 +80,8 @@ class Side:
         self.head_link.join()
         self.head_link.begin({"host": "here"}, self.told.append, self._snapshot, self.lost.append)
 
-    def _snapshot(self, unheard: Sequence[Message]) -> list[Message]:
-        return [*self.snapshot, *unheard]
+    def _snapshot(self, unacknowledged: Sequence[Message]) -> list[Message]:
+        return [*self.snapshot, *unacknowledged]
 
     def until(self, condition: Callable[[], object], what: str) -> None:
         def turn() -> object:
@@ -92,7 +92,7 @@ class Side:
         wait_until(turn, 120, what)
 
     def numbers(self) -> list[int]:
-        return [message[1] for message in self.head.heard if message[0] == head_messages.LEASE_BLOCKED]
+        return [message[1] for message in self.head.received if message[0] == head_messages.LEASE_BLOCKED]
 
 
 @pytest.fixture
@@ -108,11 +108,11 @@ def test_a_node_that_is_let_in_describes_itself_first(side: Side) -> None:
     side.head_link.send((head_messages.LEASE_BLOCKED, 1, True))
     side.join()
     side.until(side.numbers, "the message")
-    assert [message[0] for message in side.head.heard] == [
+    assert [message[0] for message in side.head.received] == [
         number_of(head_messages.DescribeNode),
         head_messages.LEASE_BLOCKED,
     ]
-    assert pickle.loads(side.head.heard[0][1]) == {"host": "here"}
+    assert pickle.loads(side.head.received[0][1]) == {"host": "here"}
 
 
 def test_a_node_that_is_refused_says_why(side: Side) -> None:
@@ -128,16 +128,17 @@ def test_what_a_dead_head_may_not_have_done_is_told_to_the_next_after_the_snapsh
     side.until(lambda: len(side.numbers()) == 3, "three messages")
     side.head.say(number_of(head_messages.Heartbeat), 2)  # the description and the first of them are done
     side.until(lambda: side.head_link._done == 2, "the news of what is done")
-    side.head.heard.clear()
+    side.head.received.clear()
     side.head.settings = {"durable": True, "tell_all": True, "head_away_seconds": 600.0}
     side.snapshot = [packed(head_messages.GrantedBefore(held=b"held", worker=b"", blocked=False))]
     side.head.die()
     side.head_link.send((head_messages.LEASE_BLOCKED, 4, True))
     side.head.open()
     side.until(
-        lambda: side.head.heard and side.head.heard[-1][0] == number_of(head_messages.AllTold), "everything told again"
+        lambda: side.head.received and side.head.received[-1][0] == number_of(head_messages.AllTold),
+        "everything told again",
     )
-    kinds = [message[0] for message in side.head.heard]
+    kinds = [message[0] for message in side.head.received]
     assert kinds == [
         number_of(head_messages.DescribeNode),
         number_of(head_messages.GrantedBefore),
@@ -151,7 +152,7 @@ def test_what_a_dead_head_may_not_have_done_is_told_to_the_next_after_the_snapsh
 def test_a_head_that_keeps_nothing_is_not_waited_for(side: Side) -> None:
     side.head.settings = {"durable": False, "tell_all": False}
     side.join()
-    side.until(lambda: side.head.heard, "the description")
+    side.until(lambda: side.head.received, "the description")
     side.head.die()
     side.until(lambda: side.lost, "the loss of the link")
     assert side.lost == ["the peer closed the connection"]
@@ -160,16 +161,16 @@ def test_a_head_that_keeps_nothing_is_not_waited_for(side: Side) -> None:
 def test_a_head_that_stays_away_is_given_up(side: Side) -> None:
     side.head.settings["head_away_seconds"] = 2.0
     side.join()
-    side.until(lambda: side.head.heard, "the description")
+    side.until(lambda: side.head.received, "the description")
     side.head.die()
     side.until(lambda: side.lost, "the loss of the link")
-    assert "nobody answers at" in side.lost[0]
+    assert "no head answers at" in side.lost[0]
     assert side.lost[0].endswith(", for 2 s")
 
 
 def test_a_node_that_is_refused_when_it_comes_back_tries_no_more(side: Side) -> None:
     side.join()
-    side.until(lambda: side.head.heard, "the description")
+    side.until(lambda: side.head.received, "the description")
     side.head.die()
     side.head.refusal = "this node was declared dead: it was silent"
     side.head.open()

@@ -108,10 +108,10 @@ def test_what_was_answered_is_not_done_a_second_time() -> None:
     requests = watching()
     call, wish = (op.CALL, 1, "kv_put", (b"k", b"1")), (op.REQUEST_LEASE, b"a", "shape")
     made = packed(op.CreateActor(actor=b"x", description=b"description"))
-    unheard = relayed(requests, call, made, wish)
+    unacknowledged = relayed(requests, call, made, wish)
     requests.answered(ONE, (op.REPLY, 1, True))
     requests.answered(ONE, (op.LEASE_GRANTED, b"a", b"worker", "", {}, {}))
-    told = list(requests.to_tell(unheard))
+    told = list(requests.to_resend(unacknowledged))
     assert told == [
         (head_messages.FROM_PROCESS, ONE, packed(op.SubscribeActor(actor=b"x"))),
         (head_messages.FROM_PROCESS, ONE, made),
@@ -121,8 +121,8 @@ def test_what_was_answered_is_not_done_a_second_time() -> None:
 def test_what_is_open_is_told_once_and_in_its_place() -> None:
     requests = watching()
     relayed(requests, old := (op.CALL, 1, "nodes", ()))
-    unheard = relayed(requests, packed(op.ForgetActor(actor=b"x")), (op.CALL, 2, "kill_actor", (b"x",)))
-    assert list(requests.to_tell(unheard)) == [(head_messages.FROM_PROCESS, ONE, old), *unheard]
+    unacknowledged = relayed(requests, packed(op.ForgetActor(actor=b"x")), (op.CALL, 2, "kill_actor", (b"x",)))
+    assert list(requests.to_resend(unacknowledged)) == [(head_messages.FROM_PROCESS, ONE, old), *unacknowledged]
 
 
 def test_what_an_earlier_head_was_told_of_the_node_is_told_as_it_is_now() -> None:
@@ -133,7 +133,7 @@ def test_what_an_earlier_head_was_told_of_the_node_is_told_as_it_is_now() -> Non
         packed(head_messages.AskAnswered(number=1, value=None)), packed(head_messages.AllTold()),
     ]  # fmt: skip
     kept = packed(head_messages.WorkerDied(worker=b"w", pid=1, cause="killed", fault=op.DIED))
-    assert list(watching().to_tell([*outdated, kept])) == [kept]
+    assert list(watching().to_resend([*outdated, kept])) == [kept]
 
 
 def test_a_worker_that_was_given_up_stays_open_until_its_end_is_told() -> None:

@@ -25,10 +25,10 @@ class ScriptedStore:
 
     def __init__(self) -> None:
         self.waiting: list[contract.Pin] = []
-        self.heard: list[contract.StoreEvent] = []
+        self.received: list[contract.StoreEvent] = []
 
     def handle(self, event: contract.StoreEvent) -> list[contract.StoreInstruction]:
-        self.heard.append(event)
+        self.received.append(event)
         if isinstance(event, contract.Pin) and event.object == SPILLED:
             self.waiting.append(event)
             return []
@@ -267,7 +267,7 @@ def test_what_happens_to_objects_is_observed() -> None:
     node.disk.go.set()
     wait_until(lambda: node.later(0.1) or len(node.observed) == 4, 120.0, "the writing of the object")
     assert node.observed[3] == ("object", "SPILLED", OTHER, {"uri": "slow:1"})
-    assert contract.SpillDone(OTHER, "slow:1") in node.store.heard
+    assert contract.SpillDone(OTHER, "slow:1") in node.store.received
 
 
 def test_what_clients_say_reaches_the_store() -> None:
@@ -279,7 +279,7 @@ def test_what_clients_say_reaches_the_store() -> None:
     node.say(WRITER, op.STORE_ABORT, SPILLED)
     node.service.keep(OTHER)
     node.service.client_left(READER)
-    assert node.store.heard == [
+    assert node.store.received == [
         contract.Create(WRITER, 1, OTHER, 10, WRITER, True),
         contract.Seal(WRITER, OTHER, True),
         contract.Pin(READER, 2, OTHER),

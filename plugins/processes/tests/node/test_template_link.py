@@ -64,14 +64,14 @@ class Agent:
 
     def __init__(self) -> None:
         self.reactor = Reactor()
-        self.heard: list[tuple[Any, ...]] = []
+        self.arrived: list[tuple[Any, ...]] = []
         self.link = TemplateLink(
             self.reactor,
             [],
-            lambda *forked: self.heard.append(forked),
-            lambda *failed: self.heard.append(failed),
-            lambda *exited: self.heard.append(exited),
-            lambda: self.heard.append(("lost",)),
+            lambda *forked: self.arrived.append(forked),
+            lambda *failed: self.arrived.append(failed),
+            lambda *exited: self.arrived.append(exited),
+            lambda: self.arrived.append(("lost",)),
         )
         self.link.load({})
 
@@ -101,7 +101,7 @@ def test_only_so_much_is_asked_for_that_asking_never_blocks(agent: Agent) -> Non
     for answer in (WorkerForked(ids[0], 1), WorkerExited(1, 0), ForkFailed(ids[1], "no room")):
         template.answer(answer)
         agent.reactor.poll(1.0)
-    assert agent.heard == [(ids[0], 1), (1, 0), (ids[1], "no room")]
+    assert agent.arrived == [(ids[0], 1), (1, 0), (ids[1], "no room")]
     assert [value["id"] for _, value in template.told()] == ids[ASKED_AT_ONCE:]
     assert count_descriptors() == before
 
@@ -114,7 +114,7 @@ def test_what_was_not_asked_for_is_forgotten_with_its_template_and_the_next_is_t
         agent.fork(b"worker%d" % number)
     Template.started[0].link.close()
     agent.reactor.poll(1.0)
-    assert agent.heard == [("lost",)]
+    assert agent.arrived == [("lost",)]
     agent.fork(b"another")
     assert [kind for kind, _ in Template.started[1].told()] == [number_of(LoadSession), number_of(ForkWorker)]
     assert count_descriptors() == before
@@ -144,6 +144,6 @@ def test_a_template_that_can_not_be_started_fails_the_worker_and_says_why(
     agent.reactor.poll(1.0)
     monkeypatch.setattr(template_process.subprocess, "Popen", refuse)
     agent.fork(b"worker")
-    assert agent.heard[1:] == [
+    assert agent.arrived[1:] == [
         (b"worker", "the template could not be asked for it: Resource temporarily unavailable"),
     ]

@@ -9,39 +9,39 @@ from kernel_processes.protocol.pending_requests import PendingRequests
 
 def test_each_answer_reaches_who_asked() -> None:
     questions: PendingRequests[str] = PendingRequests()
-    heard: list[Any] = []
-    first = questions.begin("node", lambda answer: heard.append(("first", answer)))
-    second = questions.begin("node", lambda answer: heard.append(("second", answer)))
+    received: list[Any] = []
+    first = questions.begin("node", lambda answer: received.append(("first", answer)))
+    second = questions.begin("node", lambda answer: received.append(("second", answer)))
     questions.answered(second, 2)
     questions.answered(first, 1)
     questions.answered(first, "again")
-    assert heard == [("second", 2), ("first", 1)]
+    assert received == [("second", 2), ("first", 1)]
 
 
 def test_who_is_gone_answers_nothing_and_others_still_do() -> None:
     questions: PendingRequests[str] = PendingRequests()
-    heard: list[Any] = []
-    lost = questions.begin("lost", lambda answer: heard.append(answer))
-    there = questions.begin("there", lambda answer: heard.append(answer))
+    received: list[Any] = []
+    lost = questions.begin("lost", lambda answer: received.append(answer))
+    there = questions.begin("there", lambda answer: received.append(answer))
     questions.lost("lost")
     questions.answered(lost, "too late")
     questions.answered(there, "yes")
-    assert heard == [None, "yes"]
+    assert received == [None, "yes"]
 
 
 def test_an_answer_may_ask_again_or_settle_another_question() -> None:
     questions: PendingRequests[str] = PendingRequests()
-    heard: list[Any] = []
+    received: list[Any] = []
     numbers: list[int] = []
 
     def first(answer: Any) -> None:
-        heard.append(("first", answer))
+        received.append(("first", answer))
         questions.answered(numbers[1], "from within")
-        numbers.append(questions.begin("lost", lambda answer: heard.append(("third", answer))))
+        numbers.append(questions.begin("lost", lambda answer: received.append(("third", answer))))
 
     numbers.append(questions.begin("lost", first))
-    numbers.append(questions.begin("lost", lambda answer: heard.append(("second", answer))))
+    numbers.append(questions.begin("lost", lambda answer: received.append(("second", answer))))
     questions.lost("lost")
-    assert heard == [("first", None), ("second", "from within")]
+    assert received == [("first", None), ("second", "from within")]
     questions.answered(numbers[2], 3)
-    assert heard[-1] == ("third", 3)
+    assert received[-1] == ("third", 3)

@@ -43,7 +43,7 @@ class Bench:
             raise ConnectionRefusedError("nobody there")
         return SimpleNamespace(info=SimpleNamespace(id=process), closed=False)
 
-    def hear(self, sender: ProcessId, *message: Any) -> None:
+    def deliver(self, sender: ProcessId, *message: Any) -> None:
         self.process.handlers[message[0]](SimpleNamespace(info=SimpleNamespace(id=sender), closed=False), message)
 
     def take(self) -> list[Any]:

@@ -46,12 +46,12 @@ class Outbox(list[Any]):
 @pytest.fixture
 def ends(process: Process) -> Iterator[tuple[Connection, list[Any]]]:
     """A connection of the process, and what its other end has heard."""
-    heard: list[Any] = []
+    received: list[Any] = []
     ours, theirs = socket.socketpair()
     near = Connection(ours, process.reactor, None, lambda *_: None, lambda *_: None)
-    far = Connection(theirs, process.reactor, None, lambda _, messages: heard.extend(messages), lambda *_: None)
+    far = Connection(theirs, process.reactor, None, lambda _, messages: received.extend(messages), lambda *_: None)
     near.outbox = Outbox()
-    yield near, heard
+    yield near, received
     for end in (near, far):
         end.close()
 
@@ -65,7 +65,7 @@ def is_free(process: Process) -> bool:
 def test_what_a_destructor_sends_amid_a_flush_goes_out_with_it(
     process: Process, ends: tuple[Connection, list[Any]]
 ) -> None:
-    near, heard = ends
+    near, received = ends
 
     def destructor() -> None:
         process.send(near, (3,))
@@ -75,29 +75,29 @@ def test_what_a_destructor_sends_amid_a_flush_goes_out_with_it(
     process.send(near, (1,))
     process.send(near, (2,))
     process.flush()
-    while len(heard) < 3:
+    while len(received) < 3:
         process.pump.poll_now()
-    assert heard == [(1,), (2,), (3,)] and not near.outbox
+    assert received == [(1,), (2,), (3,)] and not near.outbox
 
 
 def test_what_comes_too_late_for_the_flush_is_written_by_the_loop(
     process: Process, ends: tuple[Connection, list[Any]]
 ) -> None:
-    near, heard = ends
+    near, received = ends
     with near._flushing:  # amid something that does not look for messages afterwards
         process.send(near, (1,))
         process.flush()
     assert near.outbox == [(1,)]
     process.pump.poll_now()
     process.pump.poll_now()
-    assert heard == [(1,)]
+    assert received == [(1,)]
 
 
 @pytest.mark.parametrize("seated", [False, True], ids=["send", "get"])
 def test_a_wait_for_what_a_flush_is_to_send_is_refused(
     process: Process, ends: tuple[Connection, list[Any]], seated: bool
 ) -> None:
-    near, heard = ends
+    near, received = ends
     answer = Waiter()
     refused: list[str] = []
 
@@ -115,9 +115,9 @@ def test_a_wait_for_what_a_flush_is_to_send_is_refused(
     else:
         process.flush()
     assert refused and is_free(process)
-    while len(heard) < 2:
+    while len(received) < 2:
         process.pump.poll_now()
-    assert heard == [(1,), (2,)]
+    assert received == [(1,), (2,)]
     assert not process.pump.wait(Waiter(), time.monotonic()), "waiting elsewhere is as ever"
 
 

@@ -82,9 +82,9 @@ def test_without_another_copy_it_is_lost_and_made_again_when_it_is_asked_for(wor
     (entry,) = world.end(task)
     world.lose_place(THERE)
     assert (entry.state, entry.value) == (LOST, (500, (THERE,), "")) and world.again == []
-    world.hear(OTHER, op.FETCH, [entry.id])
+    world.deliver(OTHER, op.FETCH, [entry.id])
     assert world.again == [task] and (entry.state, entry.task, task.attempt, task.retries) == (PENDING, task, 1, 2)
-    world.hear(OTHER, op.FETCH, [entry.id])
+    world.deliver(OTHER, op.FETCH, [entry.id])
     assert world.again == [task], "it runs already"
     world.end(task, HERE)
     assert [message[1][2:4] for message in world.take()] == [(op.RESULTS, (2, 500, (HERE,)))] * 2
@@ -100,11 +100,11 @@ def test_what_lies_in_messages_or_belongs_to_others_is_lost_with_no_node(world: 
 
 def test_what_a_reader_found_out_counts_and_what_lies_there_is_deleted(world: World) -> None:
     (entry,) = world.end(world.task(), THERE, HERE)
-    world.hear(OTHER, number_of(op.LostAt), entry.id, (THERE, ELSEWHERE), "its file is damaged")
+    world.deliver(OTHER, number_of(op.LostAt), entry.id, (THERE, ELSEWHERE), "its file is damaged")
     assert entry.value == (500, (HERE,)) and world.tell_stores() == [(THERE, [entry.id])]
-    world.hear(OTHER, number_of(op.LostAt), entry.id, (HERE,), "its file is damaged")
+    world.deliver(OTHER, number_of(op.LostAt), entry.id, (HERE,), "its file is damaged")
     assert (entry.state, entry.value) == (LOST, (500, (HERE,), "its file is damaged"))
-    world.hear(OTHER, number_of(op.LostAt), entry.id, (HERE,), "once more")
+    world.deliver(OTHER, number_of(op.LostAt), entry.id, (HERE,), "once more")
     assert entry.value[2] == "its file is damaged" and world.tell_stores() == []
     world.lineage.recover(entry)
     assert world.tell_stores() == [], "it may be made at the same place"
@@ -154,7 +154,7 @@ def test_results_of_one_task_that_were_at_the_same_place_are_made_again_together
     b.value = (500, (THERE, HERE))
     c.value = (500, (HERE,))
     d.resolve(INLINE, b"small")
-    world.hear(OTHER, number_of(op.LostAt), a.id, (THERE,), "its file is damaged")
+    world.deliver(OTHER, number_of(op.LostAt), a.id, (THERE,), "its file is damaged")
     world.lineage.recover(a)
     assert world.again == [task] and [entry.state for entry in (a, b, c, d)] == [PENDING, STORED, STORED, INLINE]
     assert beside.state == PENDING, "it was only there, too"
@@ -162,7 +162,7 @@ def test_results_of_one_task_that_were_at_the_same_place_are_made_again_together
     assert (a.value, c.value) == ((500, (ELSEWHERE,)), (500, (HERE,)))
     world.lose_place(HERE)
     assert (b.state, c.state) == (STORED, LOST)
-    world.hear(OTHER, number_of(op.LostAt), b.id, (THERE,), "gone")
+    world.deliver(OTHER, number_of(op.LostAt), b.id, (THERE,), "gone")
     world.lineage.recover(c)
     assert world.again == [task, task] and [entry.state for entry in (a, b, c)] == [STORED, PENDING, PENDING]
 
@@ -184,7 +184,7 @@ def test_a_task_that_may_not_run_again_is_named(world: World) -> None:
     task = world.task()
     (entry,) = world.end(task)
     task.retries = 0
-    world.hear(OTHER, number_of(op.LostAt), entry.id, (THERE,), "its file is damaged")
+    world.deliver(OTHER, number_of(op.LostAt), entry.id, (THERE,), "its file is damaged")
     world.lineage.recover(entry)
     assert type(error_of(entry)) is ObjectLostError and world.tell_stores() == [(THERE, [entry.id])]
     assert str(error_of(entry)) == (

@@ -67,16 +67,16 @@ def test_a_value_is_asked_for_once(bench: Bench) -> None:
 def test_the_answer_is_the_value_whatever_its_form(bench: Bench, result: Any, state: int, value: Any) -> None:
     entry = bench.borrow()
     bench.table.fetch(entry)
-    bench.hear(OWNER, op.OBJECT, ID, op.RESULTS, result, ())
+    bench.deliver(OWNER, op.OBJECT, ID, op.RESULTS, result, ())
     assert (entry.state, entry.value) == (state, value)
     bench.table.fetch(entry)
-    bench.hear(OWNER, op.OBJECT, ID, op.RESULTS, (0, b"another"), ())
+    bench.deliver(OWNER, op.OBJECT, ID, op.RESULTS, (0, b"another"), ())
     assert (entry.state, entry.value) == (state, value), "the first one counts"
 
 
 def test_a_failure_is_an_answer(bench: Bench) -> None:
     entry = bench.borrow()
-    bench.hear(OWNER, op.OBJECT, ID, op.FAILED, [op.SYSTEM_ERROR, b"error"], ())
+    bench.deliver(OWNER, op.OBJECT, ID, op.FAILED, [op.SYSTEM_ERROR, b"error"], ())
     assert (entry.state, entry.value) == (FAILED, (op.SYSTEM_ERROR, b"error"))
 
 
@@ -122,7 +122,7 @@ def test_a_reference_to_our_own_that_comes_back_too_late_says_so(bench: Bench) -
 def test_who_asks_for_a_value_gets_it_when_it_is_there(bench: Bench) -> None:
     entry = bench.own(state=PENDING)
     bench.own(SECOND, STORED, (500, (THERE,)))
-    bench.hear(OTHER, op.FETCH, [ID, SECOND])
+    bench.deliver(OTHER, op.FETCH, [ID, SECOND])
     assert bench.take() == [(OTHER, (op.OBJECT, SECOND, op.RESULTS, (2, 500, (THERE,)), ()))]
     entry.resolve(INLINE, b"value")
     assert bench.take() == [(OTHER, (op.OBJECT, ID, op.RESULTS, (0, b"value"), ()))]
@@ -132,12 +132,12 @@ def test_what_failed_is_told_and_noted_as_asked_for(bench: Bench) -> None:
     asked: list[ObjectEntry] = []
     bench.table.failures = SimpleNamespace(asked=asked.append)
     entry = bench.own(state=FAILED, value=(1, b"error"))
-    bench.hear(OTHER, op.FETCH, [ID])
+    bench.deliver(OTHER, op.FETCH, [ID])
     assert bench.take() == [(OTHER, (op.OBJECT, ID, op.FAILED, (1, b"error"), ()))] and asked == [entry]
 
 
 def test_what_was_freed_is_told_to_be_lost(bench: Bench) -> None:
-    bench.hear(OTHER, op.FETCH, [ID])
+    bench.deliver(OTHER, op.FETCH, [ID])
     ((receiver, (operation, id, kind, (_, error), carried)),) = bench.take()
     assert (receiver, operation, id, kind, carried) == (OTHER, op.OBJECT, ID, op.FAILED, ())
     assert "its owner has freed it" in str(pickle.loads(error))
@@ -150,7 +150,7 @@ def test_what_is_lost_is_made_again_before_it_is_sent(bench: Bench, state: int) 
 
     bench.table.recipes.recover = recover
     entry = bench.own(state=state, value=(500, (THERE,), "its file is gone"))
-    bench.hear(OTHER, op.FETCH, [ID])
+    bench.deliver(OTHER, op.FETCH, [ID])
     assert bench.take() == []
     entry.resolve(STORED, (500, (HERE,)))
     assert bench.take() == [(OTHER, (op.OBJECT, ID, op.RESULTS, (2, 500, (HERE,)), ()))]
@@ -169,19 +169,19 @@ def test_references_inside_a_value_are_registered_for_who_gets_it(bench: Bench) 
     inner, outer = bench.own(SECOND), bench.own()
     outer.more().contained = [inner]
     inner.holds += 1
-    bench.hear(OTHER, op.FETCH, [ID])
+    bench.deliver(OTHER, op.FETCH, [ID])
     assert bench.take() == [(OTHER, (op.OBJECT, ID, op.RESULTS, (0, b"value"), [(SECOND, ME, "/me")]))]
     assert inner.more().borrowers == {OTHER: 1}
 
 
 def test_copies_are_known_once_and_all_are_deleted_in_the_end(bench: Bench) -> None:
     entry = bench.own(state=STORED, value=(500, (THERE,)))
-    bench.hear(OTHER, op.COPIED, ID, HERE)
-    bench.hear(OTHER, op.COPIED, ID, HERE)
+    bench.deliver(OTHER, op.COPIED, ID, HERE)
+    bench.deliver(OTHER, op.COPIED, ID, HERE)
     assert entry.value == (500, (THERE, HERE))
     bench.drop(entry)
     assert sorted(bench.tell_stores()) == [("", [ID]), (THERE, [ID])]
-    bench.hear(OTHER, op.COPIED, ID, ELSEWHERE)
+    bench.deliver(OTHER, op.COPIED, ID, ELSEWHERE)
     assert bench.tell_stores() == [(ELSEWHERE, [ID])], "who copied it late has it for nobody"
 
 
@@ -195,16 +195,16 @@ def test_what_lives_in_messages_is_deleted_from_no_store(bench: Bench) -> None:
 
 def test_an_object_lives_as_long_as_anybody_needs_it(bench: Bench) -> None:
     entry = bench.own()
-    bench.hear(OTHER, op.BORROW, [ID, SECOND], 5)
+    bench.deliver(OTHER, op.BORROW, [ID, SECOND], 5)
     assert bench.take() == [(OTHER, (op.BORROWED, 5))]
-    bench.hear(OTHER, op.BORROW, [ID], 0)
+    bench.deliver(OTHER, op.BORROW, [ID], 0)
     bench.table.hold([entry])
     bench.drop(entry)
     bench.table.release([entry])
-    bench.hear(OTHER, op.UNBORROW, [(ID, 1), (SECOND, 1)])
-    bench.hear(OWNER, op.UNBORROW, [(ID, 9)])
+    bench.deliver(OTHER, op.UNBORROW, [(ID, 1), (SECOND, 1)])
+    bench.deliver(OWNER, op.UNBORROW, [(ID, 9)])
     assert ID in bench.table.objects and bench.take() == []
-    bench.hear(OTHER, op.UNBORROW, [(ID, 1)])
+    bench.deliver(OTHER, op.UNBORROW, [(ID, 1)])
     assert bench.table.objects == {}
 
 
@@ -271,7 +271,7 @@ def test_a_result_that_nobody_waits_for_is_cleared_away(bench: Bench) -> None:
 
 
 def test_references_of_a_value_that_is_not_wanted_are_given_back(bench: Bench) -> None:
-    bench.hear(OWNER, op.OBJECT, ID, op.RESULTS, (0, b"value"), [(SECOND, OWNER, "/owner")])
+    bench.deliver(OWNER, op.OBJECT, ID, op.RESULTS, (0, b"value"), [(SECOND, OWNER, "/owner")])
     bench.table.drain()
     assert bench.take() == [(OWNER, (op.UNBORROW, [(SECOND, 1)]))] and bench.table.objects == {}
 
@@ -279,7 +279,7 @@ def test_references_of_a_value_that_is_not_wanted_are_given_back(bench: Bench) -
 def test_a_dead_process_borrows_nothing_any_more(bench: Bench) -> None:
     entry = bench.own()
     for borrower in (OTHER, OWNER):
-        bench.hear(borrower, op.BORROW, [ID], 0)
+        bench.deliver(borrower, op.BORROW, [ID], 0)
     bench.drop(entry)
     bench.lose(OTHER)
     assert entry.more().borrowers == {OWNER: 1}

@@ -42,14 +42,14 @@ def add_peer(process: Process, name: bytes) -> tuple[Connection, socket.socket]:
 
 
 def test_everybody_hears_of_a_lost_peer_whoever_fails(process: Process) -> None:
-    heard: list[bytes] = []
-    process.on_peer_lost += [fail, lambda peer, reason: heard.append(peer.id)]
+    arrived: list[bytes] = []
+    process.on_peer_lost += [fail, lambda peer, reason: arrived.append(peer.id)]
     process.after_batch([1], fail)
     _, theirs = add_peer(process, b"peer")
     theirs.close()
     with capture_logs() as logs:
         process.pump.poll_now()
-    assert heard == [b"peer"]
+    assert arrived == [b"peer"]
     assert [line["event"] for line in logs] == [LOGGED] * 2
 
 

@@ -96,9 +96,9 @@ def nodes() -> Iterator[tuple[Node, Node]]:
 
 
 def listen(process: Process) -> list[Any]:
-    heard: list[Any] = []
-    process.handlers[HELLO_WORLD] = lambda connection, message: heard.append(message[1])
-    return heard
+    received: list[Any] = []
+    process.handlers[HELLO_WORLD] = lambda connection, message: received.append(message[1])
+    return received
 
 
 def lost(process: Process) -> list[tuple[bytes, str]]:
@@ -119,31 +119,31 @@ def say(process: Process, to: Process | ProcessId, address: str, *words: Any) ->
 def test_processes_of_two_nodes_speak_and_answer(nodes: tuple[Node, Node]) -> None:
     one, other = nodes[0].process(1), nodes[1].process(2)
     assert one.address == f"tcp://{nodes[0].gateway.address}/{one.id.hex()}"
-    heard = listen(other)
+    received = listen(other)
     other.methods["double"] = lambda value: value * 2
     connection = say(one, other, other.address, *range(1000))
     assert isinstance(connection, TcpConnection)
-    until(lambda: heard == list(range(1000)))
+    until(lambda: received == list(range(1000)))
     assert one.result(one.request(connection, "double", 21), SECONDS) == 42
     assert nodes[0].refused == nodes[1].refused == []
 
 
 def test_both_may_begin_at_once_and_order_is_kept(nodes: tuple[Node, Node]) -> None:
     one, other = nodes[0].process(1), nodes[1].process(2)
-    heard_one, heard_other = listen(one), listen(other)
+    received_one, received_other = listen(one), listen(other)
     for number in range(300):
         say(one, other, other.address, number)
         say(other, one, one.address, number)
-    until(lambda: len(heard_one) == len(heard_other) == 300)
-    assert heard_one == heard_other == list(range(300))
+    until(lambda: len(received_one) == len(received_other) == 300)
+    assert received_one == received_other == list(range(300))
 
 
 def test_on_one_node_the_gateway_is_passed_by(nodes: tuple[Node, Node]) -> None:
     one, other = nodes[0].process(1), nodes[0].process(2)
-    heard = listen(other)
+    received = listen(other)
     connection = say(one, other, other.address, "near")
     assert not isinstance(connection, TcpConnection)
-    until(lambda: heard == ["near"])
+    until(lambda: received == ["near"])
 
 
 def test_without_a_gateway_there_is_no_socket_receiver(nodes: tuple[Node, Node]) -> None:
@@ -185,9 +185,9 @@ def test_a_node_that_is_gone_loses_the_peer(nodes: tuple[Node, Node]) -> None:
 
 def test_a_peer_that_ends_is_lost_once(nodes: tuple[Node, Node]) -> None:
     one, other = nodes[0].process(1), nodes[1].process(2)
-    heard, peers = listen(other), lost(one)
+    received, peers = listen(other), lost(one)
     say(one, other, other.address, "hello")
-    until(lambda: heard)
+    until(lambda: received)
     other.stop()
     nodes[1].processes.remove(other)
     until(lambda: peers)
@@ -198,9 +198,9 @@ def test_a_peer_that_ends_is_lost_once(nodes: tuple[Node, Node]) -> None:
 
 def test_who_can_be_heard_but_not_reached_is_lost(nodes: tuple[Node, Node]) -> None:
     one, other = nodes[0].process(1), nodes[1].process(2)
-    heard, peers = listen(one), lost(one)
+    received, peers = listen(one), lost(one)
     say(other, one, one.address, "hello")
-    until(lambda: heard)
+    until(lambda: received)
     with one.lock:
         incoming = one.peers.sending.pop(other.id)
         nodes[1].gateway.close()  # from here on nobody reaches the other node
@@ -213,23 +213,23 @@ def test_who_can_be_heard_but_not_reached_is_lost(nodes: tuple[Node, Node]) -> N
 
 def test_last_words_wait_for_the_connection(nodes: tuple[Node, Node]) -> None:
     one, other = nodes[0].process(1), nodes[1].process(2)
-    heard = listen(other)
+    received = listen(other)
     with one.lock:
         one.send(one.peer(other.id, other.address), (HELLO_WORLD, "last"))
     one.write_out()
     one.stop()
     nodes[0].processes.remove(one)
-    until(lambda: heard == ["last"])
+    until(lambda: received == ["last"])
 
 
 def test_a_cut_is_no_loss(nodes: tuple[Node, Node]) -> None:
     one, other = nodes[0].process(1), nodes[1].process(2)
-    heard, answered, peers = listen(other), listen(one), lost(one) + lost(other)
+    received, answered, peers = listen(other), listen(one), lost(one) + lost(other)
     waiting: list[Any] = []
     other.methods["later"] = lambda: waiting.append(1)
     connection = say(one, other, other.address, *range(100))
     request = one.request(connection, "later")
-    until(lambda: len(heard) == 100 and waiting)
+    until(lambda: len(received) == 100 and waiting)
     for process in (one, other):
         for link in process.peers.all:
             if isinstance(link, TcpConnection):  # it comes back at once, as soon as the machine lets it
@@ -238,21 +238,21 @@ def test_a_cut_is_no_loss(nodes: tuple[Node, Node]) -> None:
         connection._socket.shutdown(socket.SHUT_RDWR)
         say(one, other, other.address, number)
         say(other, one, one.address, number)
-        until(lambda number=number: heard[-1] == number and answered[-1:] == [number])  # type: ignore[misc]
-    assert heard == list(range(120)) and answered == list(range(100, 120))
+        until(lambda number=number: received[-1] == number and answered[-1:] == [number])  # type: ignore[misc]
+    assert received == list(range(120)) and answered == list(range(100, 120))
     assert one.result(request, SECONDS) is None
     assert peers == [] and one.peer(other.id, other.address) is connection
 
 
 def test_a_peer_that_comes_anew_has_lost_what_was(nodes: tuple[Node, Node]) -> None:
     one, other = nodes[0].process(1), nodes[1].process(2)
-    heard, answered, peers = listen(other), listen(one), lost(other)
+    received, answered, peers = listen(other), listen(one), lost(other)
     connection = say(one, other, other.address, "old")
-    until(lambda: heard == ["old"])
+    until(lambda: received == ["old"])
     with one.lock:
         connection.give_up("it took too long")  # without a goodbye
     say(one, other, other.address, "new")
-    until(lambda: heard == ["old", "new"])
+    until(lambda: received == ["old", "new"])
     assert [peer for peer, _ in peers] == [one.id]
     say(other, one, one.address, "answer")
     until(lambda: answered == ["answer"])
@@ -260,11 +260,11 @@ def test_a_peer_that_comes_anew_has_lost_what_was(nodes: tuple[Node, Node]) -> N
 
 def test_a_process_that_is_killed_is_lost_at_once(nodes: tuple[Node, Node]) -> None:
     one, other = nodes[0].process(1), nodes[1].process(2)
-    heard, peers = listen(other), lost(one)
+    received, peers = listen(other), lost(one)
     connection = say(one, other, other.address, "hello")
     assert isinstance(connection, TcpConnection)
     connection.wait_at_least(NEVER)  # if it was the network that had cut it
-    until(lambda: heard)
+    until(lambda: received)
     other.closing = True  # as if killed: the sockets end, and nobody says goodbye
     other.pump.stop()
     os.unlink(other.identity.socket_path(other.id) + ".in")

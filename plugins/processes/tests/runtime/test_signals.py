@@ -78,10 +78,10 @@ RAISES = pytest.mark.parametrize(
 def connection(process: Process) -> Iterator[tuple[Connection, list[Any]]]:
     """A connection, and what arrives at its other end."""
     left, right = socket.socketpair()
-    heard: list[Any] = []
+    received: list[Any] = []
     sender = Connection(left, process.reactor, None, lambda c, m: None, lambda c, r: None)
-    receiver = Connection(right, process.reactor, None, lambda c, m: heard.extend(m), lambda c, r: None)
-    yield sender, heard
+    receiver = Connection(right, process.reactor, None, lambda c, m: received.extend(m), lambda c, r: None)
+    yield sender, received
     sender.close()
     receiver.close()
 
@@ -94,7 +94,7 @@ def test_a_signal_amid_a_flush_loses_no_message(
     number: int,
     error: type[BaseException],
 ) -> None:
-    sender, heard = connection
+    sender, received = connection
 
     def dumps(value: Any) -> bytes:
         signal.raise_signal(number)
@@ -106,7 +106,7 @@ def test_a_signal_amid_a_flush_loses_no_message(
         process.flush()
         step()
     process.pump.poll_now()
-    assert heard == [(1, "here")]
+    assert received == [(1, "here")]
     assert_in_order(process)
 
 
@@ -114,17 +114,17 @@ def test_a_signal_amid_a_flush_loses_no_message(
 def test_a_signal_amid_the_handling_of_messages_loses_none(
     process: Process, connection: tuple[Connection, list[Any]], number: int, error: type[BaseException]
 ) -> None:
-    _, heard = connection
+    _, received = connection
     sender = connection[0]
     waiter = Waiter()
 
     def first(receiver: Any, message: Any) -> None:
         signal.raise_signal(number)
         step()
-        heard.append(message)
+        received.append(message)
 
     def second(receiver: Any, message: Any) -> None:
-        heard.append(message)
+        received.append(message)
         waiter.complete()
 
     process.handlers |= {101: first, 102: second}
@@ -138,7 +138,7 @@ def test_a_signal_amid_the_handling_of_messages_loses_none(
     with pytest.raises(error):
         process.pump.wait(waiter, time.monotonic() + SECONDS)
         step()
-    assert (heard, waiter.remaining) == ([(101,), (102,)], 0)
+    assert (received, waiter.remaining) == ([(101,), (102,)], 0)
     assert_in_order(process)
 
 
@@ -146,7 +146,7 @@ def test_a_signal_amid_the_handling_of_messages_loses_none(
 def test_a_signal_amid_sending_leaves_no_message_behind(
     process: Process, connection: tuple[Connection, list[Any]], number: int, error: type[BaseException]
 ) -> None:
-    sender, heard = connection
+    sender, received = connection
 
     class Outbox(list[Any]):
         def append(self, message: Any) -> None:
@@ -159,7 +159,7 @@ def test_a_signal_amid_sending_leaves_no_message_behind(
         step()
     process.flush()
     process.pump.poll_now()
-    assert heard == [(1, "here")]
+    assert received == [(1, "here")]
 
 
 @RAISES

@@ -44,13 +44,13 @@ class End:
     """One end of a connection, and what it has heard."""
 
     def __init__(self, sock, reactor, handshake=None):
-        self.heard = []
+        self.received = []
         self.reasons = []
         self.connection = Connection(
             sock,
             reactor,
             handshake,
-            lambda connection, messages: self.heard.extend(messages),
+            lambda connection, messages: self.received.extend(messages),
             lambda connection, reason: self.reasons.append(reason),
         )
 
@@ -106,7 +106,7 @@ def test_messages_come_whole_and_in_order_however_they_are_cut(batches, cuts):
             position += cut
             loop.poll(0)
         settle(loop)
-        assert end.heard == [message for batch in batches for message in batch]
+        assert end.received == [message for batch in batches for message in batch]
         assert end.reasons == []
     finally:
         ours.close()
@@ -124,7 +124,7 @@ def test_what_one_end_sends_the_other_hears(messages):
         for message in messages:
             sender.connection.send(message)
         settle(loop, sender)
-        assert receiver.heard == messages
+        assert receiver.received == messages
     finally:
         sender.connection.close()
         receiver.connection.close()
@@ -138,10 +138,10 @@ def test_more_than_a_socket_takes_is_sent_piece_by_piece(reactor):
     for number in range(3):
         sender.connection.send((number, big))
     sender.connection.flush()
-    assert receiver.heard == []  # nothing blocked, nothing was read yet
-    settle(reactor, sender, until=lambda: len(receiver.heard) == 3)
-    assert [message[0] for message in receiver.heard] == [0, 1, 2]
-    assert all(message[1] == big for message in receiver.heard)
+    assert receiver.received == []  # nothing blocked, nothing was read yet
+    settle(reactor, sender, until=lambda: len(receiver.received) == 3)
+    assert [message[0] for message in receiver.received] == [0, 1, 2]
+    assert all(message[1] == big for message in receiver.received)
     sender.connection.close()
     receiver.connection.close()
 
@@ -174,11 +174,11 @@ def test_threads_may_send_at_once(reactor):
     threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
     for thread in threads:
         thread.start()
-    settle(reactor, sender, until=lambda: len(receiver.heard) == 2000)
+    settle(reactor, sender, until=lambda: len(receiver.received) == 2000)
     for thread in threads:
         thread.join()
     for name in range(4):
-        assert [number for who, number in receiver.heard if who == name] == list(range(500))
+        assert [number for who, number in receiver.received if who == name] == list(range(500))
     sender.connection.close()
     receiver.connection.close()
 
@@ -229,17 +229,17 @@ def test_what_waits_is_written_out_while_the_peer_reads_slowly(reactor, raw):
     ours, end = raw
     big = b"x" * 3_000_000
     end.connection.send((1, big))
-    heard = bytearray()
+    received = bytearray()
 
     def read():
-        while len(heard) < len(big):
-            heard.extend(ours.recv(1 << 16))
+        while len(received) < len(big):
+            received.extend(ours.recv(1 << 16))
 
     thread = threading.Thread(target=read)
     thread.start()
     end.connection.write_out(120.0)
     thread.join(120)
-    assert frames(bytes(heard)) == [[(1, big)]]
+    assert frames(bytes(received)) == [[(1, big)]]
 
 
 def test_a_peer_that_does_not_read_is_waited_for_so_long_and_no_longer(reactor, raw):
@@ -293,7 +293,7 @@ def test_what_came_before_the_end_is_heard(reactor, raw):
     ours.sendall(frame(marshal.dumps([(1, "last words")])))
     ours.close()
     settle(reactor)
-    assert end.heard == [(1, "last words")]
+    assert end.received == [(1, "last words")]
     assert end.connection.closed
 
 
@@ -302,7 +302,7 @@ def test_half_a_frame_is_never_heard(reactor, raw):
     ours.sendall(frame(marshal.dumps([(1, "whole")])) + frame(marshal.dumps([(2, "cut")]))[:-1])
     ours.close()
     settle(reactor)
-    assert end.heard == [(1, "whole")]
+    assert end.received == [(1, "whole")]
 
 
 @pytest.mark.parametrize("length", [MAXIMUM_FRAME + 1, 0xFFFFFFFF])
@@ -332,10 +332,10 @@ def test_noise_in_a_frame_is_refused_or_harmless(noise):
         ours.sendall(frame(noise))
         settle(loop)
         if end.connection.closed:
-            assert end.heard == []
+            assert end.received == []
             assert "frame" in end.reasons[0]
         else:
-            assert end.heard == marshal.loads(noise)
+            assert end.received == marshal.loads(noise)
     finally:
         ours.close()
         end.connection.close()
@@ -348,14 +348,14 @@ def test_a_frame_must_be_a_list(reactor, raw, value):
     ours.sendall(frame(marshal.dumps(value)))
     settle(reactor)
     assert end.connection.closed
-    assert end.heard == []
+    assert end.received == []
 
 
 def test_an_empty_frame_asks_for_descriptors(reactor, raw):
     ours, end = raw
     ours.sendall(b"\0\0\0\0")
     settle(reactor)
-    assert end.heard == [(ATTACH_OPERATION,)]
+    assert end.received == [(ATTACH_OPERATION,)]
 
 
 @pytest.mark.parametrize(
@@ -395,24 +395,24 @@ def server(tmp_path):
             self.clock = Clock()
             self.reactor = Reactor(self.clock)
             self.path = str(tmp_path / "socket")
-            self.heard, self.closed, self.refused = [], [], []
+            self.received, self.closed, self.refused = [], [], []
             self.listener = UnixListener(
                 self.path,
                 TOKEN,
                 self.reactor,
-                lambda connection, messages: self.heard.extend(messages),
+                lambda connection, messages: self.received.extend(messages),
                 lambda connection, reason: self.closed.append(reason),
                 self.refused.append,
             )
 
         def connect(self, token=TOKEN):
-            heard, reasons = [], []
+            received, reasons = [], []
             connection = Connector(token, self.reactor).connect(
                 self.path,
-                lambda connection, messages: heard.extend(messages),
+                lambda connection, messages: received.extend(messages),
                 lambda connection, reason: reasons.append(reason),
             )
-            connection.info = (heard, reasons)
+            connection.info = (received, reasons)
             return connection
 
         def raw(self):
@@ -438,7 +438,7 @@ def test_a_peer_with_the_token_is_heard(server):
     connection.flush()
     server.settle()
     assert connection.authenticated
-    assert server.heard == [(1, "hello")]
+    assert server.received == [(1, "hello")]
     connection.close()
     server.settle()
     assert server.closed == ["the peer closed the connection"]
@@ -450,7 +450,7 @@ def test_a_peer_without_the_token_is_refused_before_anything_is_read(server):
     connection.send((1, "hello"))
     server.settle()
     assert connection.closed
-    assert server.heard == []
+    assert server.received == []
     assert server.refused == ["the peer has a wrong session token"]
 
 
@@ -464,7 +464,7 @@ def test_noise_is_refused_and_others_are_served(server):
     connection.send((1, "still here"))
     connection.flush()
     server.settle()
-    assert server.heard == [(1, "still here")]
+    assert server.received == [(1, "still here")]
     sock.close()
     connection.close()
 
@@ -493,8 +493,8 @@ def test_a_proof_that_is_read_late_counts(server):
     server.settle()
     theirs.poll(0)  # it proves the token at once
     server.clock.now = HANDSHAKE_SECONDS + 0.1  # while the server is busy
-    settle(server.reactor, until=lambda: not theirs.poll(0) and bool(server.heard or server.refused))
-    assert (server.heard, server.refused, reasons) == ([(1, "hello")], [], [])
+    settle(server.reactor, until=lambda: not theirs.poll(0) and bool(server.received or server.refused))
+    assert (server.received, server.refused, reasons) == ([(1, "hello")], [], [])
     connection.close()
     theirs.close()
 
@@ -625,7 +625,7 @@ def test_a_handshake_and_messages_in_one_piece(reactor):
     client = End(left, reactor, Handshake(TOKEN, server=False))
     server_end = End(right, reactor, Handshake(TOKEN, server=True))
     client.connection.send((1, "early"))
-    settle(reactor, client, server_end, until=lambda: server_end.heard == [(1, "early")])
+    settle(reactor, client, server_end, until=lambda: server_end.received == [(1, "early")])
     assert client.connection.authenticated and server_end.connection.authenticated
     client.connection.close()
     server_end.connection.close()

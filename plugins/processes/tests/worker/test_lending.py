@@ -66,7 +66,7 @@ class Worker:
             lambda: self.idle,
         )
 
-    def hear(self, operation: int) -> None:
+    def deliver(self, operation: int) -> None:
         self.process.handlers[operation](None, (operation,))
 
 
@@ -83,7 +83,7 @@ def test_neither_an_actor_nor_who_holds_an_idle_worker_asks(why: str) -> None:
     worker = Worker()
     setattr(worker, why, True)
     worker.lending.before_block()
-    worker.hear(op.CPU_TAKEN)
+    worker.deliver(op.CPU_TAKEN)
     worker.lending.after_block()
     assert worker.process.told[-1] == (op.UNBLOCKED, False)
     assert worker.process.pump.waits == []
@@ -91,9 +91,9 @@ def test_neither_an_actor_nor_who_holds_an_idle_worker_asks(why: str) -> None:
 
 def test_a_call_whose_cpu_is_used_waits_until_it_hears_that_it_may_go_on() -> None:
     worker = Worker()
-    worker.process.pump.during = lambda waiter: worker.hear(op.GO_ON)
+    worker.process.pump.during = lambda waiter: worker.deliver(op.GO_ON)
     worker.lending.before_block()
-    worker.hear(op.CPU_TAKEN)
+    worker.deliver(op.CPU_TAKEN)
     worker.lending.after_block()
     assert worker.process.told == [(op.BLOCKED,), (op.UNBLOCKED, True)]
     assert len(worker.process.pump.waits) == 1
@@ -102,7 +102,7 @@ def test_a_call_whose_cpu_is_used_waits_until_it_hears_that_it_may_go_on() -> No
 def test_it_does_not_wait_beyond_the_deadline_of_what_it_waited_for() -> None:
     worker = Worker()
     worker.lending.before_block()
-    worker.hear(op.CPU_TAKEN)
+    worker.deliver(op.CPU_TAKEN)
     worker.lending.after_block(0.0)
     assert worker.process.told == [(op.BLOCKED,), (op.UNBLOCKED, False)]
     assert worker.process.pump.waits == []
@@ -114,14 +114,14 @@ def test_it_goes_on_without_its_cpu_in_the_end_and_then_waits_no_more_until_its_
     worker = Worker()
     for _ in range(2):
         worker.lending.before_block()
-        worker.hear(op.CPU_TAKEN)
+        worker.deliver(op.CPU_TAKEN)
         worker.lending.after_block()
     asked, not_asked = (op.UNBLOCKED, True), (op.UNBLOCKED, False)
     assert worker.process.told == [(op.BLOCKED,), asked, not_asked, (op.BLOCKED,), not_asked]
     assert len(worker.process.pump.waits) == 1
     worker.lending.leased()
     worker.lending.before_block()
-    worker.hear(op.CPU_TAKEN)
+    worker.deliver(op.CPU_TAKEN)
     worker.lending.after_block()
     assert len(worker.process.pump.waits) == 2
     assert CPU_SECONDS > 0
@@ -135,7 +135,7 @@ def test_one_that_is_interrupted_while_it_waits_for_its_cpu_counts_as_running() 
 
     worker.process.pump.during = interrupt
     worker.lending.before_block()
-    worker.hear(op.CPU_TAKEN)
+    worker.deliver(op.CPU_TAKEN)
     with suppress(KeyboardInterrupt):
         worker.lending.after_block()
     assert worker.process.told[-2:] == [(op.UNBLOCKED, True), (op.UNBLOCKED, False)]
@@ -146,20 +146,20 @@ def test_while_one_thread_takes_the_cpu_back_another_does_not_lend_it() -> None:
     lent: list[bool] = []
     worker.process.pump.during = lambda waiter: lent.append(worker.lending.before_block())
     worker.lending.before_block()
-    worker.hear(op.CPU_TAKEN)
+    worker.deliver(op.CPU_TAKEN)
     worker.lending.after_block()
     assert lent == [False]
 
 
 def test_it_asks_until_it_was_told_once_to_go_on_or_has_another_lease() -> None:
     worker = Worker()
-    worker.process.pump.during = lambda waiter: worker.hear(op.GO_ON)
-    worker.hear(op.CPU_TAKEN)
+    worker.process.pump.during = lambda waiter: worker.deliver(op.GO_ON)
+    worker.deliver(op.CPU_TAKEN)
     for asks in (True, False):
         worker.lending.before_block()
         worker.lending.after_block()
         assert worker.process.told[-1] == (op.UNBLOCKED, asks)
-    worker.hear(op.CPU_TAKEN)
+    worker.deliver(op.CPU_TAKEN)
     worker.lending.leased()
     worker.lending.before_block()
     worker.lending.after_block()
