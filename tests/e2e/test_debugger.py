@@ -254,7 +254,7 @@ def test_a_terminal_that_leaves_lets_it_wait_on() -> None:
         first.expect(PROMPT)
         first.send("x = 10")
         first.expect(PROMPT)
-        refusal = f" breakpoint {row['id']} can't be debugged: somebody else is attached to it\n"
+        refusal = f" breakpoint {row['id']} can't be debugged: another user is attached to it\n"
         with debugger("1") as third:
             assert refusal in third.rest()
             assert third.exit_code() == 1

@@ -79,7 +79,7 @@ def test_a_head_that_can_write_nothing_down_goes_on_and_catches_up(disk: SmallDi
         cluster.add_node(num_cpus=1)
         cluster.wait_for_nodes(3)
         log = lambda: cluster.head.log("head.log")
-        wait_until(lambda: "can't write down what it must not forget" in log(), SECONDS, "a line in the log")
+        wait_until(lambda: "can't write its metadata" in log(), SECONDS, "a line in the log")
         disk.free()
         wait_until(lambda: "is written down again" in log(), SECONDS, "the end of the backlog")
         assert log().count("can't write down") == 1, "a full disk is no reason to fill another with logs"

@@ -61,8 +61,8 @@ class TurnedLoop:
 class GatewayNode(TurnedLoop):
     """A gateway, and a process behind it once `start_process` is called; `tls` is for both.
 
-    Messages to the service "agent" are in `incoming`, the end of its connections in `closed`, and the sockets of the service
-    "transfer" in `served`.
+    Messages to the service "agent" are in `incoming`, the end of its connections in `closed`, and the sockets of the
+    service "transfer" in `served`.
     """
 
     def __init__(self, directory: Path, tls: Credentials | None = None, **options: Any) -> None:

@@ -15,7 +15,7 @@ from kernel_spec.resources import quantities
 
 
 class ActorQueries:
-    """Answers about the actors in `table`; what one waits for, `leases` knows. Runs in the head's loop."""
+    """Answers questions about the actors in `table`; `leases` explains what they wait for. Runs in the head's loop."""
 
     def __init__(
         self, dispatcher: MessageDispatcher, cluster: ClusterTable, table: ActorTable, leases: LeaseManager
@@ -40,7 +40,7 @@ class ActorQueries:
         return (worker.id, worker.address) if worker is not None else None
 
     def explain(self, actor: ActorId) -> str:
-        """Say what an actor is waiting for."""
+        """Return a sentence that says what an actor is waiting for."""
         record = self.table.actors.get(actor)
         if record is None:
             return "no such actor is known (any more)"
@@ -58,7 +58,7 @@ class ActorQueries:
         return f"actor {record.label} is alive, pid {worker.pid if worker is not None else 0}"
 
     def rows(self, dead: bool = True) -> list[dict[str, Any]]:
-        """Return a row per actor, of those that have died only with `dead`."""
+        """Return a row per actor, with those of dead actors only if `dead`."""
         rows = []
         for record in self.table.actors.values():
             if record.state == control.DEAD and not dead:

@@ -20,10 +20,10 @@ KEPT_WORKERS = 10
 
 @dataclass(slots=True)
 class ActorRecord:
-    """One actor. `description` is what its creator said, `creation` what the worker needs (opaque, empty till then).
+    """One actor. `description` comes from its creator, `creation` is for the worker (opaque, empty until it arrives).
 
     `worker` is its process while it has one; `workers` are its latest processes, also after its end. While it `rests`
-    before a restart, no lease is requested for it. `crashed`: its last process ended without having been told to.
+    before a restart, no lease is requested for it. `crashed`: its last process ended without an order to end.
     """
 
     id: ActorId
@@ -44,7 +44,7 @@ class ActorRecord:
     crashed: bool = False
 
     def note_worker(self, worker: ProcessId) -> None:
-        """Remember a process of the actor, and forget the first of too many. A tuple: many actors have one each."""
+        """Remember a process of the actor, at most KEPT_WORKERS of them. They are a tuple because actors are many."""
         self.workers = (*self.workers, worker)[-KEPT_WORKERS:]
 
     @property

@@ -1,4 +1,4 @@
-"""What processes ask about actors: create them, find them by name, end them."""
+"""Requests of processes about actors: create them, find them by name, end them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernel_spec.ids import ActorId, JobId
 
 
 class ActorRequests:
-    """Reads what processes say about the actors in `table`, and has `actors` carry it out. Runs in the head's loop."""
+    """Reads requests about the actors in `table`, which `actors` carries out. Runs in the head's loop."""
 
     def __init__(
         self, dispatcher: MessageDispatcher, table: ActorTable, actors: ActorService, jobs: JobService
@@ -52,7 +52,7 @@ class ActorRequests:
         self._actors.carry_out(self._table.constructed(*unpacked(op.ActorReady, message)))
 
     def _create_named(self, caller: ProcessRecord, actor: ActorId, description: bytes) -> bytes | None:
-        """Create an actor, unless one of its name lives and that is fine: return that one's description."""
+        """Create an actor, or with `get_if_exists` return the description of the living actor with its name."""
         said: dict[str, Any] = pickle.loads(description)
         living = self._table.find(said["namespace"], said["name"])
         if living is not None and living.id != actor and said["get_if_exists"]:
@@ -73,7 +73,7 @@ class ActorRequests:
 
 
 def _describe(record: ActorRecord) -> bytes:
-    """Return what a process needs for a handle of an actor that it has found by name."""
+    """Return the description from which a process makes a handle of an actor that it has found by name."""
     said = record.description
     return pickle.dumps(
         {

@@ -15,7 +15,7 @@ from kernel_spec.ids import ActorId, ProcessId, process_of
 
 
 class ActorSubscriptions:
-    """Tells callers, and observers, of the actors in `table`. Runs in the head's loop."""
+    """Sends changes of the actors in `table` to callers and observers. Runs in the head's loop."""
 
     def __init__(
         self, dispatcher: MessageDispatcher, cluster: ClusterTable, table: ActorTable, observation: Observation
@@ -28,7 +28,7 @@ class ActorSubscriptions:
         dispatcher.handlers[number_of(op.SubscribeActor)] = self._on_subscribe
 
     def add(self, caller: ProcessRecord, actor: ActorId) -> None:
-        """Tell a process of an actor's changes from now on."""
+        """Send an actor's changes to a process from now on."""
         self._subscribers.setdefault(actor, set()).add(caller)
 
     def process_left(self, caller: ProcessRecord) -> None:
@@ -37,7 +37,7 @@ class ActorSubscriptions:
             subscribers.discard(caller)
 
     def publish(self, record: control.ActorRecord) -> None:
-        """Tell of a change of an actor."""
+        """Send a change of an actor to its subscribers and the observers."""
         message = self._state_message(record)
         for caller in list(self._subscribers.get(record.id, ())):
             caller.send(message)

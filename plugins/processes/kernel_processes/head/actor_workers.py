@@ -14,7 +14,7 @@ from kernel_spec.ids import LeaseId, ProcessId
 
 
 class ActorWorkers:
-    """Ask for workers for actors at `requests`, hold them at `leases`, and have `orders` reach them.
+    """Request workers for actors by `requests`, keep their leases in `leases`, and order workers about by `orders`.
 
     Runs in the head's loop.
     """

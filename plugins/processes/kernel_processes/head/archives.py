@@ -37,7 +37,7 @@ class Archives:
             raise RuntimeEnvError(f"package {digest} can't be kept in {self._directory}: {error}") from error
 
     def piece(self, digest: str, offset: int) -> tuple[int, bytes]:
-        """Return the length of a package and what of it begins at `offset`; length 0 when it is not here."""
+        """Return the length of a package and its piece at `offset`; length 0 when the package is not here."""
         try:
             with open(self._path(digest), "rb") as file:
                 file.seek(offset)

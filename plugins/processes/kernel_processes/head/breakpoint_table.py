@@ -1,6 +1,6 @@
 """The breakpoints of a session that wait for a debugger, and which debugger is attached to which.
 
-Workers report their breakpoints again and again while they wait, so that a new head knows them within seconds, too.
+Workers report their breakpoints repeatedly while they wait, so that a new head knows them within seconds, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kernel_spec.ids import ProcessId
 
 
 class BreakpointTable:
-    """Hears of breakpoints from workers, and passes on what debuggers and they say. Runs in the head's loop."""
+    """Keeps the breakpoints that workers report, and relays between workers and debuggers. Runs in the head's loop."""
 
     def __init__(self, dispatcher: MessageDispatcher, cluster: ClusterTable, output: DriverOutput) -> None:
         self._cluster = cluster

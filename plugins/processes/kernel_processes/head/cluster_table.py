@@ -1,4 +1,4 @@
-"""The nodes of a session and the processes on them: which there are, and what the head asks of them."""
+"""The nodes of a session and the processes on them, and the questions that the head asks them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from kernel_spec.ids import JobId, NodeId, ProcessId
 class ClusterTable:
     """Every node and every process that the head knows. Used in the head's loop alone.
 
-    `beside` is the node beside the head. The numbers of requests count from `first_request`: a head that takes the
-    place of another begins elsewhere.
+    `beside` is the node beside the head. The numbers of requests count from `first_request`, which a head that takes
+    over sets to another value than the one before it.
     """
 
     def __init__(self, beside: NodeId, first_request: int = 0) -> None:
@@ -28,7 +28,7 @@ class ClusterTable:
         self.fallen: dict[NodeId, str] = {}
         """Why nodes were declared dead by the heads before this one."""
         self.fallen_clients: dict[NodeId, str] = {}
-        """Why remote drivers are gone, those that went first at the beginning."""
+        """The reasons why remote drivers are gone, oldest first."""
         self.recovering = False
         """Whether the head still waits for nodes that an earlier head knew."""
         self._pending: PendingRequests[NodeId] = PendingRequests(first_request)
@@ -36,11 +36,11 @@ class ClusterTable:
     # -- which there are -------------------------------------------------------------------------------------------
 
     def living_nodes(self) -> list[NodeRecord]:
-        """Return the nodes that are there, remote drivers' among them."""
+        """Return the living nodes, including those of remote drivers."""
         return [node for node in self.nodes.values() if node.alive]
 
     def working_nodes(self) -> list[NodeRecord]:
-        """Return the nodes that are there and on which something may run."""
+        """Return the living nodes that run tasks."""
         return [node for node in self.living_nodes() if not node.client]
 
     def node_named(self, id: str) -> NodeRecord:

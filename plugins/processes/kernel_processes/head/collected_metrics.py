@@ -1,4 +1,4 @@
-"""What processes have told of their metrics: the latest of those that live, the sums of those that have ended. Pure."""
+"""The collected metrics: the latest of each living process, and the sums of those that have ended. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kernel_spec.ids import ProcessId
 from kernel_spec.metrics import MetricsSnapshot, lasting, merged
 
 REMEMBERED = 10_000
-"""The number of ended processes of which an answer that comes late is not counted again."""
+"""The number of ended processes that are remembered, so that a late answer is not counted again."""
 
 
 class CollectedMetrics:
-    """Counts every process once, whenever it ends and in whichever order its answers come.
+    """Counts every process once, regardless of when it ends and of the order of its answers.
 
     Snapshots of processes that live stay pickled: whoever asked adds them up.
     """
@@ -25,17 +25,17 @@ class CollectedMetrics:
         self._over = EndedProcesses(REMEMBERED)
 
     def answered(self, process: ProcessId, snapshot: bytes) -> None:
-        """A process told its metrics, as a pickled snapshot."""
+        """A process answered with its metrics, as a pickled snapshot."""
         if process not in self._over:
             self._latest[process] = Pickled(snapshot)
 
     def ending(self, process: ProcessId, snapshot: bytes) -> None:
-        """A process that ends told its metrics for the last time."""
+        """A process that ends sent its last metrics."""
         self.answered(process, snapshot)
         self.ended(process)
 
     def ended(self, process: ProcessId) -> None:
-        """A process is gone: what it told last stays, but for gauges."""
+        """A process is gone: its last metrics are kept, without gauges."""
         if process in self._over:
             return
         self._over.add(process)
@@ -45,7 +45,7 @@ class CollectedMetrics:
             self._ended = self._ended._replace(families=families)
 
     def snapshots(self) -> list[MetricsSnapshot | Pickled]:
-        """Return the snapshots that add up to all of it."""
+        """Return the snapshots whose sum are the metrics of the session."""
         return [self._ended, *self._latest.values()]
 
     def load(self) -> Iterable[MetricsSnapshot]:

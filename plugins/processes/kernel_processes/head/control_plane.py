@@ -25,7 +25,7 @@ EXTRA = "control_grpc"
 
 
 class ServedHead(Protocol):
-    """What a control plane sees of the head. It calls all of this in the loop of `reactor`, but for `ending`.
+    """The parts of the head for a control plane. All but `ending` are used only in the loop of `reactor`.
 
     What a program may ask is in `dispatcher.methods`. `ending` is why the session ends, None if it does not.
     """
@@ -39,7 +39,7 @@ class ServedHead(Protocol):
 
 
 class ServedControlPlane(Protocol):
-    """Serves what programs ask of the head, in a protocol of its own, until it is closed."""
+    """Serves requests of programs to the head, in a protocol of its own, until it is closed."""
 
     def close(self, turn: Callable[[float], object]) -> None:
         """Let calls finish for a moment, then end; `turn(seconds)` goes on with the head's loop meanwhile."""

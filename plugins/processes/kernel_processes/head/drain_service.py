@@ -37,7 +37,7 @@ class DrainService:
         dispatcher.on(head_messages.StillDraining, lambda node, said: self.begin(node, said.seconds))
 
     def _drain(self, caller: ProcessRecord, node_id: str, seconds: float | None) -> None:
-        """Have a node leave; raise OptionError for one that is not there, or can't leave."""
+        """Let a node leave. Raises OptionError for an unknown node, and for one that can't leave."""
         node = self._cluster.node_named(node_id)
         if seconds is not None and seconds < 0:
             raise OptionError(f"the deadline of a node that is drained must be zero seconds or more, not {seconds}")

@@ -1,7 +1,7 @@
-"""Letting nodes go: what runs there ends, what lies there is copied elsewhere, then the node leaves.
+"""Draining nodes: a node's work ends, its objects are copied to other nodes, then it leaves.
 
-A pure state machine: looks at the world in, instructions out. A node leaves when nothing runs there and every object
-that is of use to others has a copy elsewhere, or could not be copied; at the deadline it leaves whatever is left.
+A pure state machine: observations in, instructions out. A node leaves when nothing runs there and every object that
+other nodes need has a copy elsewhere, or could not be copied; at the deadline it leaves in any case.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class AskBack:
 
 @dataclass(frozen=True, slots=True)
 class LookAtStore:
-    """Find out what lies on the node, and call `stored`."""
+    """Ask for the objects in the node's store, and call `stored`."""
 
     node: NodeId
 
@@ -77,7 +77,7 @@ class DrainTable:
         self._history: deque[str] = deque(maxlen=200)
 
     def begin(self, node: NodeId, deadline: float | None, now: float) -> None:
-        """A node is to leave, at `deadline` at the latest; said again, the new deadline counts."""
+        """Start draining a node, which leaves at `deadline` at the latest; a repeated call sets a new deadline."""
         self.drains.setdefault(node, Drain(node, deadline, now)).deadline = deadline
         self._note(node, f"is to leave by {deadline}")
 
@@ -124,7 +124,7 @@ class DrainTable:
         return [CopyObjects(node, target, tuple(ids)) for target, ids in chosen.items()]
 
     def copied(self, node: NodeId, objects: Sequence[ObjectId]) -> None:
-        """A node has copied what it could of these, or is gone itself: they are not tried again."""
+        """A node has copied these objects as far as possible, or is gone itself: they are not tried again."""
         drain = self.drains.get(node)
         if drain is not None:
             drain.waits_for -= 1

@@ -1,4 +1,4 @@
-"""Lines that the programs of a session show: output of workers, failures, and what plugins have done wrong."""
+"""Lines that the programs of a session show: output of workers, failures, and faults of plugins."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DriverOutput:
         dispatcher.on(head_messages.PluginFault, lambda node, said: self.plugin_fault(said.text))
 
     def show(self, caller: ProcessRecord, name: str, stream: str, text: str) -> None:
-        """Have the drivers of a process's job show one text; `name` is whose it is."""
+        """Let the drivers of a process's job show one text; `name` is its source."""
         message = packed(
             head_messages.ShowLines(job=caller.job, pid=caller.pid, name=name, stream=stream, lines=[text])
         )
@@ -44,14 +44,14 @@ class DriverOutput:
             node.send(message)
 
     def plugin_fault(self, text: str) -> None:
-        """Tell every program, also those that join later, and the log, what a plugin did wrong."""
+        """Report a plugin's fault to the log and to every program, including those that join later."""
         self._log.warning(text)
         self._faults.append(text)
         for node in self._cluster.nodes_of_drivers(JobId(DETACHED)):
             _send(node, JobId(DETACHED), text.splitlines())
 
     def driver_joined(self, driver: ProcessRecord) -> None:
-        """Tell a program that has just joined what plugins did wrong before."""
+        """Report earlier faults of plugins to a program that has just joined."""
         for text in self._faults:
             _send(driver.node, driver.job, text.splitlines())
 

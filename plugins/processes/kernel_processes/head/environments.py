@@ -1,4 +1,4 @@
-"""Runtime environments as they are described; what they are made of lies on the nodes.
+"""Descriptions of runtime environments; their files are on the nodes.
 
 An environment is described by plain values, field by field, as the builder of each field prepared them:
 `{"env_vars": {...}, "working_dir": "package:...", "py_modules": ["package:...", ...], "pip": {...}}`. Its key is the
@@ -21,7 +21,7 @@ class Environments:
         self._on_new = on_new
 
     def description(self, key: str) -> Mapping[str, Any]:
-        """Return what an environment is."""
+        """Return the description of an environment."""
         return self._known[key]
 
     def key_of(self, description: Mapping[str, Any] | None) -> str:

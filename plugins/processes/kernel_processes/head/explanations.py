@@ -1,4 +1,4 @@
-"""Say what actors, placement groups and objects wait for, of which the beginning of the id is known."""
+"""Explain what actors, placement groups and objects wait for, given the beginning of an id."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Explanations:
         dispatcher.methods["explain_any"] = self._explain_any
 
     def _explain_any(self, caller: ProcessRecord, prefix: bytes) -> Deferred:
-        """Say what everything whose id begins with `prefix` waits for, asking every process.
+        """Explain everything whose id begins with `prefix`, by asking every process.
 
         The answer has a row each: "actor", "placement group" or "object", id (hexadecimal), sentence; and one for each
         "process" that did not answer, which may know more.

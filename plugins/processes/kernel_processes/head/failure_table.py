@@ -19,7 +19,7 @@ KEPT = 1000
 
 
 class FailureTable:
-    """Hears of failures from the processes that made the calls. Runs in the head's loop."""
+    """Keeps the failures that the processes report which made the calls. Runs in the head's loop."""
 
     def __init__(self, dispatcher: MessageDispatcher, observation: Observation, output: DriverOutput) -> None:
         self._observation = observation
@@ -44,7 +44,7 @@ class FailureTable:
         return Pickled.of([row for row in self._rows if all_jobs or row["job"] in (own, b"") or _detached(row["job"])])
 
     def _pass_on(self, caller: ProcessRecord, name: str, text: str) -> None:
-        """Have the drivers concerned show what a worker reports; a driver has already shown its own."""
+        """Let the drivers concerned show a worker's report; a driver has already shown its own."""
         if caller.role != "driver":
             self._output.show(caller, name, FAILURE_STREAM, text)
 

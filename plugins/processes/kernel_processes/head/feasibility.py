@@ -1,4 +1,4 @@
-"""Refuse requests for workers that nothing which may still happen could ever serve."""
+"""Refuse requests for workers that can never be served."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def why_infeasible(
 ) -> KernelError | None:
     """Return the error for a request that can never be served; None when it may be served.
 
-    `why_gone(node)` returns why a node is not there and will not come back, or nothing.
+    `why_gone(node)` returns why a node is gone for good, or "".
     """
     name = request.name if request.for_actor else f"{request.name}()"
     if request.group is not None:

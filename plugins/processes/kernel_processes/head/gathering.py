@@ -1,4 +1,4 @@
-"""Questions that the head passes on to every process or every node: answered once, with what came in time."""
+"""Questions that the head asks many processes or nodes; the result has the answers that came in time."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ PATIENCE_SECONDS = 2.0
 
 
 class Gathering:
-    """Asks many at once. Runs in the head's loop.
+    """Asks many processes or nodes at once. Runs in the head's loop.
 
-    The answer to each question is `then` of what came in time, by id, with None for whatever did not answer.
+    The result of each question is `then(answers)`, where `answers` are by id, and None for a missing answer.
     """
 
     def __init__(self, cluster: ClusterTable, reactor: Reactor) -> None:

@@ -1,4 +1,4 @@
-"""What processes ask about placement groups: create them, wait for them, remove them, say where they are."""
+"""Requests of processes about placement groups: create them, wait for them, remove them, show where they are."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class GroupRequests:
         self._groups.carry_out(self.table.create(GroupRecord(request, namespace, self._owner(caller, detached))))
 
     def _owner(self, caller: ProcessRecord, detached: bool) -> JobId | ProcessId:
-        """Return with whom a group ends: with its program; made by an actor that outlives that, with the actor."""
+        """Return the owner with which a group ends: its program, or the actor that made it if that outlives it."""
         if detached:
             return control.NOBODY
         return caller.job if self._jobs.table.get(caller.job).is_program else caller.id
@@ -86,7 +86,7 @@ class GroupRequests:
         return Pickled.of(_row(record) if record is not None else None)
 
     def explain(self, group: GroupId) -> str:
-        """Say where a group is, or what it waits for."""
+        """Return a sentence that says where a group is, or what it waits for."""
         record = self.table.groups.get(group)
         if record is None:
             return "no such placement group is known (any more)"

@@ -152,7 +152,7 @@ class GroupTable:
         return instructions
 
     def remove(self, group: GroupId, cause: str) -> list[Instruction]:
-        """A group is not wanted any more."""
+        """Remove a group."""
         record = self.groups.get(group)
         if record is None or record.state == REMOVED:
             return []
@@ -233,4 +233,4 @@ class GroupTable:
             named = bool(record.request.name) and record.state != REMOVED
             own = self.names.get((record.namespace, record.request.name)) == record.id
             assert named == own, f"{record.label} is {record.state}, and its name says otherwise\n{story}"
-        assert self._unplaced <= self.groups.keys(), f"a group that nobody knows waits\n{story}"
+        assert self._unplaced <= self.groups.keys(), f"an unknown group waits\n{story}"

@@ -1,7 +1,7 @@
-"""The head: one brain for all nodes. It ties its parts together and decides nothing itself.
+"""The head of a session: it connects its parts and decides nothing itself.
 
-Nodes talk to it over links (`kernel_processes.protocol.head_messages`); what their processes ask arrives here as
-messages of a `Caller`.
+Nodes send it messages over links (`kernel_processes.protocol.head_messages`); requests of their processes arrive as
+messages of a `ProcessRecord`.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ class Head:
     # -- life ------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to count time, and start the head's services."""
+        """Start the head's timers and services."""
         self.reactor.call_later(TICK_SECONDS, self._tick)
         self.sinks.start()
         self.services.start(HeadInfo(self.config.address, self.config.directory, {}))
@@ -228,7 +228,7 @@ class Head:
             self._on_end(reason)
 
     def _plugin_failed(self, plugin: object, error: Exception) -> None:
-        """Tell every program that a plugin raised, and is not called any more."""
+        """Report to every program that a plugin raised, and is not called any more."""
         self.output.plugin_fault(told(self._label(plugin), error, "it is asked no more"))
 
     def process_left(self, caller: ProcessRecord) -> None:
@@ -303,6 +303,6 @@ class Head:
         self._lease_service.refuse_the_hopeless()
 
     def _observe_nodes(self, wanted: bool) -> None:
-        """Have the nodes begin or stop reporting what happens on them."""
+        """Let the nodes start or stop reporting their events."""
         for node in self.cluster.living_nodes():
             node.send(packed(head_messages.Observe(wanted=wanted)))

@@ -28,7 +28,7 @@ class HeadServiceHost:
         self._on_fault = on_fault
         self._running: list[HeadService] = []
         self.shown: dict[str, Mapping[str, Any]] = {}
-        """Service name to what it wants `kernel status` to show."""
+        """The values that each service wants `kernel status` to show, by its name."""
 
     def start(self, head: HeadInfo) -> None:
         """Start every service, in order, each with its own options."""

@@ -1,4 +1,4 @@
-"""Jobs on the head: what drivers bring along for their workers, their runtime environments, and their end."""
+"""Jobs on the head: the settings of drivers for their workers, their runtime environments, and their end."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class JobService:
             self.end(caller.id)
 
     def end(self, driver: ProcessId) -> JobRecord | None:
-        """A driver is gone: its job ends, on every node; return it, None if it had none that ran."""
+        """A driver is gone: end its job on every node, and return it; None if it had no running job."""
         job = self.table.end(driver, time.time())
         if job is not None:
             self._journal.job(job)
@@ -72,7 +72,7 @@ class JobService:
         return {job.id for job in self.table.jobs.values() if job.is_program and not job.ended}
 
     def forget_ended(self) -> None:
-        """Let go of jobs that have ended long ago, and of those of detached actors that nothing is left of."""
+        """Forget jobs that have ended long ago, and those of detached actors that are all gone."""
         working = {caller.job for caller in self._cluster.callers.values() if caller.role == "worker"}
         for id in self.table.forget(self._actors.living_jobs() | working):
             self._journal.forget_job(id)
@@ -97,7 +97,7 @@ class JobService:
     # -- environments ----------------------------------------------------------------------------------------------
 
     def environment_for(self, caller: ProcessRecord, asked: Mapping[str, Any] | None) -> str:
-        """Return the key of what a process asks for: what that adds to its own environment."""
+        """Return the key of the environment that a process asks for, within the process's own environment."""
         own = self.table.get(caller.job).environment if caller.role == "driver" else caller.environment
         return self.environments.key_within(own, asked)
 
@@ -131,5 +131,5 @@ class JobService:
 
 
 def _host_outside(driver: ProcessRecord | None) -> str:
-    """Return the host of a remote driver that is there, nothing of any other."""
+    """Return the host of a living remote driver, "" for other drivers."""
     return driver.node.host if driver is not None and driver.node.client else ""

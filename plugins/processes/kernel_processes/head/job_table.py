@@ -19,7 +19,7 @@ KEPT_ENDED = 100
 
 @dataclass(slots=True)
 class JobRecord:
-    """One driver's work, or that of detached actors: then `creator` is the driver's whose surroundings they have.
+    """The work of one driver, or of detached actors: these have the surroundings of the driver `creator`.
 
     `ended` is 0 while it runs (seconds since the epoch).
     """
@@ -38,7 +38,7 @@ class JobRecord:
     creator: JobId = _NO_JOB
 
     def surroundings(self) -> dict[str, Any]:
-        """Return what a node needs to know to start workers of it."""
+        """Return the settings with which a node starts workers of the job."""
         return {"namespace": self.namespace, "cwd": self.cwd, "path": self.path, "variables": self.variables}
 
     @property
@@ -88,9 +88,9 @@ class JobTable:
         return id
 
     def forget(self, used: Container[JobId]) -> list[JobId]:
-        """Let go of all but the latest programs that have ended, and of jobs of detached actors that are not `used`.
+        """Forget all but the latest programs that have ended, and jobs of detached actors that are not `used`.
 
-        Return those that are forgotten.
+        Return the forgotten ones.
         """
         programs = sorted(
             (job for job in self.jobs.values() if job.ended and job.is_program), key=lambda job: job.ended

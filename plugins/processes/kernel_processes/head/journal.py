@@ -1,6 +1,6 @@
-"""Write what a head must not forget into the metadata store, and read it again when another head takes over.
+"""Write the durable state of a head into the metadata store, and read it when another head takes over.
 
-Only what no other process knows is written: actors, placement groups, jobs, environments, and the nodes of the
+Only state that no other process has is written: actors, placement groups, jobs, environments, and the nodes of the
 session. Leases, processes and requests are reported by the nodes themselves when they connect to the new head.
 """
 
@@ -27,8 +27,8 @@ _BESIDE, _ADDRESSES = "head:beside", "head:addresses"
 class Journal:
     """Writes to a durable metadata store; with another, it does nothing.
 
-    While the store fails (its disk is full), the session goes on, and what could not be written is kept, to be written
-    as soon as that is possible again (`catch_up`): a head that dies meanwhile takes these news along.
+    While the store fails (its disk is full), the session goes on, and the changes are kept in memory until they can be
+    written again (`catch_up`): if the head dies meanwhile, they are lost.
     """
 
     def __init__(self, store: MetadataStore, log: Logger | None = None) -> None:
@@ -44,7 +44,7 @@ class Journal:
         return len(self._behind)
 
     def catch_up(self) -> None:
-        """Write down what could not be written before."""
+        """Write the changes that could not be written before."""
         while self._behind:
             (table, key), value = next(iter(self._behind.items()))
             try:
@@ -55,14 +55,14 @@ class Journal:
                 return
             del self._behind[table, key]
             if not self._behind:
-                self._log.warning("what the head must not forget is written down again")
+                self._log.warning("the head's metadata can be written again")
 
     def _note(self, table: str, key: bytes, value: object) -> None:
         if self.durable:
             self._put(table, key, pickle.dumps(value))
 
     def _put(self, table: str, key: bytes, value: bytes | None) -> None:
-        """Have the store hold `value`, or nothing, under a key; later, if that can't be done now."""
+        """Store `value` under a key, or remove the key; later, if the store fails now."""
         if not self.durable:
             return
         if not self._behind:
@@ -72,7 +72,7 @@ class Journal:
             except HeadReplacedError:
                 raise
             except MetadataError as error:
-                self._log.error("the head can't write down what it must not forget, and goes on", reason=str(error))
+                self._log.error("the head can't write its metadata, and goes on without", reason=str(error))
         self._behind.pop((table, key), None)
         self._behind[table, key] = value
 
@@ -83,11 +83,11 @@ class Journal:
             self._store.put(table, key, value)
 
     def write_actors(self, changed: set[ActorId], actors: Mapping[ActorId, ActorRecord]) -> None:
-        """Write down the actors that have `changed`, and forget those that are none of `actors`. Empties the set."""
+        """Write the actors that have `changed`, and remove those that are not in `actors`. Empties the set."""
         self._write_changes(_ACTORS, changed, actors)
 
     def write_groups(self, changed: set[GroupId], groups: Mapping[GroupId, GroupRecord]) -> None:
-        """Write down the placement groups that have `changed`, and forget those that are none of `groups`, likewise."""
+        """Write the placement groups that have `changed`, and remove those that are not in `groups`, likewise."""
         self._write_changes(_GROUPS, changed, groups)
 
     def _write_changes(self, table: str, changed: set[Any], records: Mapping[Any, object]) -> None:
@@ -116,11 +116,11 @@ class Journal:
         self._put(_NODES, id, cause.encode())
 
     def address(self, id: NodeId, address: str) -> None:
-        """Others reach a node there."""
+        """Write the address at which others reach a node."""
         self._put(_ADDRESSES, id, address.encode())
 
     def addresses_of(self, nodes: Container[NodeId]) -> set[str]:
-        """Return where others reached these nodes."""
+        """Return the addresses at which others reached these nodes."""
         found = {value.decode() for key, value in self._store.scan(_ADDRESSES) if NodeId(key) in nodes}
         return found - {""}
 
@@ -133,7 +133,7 @@ class Journal:
         self._put(_CLIENTS, id, None)
 
     def beside(self, node: NodeId) -> None:
-        """Say which node is beside this head. The one beside an earlier head has ended, if it is another."""
+        """Write which node is beside this head. Another node, beside an earlier head, has ended with that head."""
         if not self.durable:
             return
         earlier = self._store.get(_BESIDE, b"node")
@@ -158,9 +158,9 @@ class Journal:
         return (pickle.loads(value) for _, value in self._store.scan(_ENVIRONMENTS))
 
     def nodes(self) -> dict[NodeId, str]:
-        """Return the nodes there were, with the cause of death of those that are gone."""
+        """Return the nodes that were written, with the cause of death of those that are gone."""
         return {NodeId(key): value.decode() for key, value in self._store.scan(_NODES)}
 
     def clients(self) -> dict[NodeId, str]:
-        """Return the agents of remote drivers there were, with the cause of death of those that are gone."""
+        """Return the agents of remote drivers that were written, with the cause of death of those that are gone."""
         return {NodeId(key): value.decode() for key, value in self._store.scan(_CLIENTS)}

@@ -23,10 +23,10 @@ from kernel_spec.resources import Allocation
 
 @dataclass(slots=True)
 class LeaseRecord:
-    """One request, and what became of it. `holder` None: an actor's, held by the head.
+    """One request and its lease. `holder` None: the lease of an actor, which the head holds.
 
-    `grants` counts them: what a node says of one that was taken away meanwhile is not about the next, though that may
-    be on the same node. `taken`: its worker is being ended though neither it nor its holder wants that.
+    `grants` counts the grants, so that a node's message about an earlier grant is not taken for one about the latest.
+    `taken`: the head has taken the lease away, and its worker is being ended.
     """
 
     request: contract.LeaseRequest
@@ -50,10 +50,10 @@ class LeaseOrders(Protocol):
     """Send orders about the workers of leases to the nodes (see `kernel_processes.head.worker_orders`)."""
 
     def find(self, lease: LeaseId, record: LeaseRecord) -> None:
-        """Have a worker found for a lease that is granted."""
+        """Let the node find a worker for a granted lease."""
 
     def drop(self, lease: LeaseId, record: LeaseRecord, broken: bool) -> None:
-        """Have the worker of a lease taken back, because the lease is over."""
+        """Let the node take the worker of a lease back, because the lease is over."""
 
     def kill(self, worker: ProcessId, reason: str) -> None:
         """End a worker whose lease is taken away."""
@@ -84,7 +84,7 @@ class LeaseManager:
         """Placement group to the leases in it, also those that wait."""
         self._dissolving: set[GroupId] = set()
         self._serving: dict[ProcessId, _Service] = {}
-        """Kept until the end of the worker is known: the holder of its lease waits for that news."""
+        """Kept until the end of the worker is known, because the holder of its lease waits for the cause."""
         self._clock = clock
         self._orders = orders
         self._on_placed = on_placed
@@ -171,7 +171,7 @@ class LeaseManager:
             self._inside.setdefault(record.request.group, set()).add(record.request.id)
 
     def hold(self) -> None:
-        """Grant nothing until `go_on`: what is granted already is not all known yet."""
+        """Grant nothing until `go_on`, because not all leases that an earlier head granted are known yet."""
         self._held_back = []
 
     def go_on(self) -> None:
@@ -202,7 +202,7 @@ class LeaseManager:
                 self.handle(held)
 
     def adopt(self, callers: Mapping[ProcessId, ProcessRecord], of_actors: Container[LeaseId]) -> None:
-        """Give each lease that an earlier head granted to its holder; one that has none is over."""
+        """Assign each lease that an earlier head granted to its holder; a lease without a holder ends."""
         for id, record in list(self.leases.items()):
             if record.grant is None or record.holder is not None:
                 continue
@@ -272,7 +272,7 @@ class LeaseManager:
         self._dissolve_if_empty(record.request.group)
 
     def take(self, id: LeaseId, reason: str) -> None:
-        """Take a granted lease away at once: its worker ends, and its holder runs elsewhere what it had sent there."""
+        """Take a granted lease away at once: its worker ends, and its holder runs the tasks sent there elsewhere."""
         record = self.leases.get(id)
         if record is None or record.grant is None or record.taken:
             return
@@ -297,7 +297,7 @@ class LeaseManager:
             self._held_inside[id] = replace(self._held_inside[id], blocked=blocked)
             self._share_cpus([lent_cpus.GoOn(id)] if asks else ())
         elif id in self.leases:
-            if asks:  # the scheduler counts its CPU at once, so that nobody new gets it
+            if asks:  # the scheduler counts its CPU at once, so that no new lease gets it
                 self._cpus.ask(id)
             self.handle(contract.LeaseBlocked(id) if blocked else contract.LeaseUnblocked(id))
 
@@ -307,7 +307,7 @@ class LeaseManager:
             self.release(id, broken=True)
 
     def remove_node(self, node: NodeId) -> list[ProcessId]:
-        """A node is gone; return the workers that served there. Who had not got one yet is served elsewhere."""
+        """A node is gone; return its workers that served leases. Leases without a worker yet are granted elsewhere."""
         lost = {id: record for id, record in self.leases.items() if record.grant and record.grant.node == node}
         for id, record in lost.items():
             if record.worker is None:
@@ -354,7 +354,7 @@ class LeaseManager:
         return any(record.grant is None for record in self.leases.values())
 
     def explain(self, id: LeaseId | GroupId) -> str:
-        """Say why a request (of a lease or of a placement group) waits."""
+        """Explain why a request (of a lease or of a placement group) waits."""
         record = self.leases.get(LeaseId(id))
         if record is not None and record.grant is not None:
             if record.worker is not None:
@@ -362,7 +362,7 @@ class LeaseManager:
             first = ", once its runtime_env is there" if record.request.environment else ""
             return f"its worker process is starting{first}"
         if self._held_back is not None:
-            return "the head was started again, and waits for the nodes there were before it grants anything"
+            return "the head was started again, and waits for the earlier nodes before it grants anything"
         return self.scheduler.explain(id, self._clock())
 
     def tick(self) -> None:
@@ -370,7 +370,7 @@ class LeaseManager:
         self.handle(contract.Tick())
 
     def allocation(self, id: LeaseId | None) -> Allocation:
-        """Return what a lease holds."""
+        """Return the resources that a lease holds."""
         record = self.leases.get(id) if id is not None else None
         return record.grant.allocation if record is not None and record.grant is not None else Allocation({})
 

@@ -1,4 +1,4 @@
-"""Leases on the head: what processes ask for and give back, and what the nodes say of the workers that serve them."""
+"""Leases on the head: requests and returns of processes, and messages of nodes about the workers that serve leases."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GRACE_SECONDS = 2.0
 
 
 class LeaseService:
-    """Passes what processes and nodes say about leases to `leases` and `holders`. Runs in the head's loop."""
+    """Passes messages of processes and nodes about leases to `leases` and `holders`. Runs in the head's loop."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class LeaseService:
             self._holders.refuse(record.request, record.holder, error)
 
     def _on_return(self, caller: ProcessRecord, message: Message) -> None:
-        """Take a lease back. What a broken worker holds (a device's memory, too) is free once its process has ended."""
+        """Take a lease back. A broken worker's resources, such as a device's memory, are free when its process ends."""
         _, id, broken, worker = message
         if not broken:
             self._leases.release(id, broken=False)

@@ -1,9 +1,9 @@
 """The CPUs that workers lend while they wait, and when each may go on. A pure state machine, fed by the lease manager.
 
 A scheduler counts the CPU of a worker as used again as soon as the worker has what it waited for, although another
-worker may be using that CPU. So that the two do not run side by side, a worker whose CPU is in use is told so while it
-waits; from then on it asks before it goes on, until that was granted once. Most workers never need to ask. A worker
-waits for CPUs of tasks only, because tasks end; actors and bundles keep what they have.
+worker may be using that CPU. So that the two do not run at the same time, a waiting worker is notified when its CPU is
+in use; from then on it asks before it goes on, until that was granted once. Most workers never need to ask. A worker
+waits for CPUs of tasks only, because tasks end; actors and bundles keep their CPUs.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kernel_spec.resources import CPU, to_units
 
 @dataclass(frozen=True, slots=True)
 class CpuTaken:
-    """The CPU that the worker of this lease has lent is in use: it must ask before it goes on."""
+    """Notify the worker of this lease that its lent CPU is in use: it must ask before it goes on."""
 
     id: LeaseId
 
 
 @dataclass(frozen=True, slots=True)
 class GoOn:
-    """The worker of this lease, which has asked, has its CPU again."""
+    """Let the worker of this lease, which has asked, go on."""
 
     id: LeaseId
 
@@ -46,8 +46,8 @@ Instruction = CpuTaken | GoOn | ReclaimCpu
 class _CpuPool:
     """The CPUs of a node or of a bundle, in units, and the leases of tasks there.
 
-    `capacity` leaves out what actors and bundles have. `lent` are leases whose workers wait and were told nothing yet,
-    `largest` is an upper bound of what one of them has lent; `waiting` those whose workers have asked, in that order.
+    `capacity` excludes CPUs of actors and bundles. `lent` are leases whose workers wait and were not notified yet,
+    `largest` is an upper bound of the CPU that one has lent; `waiting` those whose workers have asked, in order.
     """
 
     capacity: int = 0

@@ -1,4 +1,4 @@
-"""Which nodes belong to the session: agents join, answer heartbeats, and are declared dead when they stay silent.
+"""The nodes of a session: agents join, answer heartbeats, and are declared dead when they stay silent.
 
 Tools on machines without a node connect here, too.
 """
@@ -57,7 +57,7 @@ class NodeLink:
 
 
 class SessionNodes(Protocol):
-    """What joining and leaving of a node mean for the session: the head itself."""
+    """The head itself, which is called when nodes join and leave."""
 
     @property
     def ending(self) -> str | None:
@@ -73,8 +73,8 @@ class SessionNodes(Protocol):
 class NodeMembership:
     """Make nodes of connections. `shared` are the settings that are sent to every node.
 
-    Feed it the connections that a listener or gateway accepts for the head (`on_messages`, `on_close`). Those of tools
-    are passed on to `tools`, what nodes say to `handle`.
+    Feed it the connections that a listener or gateway accepts for the head (`on_messages`, `on_close`). Connections of
+    tools are passed on to `tools`, messages of nodes to `handle`.
     """
 
     def __init__(
@@ -211,9 +211,9 @@ class NodeMembership:
             link.connection.close(cause)
 
     def _look(self) -> None:
-        """Declare silent nodes dead, no later than promised, and send heartbeats now and then.
+        """Declare silent nodes dead, no later than promised, and send heartbeats at intervals.
 
-        The time for which this process itself stood still does not count as silence.
+        Time for which this process itself was stopped does not count as silence.
         """
         self._reactor.call_later(LOOK_SECONDS, self._look)
         now = self._reactor.clock()

@@ -1,4 +1,4 @@
-"""Which part of the head takes a message: by its kind, or by the method that a process calls."""
+"""Dispatch messages to the parts of the head: by the kind of message, or by the method that a process calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ON_LEASES = (op.REQUEST_LEASE, op.CANCEL_LEASE, op.RETURN_LEASE)
 class MessageDispatcher:
     """Hands each message to the part that has entered itself for it. Runs in the head's loop.
 
-    The parts fill `words` (also by `on`) for what agents say, `handlers` and `methods` for messages and calls of
+    The parts fill `words` (also by `on`) for messages of agents, `handlers` and `methods` for messages and calls of
     processes.
     """
 

@@ -47,7 +47,7 @@ class MetadataGuard:
         return iter(self._ask("scan", list, lambda: [(key, value) for key, value in self._store.scan(table, prefix)]))
 
     def close(self) -> None:
-        """Flush and let go."""
+        """Flush and close."""
         self._ask("close", object, self._store.close)
 
     def _ask(self, what: str, wanted: type | tuple[type, ...], method: Callable[[], Any]) -> Any:
@@ -68,9 +68,9 @@ class LastingMetadataGuard(MetadataGuard):
     """See `kernel_spec.metadata.LastingMetadataStore`."""
 
     def claim(self, owner: bytes) -> int:
-        """Become the only one that may write, and return an epoch."""
+        """Become the only open store that may write, and return an epoch."""
         return self._ask("claim", int, lambda: self._store.claim(owner))
 
     def discard(self) -> None:
-        """Remove everything, and let go."""
+        """Remove everything, and close."""
         self._ask("discard", object, self._store.discard)

@@ -1,4 +1,4 @@
-"""Collects the metrics of all processes, when somebody asks."""
+"""Collect the metrics of all processes on request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kernel_spec.metrics import MetricsSnapshot
 
 
 class MetricsService:
-    """Asks every node and process, and keeps what each told last. Runs in the head's loop."""
+    """Asks every node and process for its metrics, and keeps the latest of each. Runs in the head's loop."""
 
     def __init__(
         self,
@@ -42,11 +42,11 @@ class MetricsService:
         dispatcher.methods["metrics"] = self._metrics
 
     def process_left(self, caller: ProcessRecord) -> None:
-        """A process is gone: what it told last stays."""
+        """A process is gone: its last metrics are kept."""
         self._collected.ended(caller.id)
 
     def told(self) -> Iterable[MetricsSnapshot]:
-        """Return what processes have told, also those that have ended."""
+        """Return the latest metrics of all processes, including those that have ended."""
         return self._collected.load()
 
     def _on_last(self, caller: ProcessRecord, message: Message) -> None:
@@ -61,7 +61,7 @@ class MetricsService:
     def collect(self, then: Callable[[MetricsSnapshot], None]) -> None:
         """Ask all processes for what they counted, then call `then` with the metrics of the session as a whole.
 
-        A process that does not answer in time is taken to have what it told last.
+        For a process that does not answer in time, its latest metrics are used.
         """
 
         def with_nodes(reports: dict[NodeId, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Hands the metrics of the session to the sinks that were chosen."""
+"""Pass the metrics of the session to the chosen sinks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class MetricsSinks:
     """Runs in the head's loop. Nothing is collected without sinks.
 
     `call_later(seconds, function)` is the loop's, `clock` seconds since the epoch. `on_fault(sink, error)` is called
-    with a sink that has raised, which is asked no more.
+    with a sink that has raised, which is removed.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class MetricsSinks:
             return None
 
     def close(self) -> None:
-        """Hand over what processes told at their end, and close the sinks."""
+        """Pass the last metrics of ended processes to the sinks, and close these."""
         for sink in list(self._sinks):
             self._hand(sink, [])
             self._ask(sink, sink.close)

@@ -1,4 +1,4 @@
-"""The listing of nodes: one row for each that is there, and for the latest that are gone."""
+"""The listing of nodes: one row for each living node, and for the latest that are gone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN_DEAD = 100
 def node_rows(cluster: ClusterTable, available: Mapping[NodeId, Amounts], now: float) -> list[dict[str, Any]]:
     """Return a row per node, in the order in which they joined; nodes of an earlier head come first.
 
-    `available` is what is free on each, `now` the time on the clock of `NodeRecord.last_heartbeat_at`.
+    `available` are the free resources of each, `now` is the time on the clock of `NodeRecord.last_heartbeat_at`.
     """
     dead = [_fallen_row(id.hex(), cause) for id, cause in cluster.fallen.items() if id not in cluster.nodes]
     nodes = [node for node in cluster.nodes.values() if not node.client]
@@ -60,7 +60,7 @@ def _row(node: NodeRecord, now: float, available: Amounts, beside_head: bool = F
 
 
 def _fallen_row(id: str, cause: str) -> dict[str, Any]:
-    """Return a row for a node that was gone before this head began: only that is known of it."""
+    """Return a row for a node that was gone before this head began, of which only id and cause are known."""
     node = NodeRecord(
         id=b"", send=lambda message: None, total={}, labels={}, devices=(), host="", address="", directory="", pid=0,
         joined=0.0, alive=False, cause=cause,

@@ -1,4 +1,4 @@
-"""The nodes of a session and the processes on them, as the head knows them."""
+"""The head's records of the nodes of a session and the processes on them."""
 
 from __future__ import annotations
 

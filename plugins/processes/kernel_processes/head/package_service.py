@@ -1,4 +1,4 @@
-"""Packages of runtime environments: taken from programs, handed to nodes, read and written beside the head's loop."""
+"""Packages of runtime environments: received from programs, sent to nodes, read and written in a thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernel_processes.transport.background import Background
 from kernel_processes.transport.reactor import Reactor
 
 CLOSE_SECONDS = 5.0
-"""Seconds for which the end waits for a piece of an archive that is being read or written."""
+"""Seconds that `close` waits for a piece of an archive that is being read or written."""
 
 
 class PackageService:
@@ -51,7 +51,7 @@ class PackageService:
         self._background.do(lambda: self._archives.piece(said.digest, said.offset), read)
 
     def _beside(self, method: str, work: Callable[[], Any]) -> Deferred:
-        """Have `work`, which is about files, done beside the loop; what it returns or raises is the answer."""
+        """Run `work`, which reads or writes files, in the thread; its result or error is the answer."""
         deferred = Deferred()
 
         def done(outcome: Any) -> None:

@@ -25,7 +25,7 @@ PAST_CALLS_BYTES = 3 << 20
 
 
 class ProcessQueries:
-    """Answers about what processes know themselves. Runs in the head's loop.
+    """Answers questions by asking the processes. Runs in the head's loop.
 
     Answers that hold more than plain values are `Pickled`.
     """
@@ -68,7 +68,7 @@ class ProcessQueries:
     # -- questions -------------------------------------------------------------------------------------------------
 
     def _explain_worker(self, caller: ProcessRecord, worker: ProcessId) -> str:
-        """Say where a worker is."""
+        """Return pid and node of a worker in words."""
         found = self._callers.get(worker)
         if found is None:
             return "that worker has ended"
@@ -119,10 +119,10 @@ class ProcessQueries:
         return deferred
 
     def _timeline(self, caller: ProcessRecord) -> Deferred:
-        """Return what each process `told` of its calls, for `timeline_events.events_of`, and who was `silent`.
+        """Return the calls of each process as `told`, for `timeline_events.events_of`, and `silent` processes.
 
-        As it came: unpacked here, a hundred thousand events would hold up the loop and leave the agent's memory in
-        pieces.
+        The calls stay pickled: a hundred thousand unpickled events would block the loop and fragment the agent's
+        memory.
         """
 
         def put_together(answers: dict[ProcessId, Any]) -> Pickled:
@@ -132,8 +132,9 @@ class ProcessQueries:
         return self._ask("trace", put_together)
 
     def _tasks(self, caller: ProcessRecord) -> Deferred:
-        """Return what processes told of tasks and calls, for `kernel.runtime.task_rows.all_tasks`, and who
-        was `silent`. As it came, like the timeline: who asks makes the rows.
+        """Return the tasks and calls of all processes, for `kernel.runtime.task_rows.all_tasks`, and `silent` ones.
+
+        They stay pickled, as for the timeline; the caller makes the rows.
         """
         deferred = Deferred()
 

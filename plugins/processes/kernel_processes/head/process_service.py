@@ -1,4 +1,4 @@
-"""Processes on the head: they join and leave, and much ends with a driver."""
+"""Processes on the head: they join and leave, and the job of a driver ends with it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class ProcessFollower(Protocol):
     """A part of the head that keeps something for processes."""
 
     def process_left(self, caller: ProcessRecord) -> None:
-        """Let go of what a process that is gone held, waited for and owned."""
+        """Release what a process that is gone held, waited for and owned."""
 
 
 class ProcessService:
     """Keeps the processes of `cluster`. Runs in the head's loop.
 
-    When a process is gone, each of `followers` is told, in order.
+    When a process is gone, `process_left` of each of `followers` is called, in order.
     """
 
     def __init__(

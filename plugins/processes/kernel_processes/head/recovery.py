@@ -1,4 +1,4 @@
-"""Carry on after the death of a head: read what it wrote down, and wait for the nodes to report what they know."""
+"""Recover after the death of a head: read its journal, and wait for the nodes to report their state."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class EarlierNodes:
         dispatcher.on(head_messages.AllTold, lambda node, said: self._all_told(node))
 
     def wait(self, seconds: float, then: Callable[[], None]) -> None:
-        """Call `then` once all have told what they know, in `seconds` at most; those that are missing then are gone."""
+        """Call `then` when all nodes have reported, after `seconds` at most; missing nodes are then gone."""
         nodes = self._journal.nodes()
         self._missing = {id for id, cause in nodes.items() if not cause} | self._remote_drivers.restore()
         self._cluster.fallen = {id: cause for id, cause in nodes.items() if cause}
@@ -61,7 +61,7 @@ class EarlierNodes:
             self.give_up()
 
     def give_up(self) -> None:
-        """Wait no longer: declare dead what is missing, and tell the others of all that is gone."""
+        """Stop waiting: declare missing nodes dead, and announce all dead nodes to the others."""
         cluster = self._cluster
         if not cluster.recovering:
             return
@@ -77,14 +77,14 @@ class EarlierNodes:
         Logger("kernel.head").warning(text, nodes=len(cluster.nodes), lost_nodes=len(self._missing))
 
     def _announce_dead_nodes(self) -> None:
-        """Say which nodes are gone: an earlier head may not have come to it."""
+        """Announce which nodes are gone, because an earlier head may not have done so."""
         living = {node.address for node in self._cluster.living_nodes()}
         for address in self._journal.addresses_of(self._cluster.fallen) - living:
             for node in self._cluster.living_nodes():
                 node.send(packed(head_messages.ProcessesGone(processes=[], place=address)))
 
     def _forget_owners(self, node: NodeRecord, report: Mapping[str, Any] | None) -> None:
-        """Have a node free what is owned by processes that were lost while there was no head."""
+        """Let a node free objects whose owners were lost while there was no head."""
         gone = {row[1] for row in report["stored"]} - self._cluster.callers.keys() if report is not None else ()
         if gone:
             node.send(packed(head_messages.ProcessesGone(processes=list(gone), place="")))
@@ -111,13 +111,13 @@ class EarlierLeases:
         self._leases.held(grant, request, grants, said.worker, said.blocked)
 
     def adopt(self, of_actors: Container[LeaseId]) -> None:
-        """Give each lease to its holder, now that all processes are known; one that has none is over."""
+        """Assign each lease to its holder, now that all processes are known; a lease without a holder ends."""
         self._leases.adopt(self._cluster.callers, of_actors)
 
     def replay(self) -> None:
-        """Handle what processes said of leases meanwhile, and release those that their holders don't have.
+        """Handle messages about leases that processes sent meanwhile, and release leases that their holders don't have.
 
-        Such were returned to an earlier head, or their holders were never told of them.
+        Those were returned to an earlier head, or their holders never got the grant.
         """
         self._dispatcher.replay()
         for caller, leases in self._leases.held_by().items():
@@ -128,13 +128,13 @@ class EarlierLeases:
             self._leases.release(id, broken=True)
 
     def go_on(self) -> None:
-        """Grant leases again, and refuse the requests that what is left can never serve."""
+        """Grant leases again, and refuse requests that the remaining nodes can never serve."""
         self._leases.go_on()
         self._service.refuse_the_hopeless()
 
 
 class Recovery:
-    """The time from a head's restart until it knows all that is left of the session. It grants nothing meanwhile."""
+    """The time from a head's restart until it knows the state of the session. It grants nothing meanwhile."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class Recovery:
         self._groups = groups
 
     def begin(self, seconds: float = RESTORE_SECONDS) -> None:
-        """Wait for the nodes there were, `seconds` at most, then go on without the rest."""
+        """Wait for the earlier nodes, `seconds` at most, then go on without the missing ones."""
         self._jobs.restore()
         self._actors.restore()
         self._groups.restore()
@@ -161,7 +161,7 @@ class Recovery:
         self.nodes.wait(seconds, self._resume)
 
     def _resume(self) -> None:
-        """Put together what is left: groups before the leases in them, leases before the actors that hold them."""
+        """Restore the state: groups before the leases in them, leases before the actors that hold them."""
         processes = self._cluster.callers.keys()
         nodes = {node.id for node in self._cluster.living_nodes()}
         self._groups.resume(nodes, self._jobs.running() | processes)

@@ -12,11 +12,11 @@ from kernel_processes.protocol import head_messages
 from kernel_spec.ids import NodeId
 
 KEPT_GONE = 1000
-"""The number of lost clients that are remembered: one that was given up must be told so when its network is back."""
+"""The number of lost clients that are remembered: a client that was given up is refused when its network is back."""
 
 
 class RemoteDrivers:
-    """Remember lost clients, and tell the node beside the head which gateways clients may be relayed to."""
+    """Remembers lost clients, and sends the gateways that clients may be relayed to, to the node beside the head."""
 
     def __init__(self, cluster: ClusterTable, journal: Journal) -> None:
         self._cluster = cluster

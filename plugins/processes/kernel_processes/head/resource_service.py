@@ -15,7 +15,7 @@ from kernel_spec.scheduling import ResourceChanged
 
 
 class ResourceService:
-    """Answers about resources as the scheduler sees them. Runs in the head's loop."""
+    """Answers questions about resources from the scheduler's state. Runs in the head's loop."""
 
     def __init__(self, dispatcher: MessageDispatcher, cluster: ClusterTable, leases: LeaseManager) -> None:
         self._cluster = cluster

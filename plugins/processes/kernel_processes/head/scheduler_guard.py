@@ -15,7 +15,7 @@ from kernel_spec.resources import Allocation, Amounts, describe
 
 
 class SchedulerGuard:
-    """Passes events on to a scheduler and returns what it says, if that can be done."""
+    """Passes events on to a scheduler and returns its instructions, if they can be carried out."""
 
     def __init__(self, scheduler: contract.Scheduler) -> None:
         self.scheduler = scheduler
@@ -25,10 +25,10 @@ class SchedulerGuard:
         self._waiting: dict[LeaseId, contract.LeaseRequest] = {}
 
     def handle(self, event: contract.Event, now: float) -> list[contract.Instruction]:
-        """Return what the scheduler says to an event.
+        """Return the scheduler's instructions for an event.
 
-        Raises PluginError with its lines when it raises, and ContractError when it says what can't be done. In both
-        cases its decisions and ours differ from then on, so that it must be asked nothing more.
+        Raises PluginError with its lines when it raises, and ContractError when an instruction is invalid. In both
+        cases its state and the guard's differ from then on, so that it must not be called again.
         """
         self._note(event)
         try:
@@ -46,20 +46,20 @@ class SchedulerGuard:
         return steps
 
     def explain(self, id: LeaseId | GroupId, now: float) -> str:
-        """Say why a request waits; of a scheduler that can't say so, what it did instead."""
+        """Explain why a request waits; if the scheduler fails to do so, describe its failure."""
         try:
             return self.scheduler.explain(id, now).text
         except Exception as error:
             return told(f"why is not known, because explain of the {self._label}", error)
 
     def snapshot(self) -> contract.SchedulerSnapshot:
-        """Return what the scheduler holds. Raises PluginError with its lines when it can't say so."""
+        """Return the scheduler's snapshot. Raises PluginError with its lines when it raises."""
         try:
             found = self.scheduler.snapshot()
         except Exception as error:
             raise PluginError(told(f"{self._label}: its snapshot()", error)) from error
         if not isinstance(found, contract.SchedulerSnapshot):
-            raise ContractError(f"{self._label}: its snapshot() returned {found!r:.100}, which is no SchedulerSnapshot")
+            raise ContractError(f"{self._label}: its snapshot() returned {found!r:.100}, not a SchedulerSnapshot")
         return found
 
     def _note(self, event: contract.Event) -> None:
@@ -72,7 +72,7 @@ class SchedulerGuard:
     # -- what may be wrong -----------------------------------------------------------------------------------------
 
     def _problem(self, step: object) -> str:
-        """Return what is wrong with an instruction, as the end of a sentence; write down one that is right."""
+        """Return what is wrong with an instruction, as the end of a sentence; record a valid one and return ""."""
         if isinstance(step, contract.Grant):
             return self._problem_of_grant(step)
         if isinstance(step, contract.PlaceGroup):
@@ -106,7 +106,7 @@ class SchedulerGuard:
         return ""
 
     def _place(self, grant: contract.Grant, request: contract.LeaseRequest) -> Place | None:
-        """Return from what a grant takes: the node, or the bundle of the placement group that the request names."""
+        """Return the place of a grant: the node, or the bundle of the placement group that the request names."""
         if request.group is None:
             return self._ledger.nodes[grant.node]
         group = self._ledger.groups.get(request.group)
@@ -146,7 +146,7 @@ class SchedulerGuard:
 
 
 def _is_too_much(place: Place, allocation: Allocation) -> bool:
-    """Return whether an allocation, or one of its devices, takes more than is free, or devices that don't add up."""
+    """Return whether an allocation exceeds the free resources or devices, or its devices do not add up."""
     held = {name: units for name, units in allocation.amounts.items() if units}
     for name in place.pool.device_resources & held.keys():
         if sum(allocation.devices.get(name, {}).values()) != held[name]:

@@ -1,4 +1,4 @@
-"""Starts the control plane when the first connection comes: without one it costs neither time nor memory.
+"""Start the control plane at the first connection: without connections it takes neither time nor memory.
 
 Until then the socket is a plain one in the head's loop. The first connection waits in its queue while a thread imports
 the control plane and starts it at another path, which then takes the place of the first.
@@ -23,7 +23,7 @@ _NEW = ".new"
 _QUEUE = 128
 _AT_ONCE = 2 * _QUEUE
 START_SECONDS = 10.0
-"""Seconds for which the end of a session waits for a server that is just starting."""
+"""Seconds that the end of a session waits for a server that is being started."""
 
 
 class SocketActivation:
@@ -95,7 +95,7 @@ class SocketActivation:
         self._stop_listening()
 
     def _splice_waiting(self) -> None:
-        """Connect the clients that waited for the server with it."""
+        """Connect the waiting clients with the server."""
         for _ in range(_AT_ONCE):
             try:
                 outer, _ = self._socket.accept()

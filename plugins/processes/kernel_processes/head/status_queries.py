@@ -23,7 +23,7 @@ SHOWN_WAITING = 20
 
 
 class StatusQueries:
-    """Answers about the session as a whole. Runs in the head's loop.
+    """Answers questions about the session as a whole. Runs in the head's loop.
 
     `sections` are what other parts of the head show: a name, and a function that returns plain values.
     """
@@ -52,7 +52,7 @@ class StatusQueries:
         return node_rows(self._cluster, self._leases.scheduler.snapshot().available, self._reactor.clock())
 
     def _status(self, caller: ProcessRecord) -> Deferred:
-        """Return what `kernel status` shows."""
+        """Return the data for `kernel status`."""
 
         def put_together(reports: dict[NodeId, Any]) -> Pickled:
             scheduler = self._leases.scheduler

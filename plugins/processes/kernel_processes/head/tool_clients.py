@@ -20,7 +20,7 @@ ROLE = "tool"
 
 
 class ToolClient(ProcessRecord):
-    """A tool, as the head's methods see it: a process on the first node, because it has no node of its own."""
+    """A tool; for the head's methods it is a process on the first node, because it has no node of its own."""
 
     __slots__ = ("_cluster", "_dispatcher", "connection")
 
@@ -59,7 +59,7 @@ class ToolClient(ProcessRecord):
 
 
 class ToolClients:
-    """Every tool that is connected. What it asks is answered like a question of any process."""
+    """Every connected tool. Its questions are answered like those of any process."""
 
     def __init__(self, dispatcher: MessageDispatcher, cluster: ClusterTable, breakpoints: BreakpointTable) -> None:
         self._dispatcher = dispatcher
@@ -68,7 +68,7 @@ class ToolClients:
         self.connections: set[Connection] = set()
 
     def introduce(self, connection: Connection, said: op.Introduction) -> str:
-        """Take in the tool that introduces itself; return the reason if it is refused, nothing else."""
+        """Accept the tool that introduces itself; return the reason if it is refused, otherwise ""."""
         if said.role != ROLE:
             return f"a process that calls itself a {said.role} came to the head; it has to join a node"
         if said.python != PYTHON:

@@ -1,4 +1,4 @@
-"""Sums over what nodes report."""
+"""Sums over the reports of nodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def sum_of_amounts(amounts: Iterable[Amounts]) -> dict[str, float]:
 
 
 def sum_of_stores(reports: Mapping[NodeId, Any]) -> dict[str, int]:
-    """Return the sums of what the nodes' stores hold."""
+    """Return the sums of the nodes' stores."""
     total: dict[str, int] = {}
     for report in reports.values():
         for name, value in report["store"].items():
@@ -28,5 +28,5 @@ def sum_of_stores(reports: Mapping[NodeId, Any]) -> dict[str, int]:
 
 
 def memory_of(reports: Mapping[NodeId, Any]) -> dict[str, Any]:
-    """Return what the nodes say of their memory, by id (hexadecimal)."""
+    """Return the nodes' reports of their memory, by node id (hexadecimal)."""
     return {node.hex(): report["memory"] for node, report in reports.items()}

@@ -28,7 +28,7 @@ class WorkerOrders:
         dispatcher.methods["kill_worker"] = lambda caller, worker, reason: self.kill(worker, reason)
 
     def find(self, lease: LeaseId, record: LeaseRecord) -> None:
-        """Have the node of a grant find a worker for it, as the lease describes."""
+        """Let the node of a grant find a worker for the lease."""
         assert record.grant is not None
         jobs, request = self._jobs, record.request
         node = self._nodes[record.grant.node]
@@ -47,7 +47,7 @@ class WorkerOrders:
         node.send((head_messages.FIND_WORKER, lease, request.job, request.environment, work, held))
 
     def drop(self, lease: LeaseId, record: LeaseRecord, broken: bool) -> None:
-        """Have the node of a lease take its worker back; a `broken` one is not used again."""
+        """Let the node of a lease take its worker back; a `broken` one is not used again."""
         if record.grant is not None:
             holder_lives = record.holder is not None and not record.holder.closed
             self._nodes[record.grant.node].send((head_messages.DROP_WORKER, lease, broken, holder_lives))

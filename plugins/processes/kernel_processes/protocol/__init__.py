@@ -1,4 +1,4 @@
-"""What processes of a session say to each other: the messages, and the few things that both ends must know alike.
+"""The messages between processes of a session, and the definitions that both ends of a link share.
 
-Nothing here sends or decides anything. The head, agents and processes with user code all stand on it.
+Nothing here sends or decides anything. The head, agents and processes with user code all use it.
 """

@@ -1,4 +1,4 @@
-"""What a node agent is told when it starts: one picklable value, passed over its standard input."""
+"""The settings of a node agent: one picklable value, passed over its standard input when it starts."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class AgentConfig:
 
     `resources` are plain quantities; CPU, memory and accelerators that are not in it are detected. `ephemeral`
     sessions end with the process that started them. `store_bytes` 0 means: choose. `preload` names modules that the
-    template imports once for all workers. `head` is the address of the head to join; without one this agent brings
-    its own, in a process apart if `head_apart`: then it can die and be started again while all else goes on.
-    `listen` ("HOST:PORT") is where other machines come in, and `advertised` what they are told, if that differs. With
-    `any_port`, a port that somebody else has is replaced by any other.
+    template imports once for all workers. `head` is the address of the head to join; without one this agent has a head
+    of its own, in a separate process if `head_apart`: then the head can die and be restarted while all else goes on.
+    `listen` ("HOST:PORT") is where it accepts connections of other machines, and `advertised` the place that others are
+    given, if it differs. With `any_port`, a port that is taken is replaced by any free one.
     `relay` is the head's port ("HOST:PORT") where this is the agent of a remote driver: it has no resources and runs
-    nothing, and everything leads through there.
+    nothing, and it reaches all other nodes through that port.
     With `tls`, everything between machines is in TLS. `network` is the target of the network that leads to them
     ("module:attribute"), which the agent finds itself. `metadata_directory` is the directory that the metadata store is
     told, where that is to outlive the session's.
-    A head tells all nodes for how long to look for it when it has gone away (`head_away_seconds`).
-    `memory_limit` is what the node's processes and its store may hold, in bytes (0: as much as the machine lets them);
-    for the other two see `kernel_spec.memory_words`.
+    A head sends all nodes the seconds for which they try to reach it when it is lost (`head_away_seconds`).
+    `memory_limit` is the limit for the node's processes and its store together, in bytes (0: the machine's); for the
+    other two see `kernel_spec.memory_words`.
     """
 
     directory: str

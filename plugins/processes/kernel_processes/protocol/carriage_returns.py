@@ -1,4 +1,4 @@
-"""Lines that are overwritten by way of carriage returns, such as progress bars: what is visible in the end."""
+"""The visible text of lines that carriage returns overwrite, such as progress bars."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ RETURN = "\r"
 
 
 def overwritten(line: str) -> str:
-    """Return what a terminal shows of a line: text after a carriage return overwrites the text before."""
+    """Return the text of a line on a terminal, where text after a carriage return overwrites the text before."""
     if RETURN not in line:
         return line
     shown = ""

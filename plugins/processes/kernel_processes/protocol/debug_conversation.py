@@ -6,7 +6,7 @@ from collections import deque
 from typing import NamedTuple
 
 KEPT_CHARACTERS = 1_000_000
-"""The most characters of output that are kept until the user takes them: the latest."""
+"""Maximum number of characters of output, the latest ones, that are kept until the user takes them."""
 
 ID_DIGITS = 8
 """The number of digits of a breakpoint's id."""
@@ -17,7 +17,7 @@ WAITING, ATTACHED, RUNNING, OVER = "waiting", "attached", "running", "over"
 
 
 class DebugReply(NamedTuple):
-    """What is new: output, the number of the prompt that stands (0: none), its text, how it ended (if it did)."""
+    """News of a debugger: output, number and text of its prompt (0: no prompt), and how it ended, "" if it did not."""
 
     output: str
     number: int

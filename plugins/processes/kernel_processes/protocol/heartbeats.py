@@ -1,4 +1,4 @@
-"""Heartbeats show a head and its agents that the other side is alive. Here is how long a side may be silent."""
+"""Heartbeats show a head and its agents that the other side is alive. This module has their intervals and limits."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ FAULTS = {
     op.OUT_OF_MEMORY: memory_words.OUT_OF_MEMORY,
     op.OVER_QUOTA: memory_words.OVER_QUOTA,
 }
-"""What memory guards call the faults."""
+"""Faults by the names that memory guards use."""
 _ADVICE = {
     op.CROWDED_OUT: "Have fewer of them run at once (num_cpus=, or memory= to reserve what each needs)",
     op.OUT_OF_MEMORY: "Have it hold less at a time, reserve what it needs (memory=), or give the node more memory",

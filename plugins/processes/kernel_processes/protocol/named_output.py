@@ -48,7 +48,7 @@ class NamedOutput(io.FileIO):
         rest = memoryview(data)
         while rest:
             written = super().write(rest)
-            if written is None:  # somebody who shares the pipe has made it non-blocking
+            if written is None:  # another process that shares the pipe has made it non-blocking
                 select.select([], [self], [])
             else:
                 rest = rest[written:]
@@ -75,7 +75,7 @@ def _unmarked(line: bytes) -> tuple[str, str]:
 
 
 def without_overwritten(rest: bytes) -> bytes:
-    """Return the beginning of a line, of which more will come, without what carriage returns in it have done away."""
+    """Return the visible text of an unfinished line, without text that carriage returns in it have overwritten."""
     before, returned, last = rest.rpartition(b"\r")
     found = _MARK.search(rest)
     shown = overwritten(_MARK.sub(b"", before).decode("utf-8", "surrogateescape"))

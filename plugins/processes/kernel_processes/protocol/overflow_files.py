@@ -21,7 +21,7 @@ _OPTIONS = {"trackfd": False} if sys.version_info >= (3, 13) else {}
 
 @dataclass(frozen=True, slots=True)
 class OverflowFile:
-    """Where an object is, in place of a location of the store."""
+    """The location of an object in a file, in place of a location in the store."""
 
     path: str
 

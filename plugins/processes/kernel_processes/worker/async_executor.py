@@ -1,5 +1,7 @@
-"""Running the calls of an async actor on event loops: that of the main thread, which also reads this process's
-messages, and one for each concurrency group."""
+"""Run the calls of an async actor on event loops.
+
+One loop is that of the main thread, which also reads this process's messages; each concurrency group has another.
+"""
 
 from __future__ import annotations
 
@@ -146,7 +148,7 @@ class AsyncExecutor(ExecutorBase):
                     return
                 call = group.queue.popleft()
                 if call[0].closed:
-                    continue  # nobody is left to hear of it
+                    continue  # its sender is gone
                 group.active += 1
                 self.running[call[1][1]] = loop.create_task(self._run_call(call, group))
 
@@ -185,7 +187,7 @@ class AsyncExecutor(ExecutorBase):
             error = runner.post_mortem(error)
             failed = failure_of(error)
             if isinstance(error, asyncio.CancelledError):
-                if self.exit_reason is None:  # else its caller hears that the actor is dead
+                if self.exit_reason is None:  # otherwise its caller learns that the actor is dead
                     runner.send_cancelled(connection, task, name)
             else:
                 runner.send_failure(connection, task, name, error)

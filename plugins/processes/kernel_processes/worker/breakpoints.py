@@ -1,7 +1,6 @@
 """The breakpoints of a worker: `breakpoint()` waits there for a debugger, which attaches by `kernel debug`.
 
-No port is opened for it: the head sends requests to this process as it does for anything else, and whoever uses the
-head has shown the session's token.
+No port is opened for it: requests come through the head like all others, whose users have proved the session's token.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from kernel_processes.worker.debug_session import DebugSession
 
 POST_MORTEM = "KERNEL_POST_MORTEM"
-"""Set to 1 where a task or method that fails is to wait for a debugger where it raised."""
+"""Environment variable: with 1, a task or method that fails waits for a debugger where it raised."""
 
 _NO = ("", "0", "false", "no", "off")
 _log = Logger("kernel")
@@ -147,7 +146,7 @@ class Breakpoints:
         talk = session.talk
         if verb == ATTACH:
             if not talk.attach(debugger):
-                return ("somebody else is attached to it",)
+                return ("another user is attached to it",)
             self._tell(session)
         elif talk.debugger != debugger:
             return ("this terminal is not attached to it any more",)
@@ -163,7 +162,7 @@ class Breakpoints:
         return reply
 
     def _forget(self, session: DebugSession) -> None:
-        """Forget a session that is over, as soon as the attached user has been told."""
+        """Forget a session that is over, as soon as the attached user has got its end."""
         if self._here.get(session.thread) is session:
             del self._here[session.thread]
         if not session.talk.debugger:

@@ -14,7 +14,7 @@ class CallDurations:
 
     def __init__(self) -> None:
         self._average: dict[bytes, float] = {}
-        self._told: dict[bytes, tuple[float, float]] = {}
+        self._reported: dict[bytes, tuple[float, float]] = {}
 
     def measured(self, function: bytes, seconds: float, now: float) -> float | None:
         """Take the mean of a few calls in a row; return the duration to report, or None for no news.
@@ -24,13 +24,13 @@ class CallDurations:
         seconds = max(seconds, LEAST_SECONDS)
         before = self._average.get(function)
         average = self._average[function] = seconds if before is None else (before + seconds) / 2
-        told, when = self._told.get(function, (0.0, 0.0))
-        if told / _CHANGE < average < told * _CHANGE and now - when < REPEAT_SECONDS:
+        reported, when = self._reported.get(function, (0.0, 0.0))
+        if reported / _CHANGE < average < reported * _CHANGE and now - when < REPEAT_SECONDS:
             return None
-        self._told[function] = average, now
+        self._reported[function] = average, now
         return average
 
     def forget(self) -> None:
         """Begin anew: the next calls come from another sender."""
         self._average.clear()
-        self._told.clear()
+        self._reported.clear()

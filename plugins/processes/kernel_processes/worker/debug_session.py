@@ -19,7 +19,7 @@ AGAIN_SECONDS = 2.0
 
 
 class DebugSession:
-    """A stand-in for the file objects of a terminal. `told(self)` is called whenever its row has changed.
+    """A stand-in for the file objects of a terminal. `on_change(self)` is called when its row has changed.
 
     `reply`, `attach` and the like are called by the thread that reads messages, all else by the one that is debugged.
     """
@@ -27,11 +27,11 @@ class DebugSession:
     encoding = "utf-8"
 
     def __init__(
-        self, row: dict[str, Any], thread: int, process: Process, told: Callable[[DebugSession], None]
+        self, row: dict[str, Any], thread: int, process: Process, on_change: Callable[[DebugSession], None]
     ) -> None:
         self.id: str = row["id"]
         self.row = row
-        """What the head and `kernel debug` know about it: where it is, and since when."""
+        """The row of the breakpoint for the head and `kernel debug`: its place, and since when it waits."""
         self.thread = thread
         self.talk = Conversation()
         self.header = ""
@@ -40,7 +40,7 @@ class DebugSession:
         """Whether the debugger takes commands or carries one out, while the program stands still."""
         self.stop_at: Callable[[FrameType], None] = lambda frame: None
         self._process = process
-        self._told = told
+        self._on_change = on_change
         self._waiter: Waiter | None = None
         self._line = ""
 
@@ -68,10 +68,10 @@ class DebugSession:
         with self._process.lock:
             self.talk.ask(self._line)
         self._line = ""
-        self._told(self)
+        self._on_change(self)
         while (line := self._await_line()) is None:
-            self._told(self)  # the head may be another by now
-        self._told(self)
+            self._on_change(self)  # the head may be another by now
+        self._on_change(self)
         return line + "\n"
 
     def _await_line(self) -> str | None:
@@ -107,7 +107,7 @@ class DebugSession:
             if self.talk.ended:
                 return
             self.talk.end(how)
-        self._told(self)
+        self._on_change(self)
 
     # -- whoever is attached (under the lock) ----------------------------------------------------------------------
 

@@ -155,7 +155,7 @@ class Executor(ExecutorBase):
                 break
             connection, message = call
             if connection.closed:
-                continue  # nobody is left to hear of it
+                continue  # its sender is gone
             if message[2] != function or connection is not last:
                 if count and message[0] == op.TASK:
                     self._report(last, function, count, started)
@@ -179,7 +179,7 @@ class Executor(ExecutorBase):
             self._report(last, function, count, started)
 
     def _report(self, connection: Connection | None, function: Any, count: int, began: float) -> None:
-        """Report to the sender of a function's calls how long they take, if that is news."""
+        """Report the duration of a function's calls to their sender, if it has changed."""
         if connection is not None and type(function) is bytes:
             now = time.perf_counter()
             seconds = self.durations.measured(function, (now - began) / count, now)

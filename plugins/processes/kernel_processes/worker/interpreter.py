@@ -32,10 +32,10 @@ def begin_anew(worker: dict[str, Any], session: dict[str, Any]) -> NoReturn:
     environment = {**os.environ, **worker["variables"]}
     environment.update(expand(worker["env_vars"], environment))
     environment["PYTHONPATH"] = os.pathsep.join(without_library([*worker["path"], *sys.path]))
-    told = {name: value for name, value in session.items() if name != "prepared"}
+    inherited = {name: value for name, value in session.items() if name != "prepared"}
     descriptor = os.memfd_create("kernel-worker")
     with open(descriptor, "wb", closefd=False) as file:
-        file.write(pickle.dumps(({**worker, "variables": {}, "env_vars": {}, "python": ""}, told)))
+        file.write(pickle.dumps(({**worker, "variables": {}, "env_vars": {}, "python": ""}, inherited)))
     os.lseek(descriptor, 0, os.SEEK_SET)
     os.set_inheritable(descriptor, True)
     _, *arguments = command_of(_PROGRAM, str(descriptor))

@@ -1,8 +1,8 @@
 """A worker's CPU while its call waits: lent to others, and taken back before the call goes on.
 
-The agent is told when a wait begins and when it is over. If other workers use the CPU meanwhile, the head says so, and
-the call goes on when it is told that they are done. It never waits for that beyond the deadline of its wait, nor for
-ever: those workers may be waiting for this call in a way that can't be seen (a file, a socket).
+The worker reports to the agent when a wait begins and ends. If other workers use the CPU meanwhile, the head sends a
+message, and the call goes on when another message says that they are done. It never waits for that beyond the deadline
+of its wait, nor for ever: those workers may be waiting for this call undetectably (through a file or a socket).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import asyncio
 
 CPU_SECONDS = 30.0
-"""The most seconds that a call waits for its CPU. Then it goes on without, as does each later wait of its lease."""
+"""Maximum time in seconds that a call waits for its CPU. Then it goes on without, as do later waits of its lease."""
 
 _OWNER_SECONDS = 0.2
 """Seconds for an owner to say whether it has a value, before the CPU is lent all the same."""

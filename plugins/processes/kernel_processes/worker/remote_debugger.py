@@ -46,7 +46,7 @@ class RemotePdb(pdb.Pdb):
     # -- beginning -------------------------------------------------------------------------------------------------
 
     def stop_at(self, frame: FrameType) -> None:
-        """Take commands while `frame` stands still, then trace what the user's code around it does, if told so.
+        """Take commands while `frame` is stopped, then trace the user's code around it, if a command asks for that.
 
         That is here, and not with the next step of the frame, so that a cancellation strikes before what follows.
         """
@@ -66,7 +66,7 @@ class RemotePdb(pdb.Pdb):
             sys.settrace(self.trace_dispatch)
 
     def look_at(self, traceback: TracebackType) -> None:
-        """Show where something was raised, until told to go on."""
+        """Take commands at the place where an exception was raised, until one of them goes on."""
         self.reset()
         self.interaction(None, traceback)
         self._end(GOES_ON)
@@ -75,7 +75,7 @@ class RemotePdb(pdb.Pdb):
 
     @calls_user_code
     def interaction(self, frame: FrameType | None, *traceback: Any) -> None:  # type: ignore[override]
-        """Take commands, and tell the session where the program stands meanwhile."""
+        """Take commands, and show the session the place where the program is stopped meanwhile."""
         self._session.stopped(frame, *traceback)
         self._session.has_control = True
         try:
@@ -94,7 +94,7 @@ class RemotePdb(pdb.Pdb):
     # -- ends ------------------------------------------------------------------------------------------------------
 
     def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
-        """Handle an event of the program. Raises BdbQuit, saying where, when told to quit."""
+        """Handle an event of the program. Raises BdbQuit, with the place, after the command to quit."""
         try:
             return super().trace_dispatch(frame, event, arg)
         except BdbQuit:

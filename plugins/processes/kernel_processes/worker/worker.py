@@ -69,7 +69,7 @@ class Worker:
         runtime.is_cancelled = lambda task: self.executor.is_cancelled(task, bool(worker_info.actor))
 
     def run(self) -> int:
-        """Serve until told to end; return the exit code."""
+        """Serve until an order to end; return the exit code."""
         main = self._main
         while main.exit_reason is None or self._creation is not None:
             if self._creation is not None:
@@ -80,7 +80,7 @@ class Worker:
         return self._ending.finish()
 
     def end_executors(self, reason: str) -> None:
-        """Have both executors end after the calls that run now."""
+        """Let both executors end after the running calls."""
         self.executor.exit_reason = self._main.exit_reason = reason
         self.runtime.io.flush()
         self.executor.wake()
@@ -90,7 +90,7 @@ class Worker:
         self._main.finish_calls(seconds)
 
     def _leave_in_child(self) -> None:
-        """A child that user code forked serves nobody: if it comes back from the call, it ends."""
+        """In a child that user code forked, serve no calls: the child ends if it returns from the call."""
         self._creation = None
         self.executor.exit_reason = self._main.exit_reason = "it is a forked child"
         self.executor.leave_in_child()
@@ -134,8 +134,8 @@ class Worker:
 
     def _on_actor_call(self, connection: Connection, message: Message) -> None:
         if self._ending.out_of_scope:
-            # Of somebody who found it by its name just before it lost that. It would be kept alive by the call, beside
-            # the next actor of that name.
+            # The caller found the actor by its name just before the actor lost that name. The call would keep the actor
+            # alive, beside the next actor of that name.
             name = f"{self._class_name}.{message[2]}"
             self.runner.send_dead(connection, message[1], name, self._ending.out_of_scope)
             return
@@ -156,7 +156,7 @@ class Worker:
         self.runner.send_failure(connection, message[1], name, error)
 
     def _on_activate(self, connection: Connection, message: Message) -> None:
-        """Somebody has leased this worker."""
+        """This worker has been leased."""
         worker_info.assign(message[2], message[3], message[4])
         self._main.durations.forget()
         self._lending.leased()
@@ -259,7 +259,7 @@ class Worker:
 
 
 def serve(runtime: ProcessRuntime, details: dict[str, Any], on_session_lost: Callable[[], None]) -> int:
-    """Join the session as a worker and serve until told to end; return the exit code.
+    """Join the session as a worker and serve until an order to end; return the exit code.
 
     `on_session_lost()` is called when the node agent is gone; it must end this process.
     """

@@ -24,35 +24,35 @@ from kernel_spec.errors import WorkerDiedError
 
 TERMINATE = "__kernel_terminate__"
 LAST_CALLS = 500
-"""How many of its latest calls a worker hands over when it ends."""
+"""Maximum number of its latest calls that a worker reports when it ends."""
 _MOMENT_SECONDS = 0.01
 _TIDYING_SECONDS = 2.0
-"""How long after the calls coroutines may take to clean up, before the process ends all the same."""
+"""Seconds for coroutines to clean up after the last call, before the process ends in any case."""
 
 
 class EndingWorker(Protocol):
-    """What of a worker its end deals with."""
+    """The parts of a worker that its end uses."""
 
     instance: Any
     """The object of an actor, or None."""
 
     @property
     def executor(self) -> ExecutorBase:
-        """What runs the calls."""
+        """The executor of the calls."""
 
     @property
     def runner(self) -> CallRunner:
-        """What sends their results."""
+        """The runtime that sends their results."""
 
     def end_executors(self, reason: str) -> None:
-        """Have everything that runs calls end after those that run now."""
+        """Let all executors end after the running calls."""
 
     def finish_calls(self, seconds: float) -> None:
         """Wait so long for calls that still run beside the main thread's."""
 
 
 class WorkerEnd:
-    """How the process of `worker` ends.
+    """Ends the process of `worker`.
 
     `out_of_scope` says why this actor ends after the calls that it has, and takes no more.
     """
@@ -120,7 +120,7 @@ class WorkerEnd:
                 timer.start()
 
     def finish(self) -> int:
-        """Say the last words, after the last call; return the exit code. In the main thread."""
+        """Send the last messages, after the last call; return the exit code. In the main thread."""
         self._worker.finish_calls(LEAVING_SECONDS)
         self._claim()
         self.drop_instance()
@@ -130,7 +130,7 @@ class WorkerEnd:
 
     @calls_user_code
     def drop_instance(self) -> None:
-        """Let go of what the actor holds, so that its destructor runs. Where its calls run."""
+        """Drop the actor's object, so that its destructor runs, in the thread of its calls."""
         if self._worker.instance is not None:
             self._lets_go = True
             self._worker.instance = None
@@ -176,14 +176,14 @@ class WorkerEnd:
             threading.Event().wait()
 
     def _retire(self) -> bool:
-        """End, if nobody needs this process; return whether it does."""
+        """End this process if no other process needs it; return whether it ends."""
         goes = not self._is_needed() and not self._worker.executor.is_running
         if goes:
             self._exit_soon()
         return goes
 
     def _is_needed(self) -> bool:
-        """Whether this process owns objects that somebody needs, or tasks that run.
+        """Whether this process owns running tasks, or objects that are needed.
 
         What an actor holds in its own state goes with it: there, only what others hold counts.
         """

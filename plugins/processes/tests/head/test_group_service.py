@@ -272,7 +272,7 @@ def test_what_waits_for_the_nodes_of_an_earlier_head_is_explained(bench: Bench) 
     bench.join()
     bench.head.lease_manager.hold()
     bench.lease(b"lease-1-", granted=False, group=False)
-    assert "waits for the nodes there were" in bench.call("explain_lease", b"lease-1-")
+    assert "waits for the earlier nodes" in bench.call("explain_lease", b"lease-1-")
 
 
 class LastingStore(LocalMetadataStore):

@@ -60,8 +60,8 @@ def test_what_could_not_be_written_is_written_when_that_is_possible_again() -> N
     assert journal.nodes() == {ONE: "it died", TWO: "it died, too"}
     assert journal.behind == 0
     assert [line["event"] for line in logs] == [
-        "the head can't write down what it must not forget, and goes on",
-        "what the head must not forget is written down again",
+        "the head can't write its metadata, and goes on without",
+        "the head's metadata can be written again",
     ]
     assert "no room left" in logs[0]["reason"]
 
