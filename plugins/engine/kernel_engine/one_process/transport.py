@@ -57,7 +57,6 @@ class InProcessPump:
     def __init__(self) -> None:
         self.blocked: Callable[[], AbstractContextManager[None]] = nullcontext
         self.on_tick: Callable[[], None] = lambda: None
-        self.backing_off = True
 
     @calls_user_code  # a signal's handler may raise here: there is nothing to be put back
     def wait(self, waiter: Waiter, deadline: float | None = None) -> bool:
