@@ -69,7 +69,7 @@ STARTER_ENDED = "the program that started it ended"
 UNOBSERVED_SECONDS = 0.5
 """Seconds for workers to end when no observer wants their last events."""
 TIDY_SECONDS = 1.0
-"""Seconds for which the end waits for files that are being removed: the rest goes with the session's directory."""
+"""Seconds that the agent's end waits for the removal of files; others are removed with the session's directory."""
 
 
 class Agent:
@@ -104,7 +104,7 @@ class Agent:
         logs = os.path.join(config.directory, "logs")
         self.logs = LogService(reactor, logs, self.output.origin, self.output.on_lines)
         self.tidying = Background(reactor, "tidying")
-        """Where small files of the session are removed, and read."""
+        """The thread that reads and removes small files of the session."""
         self.directory = DirectoryWatch(config.directory, config.ephemeral, reactor, self.log, self.end)
         self.devices = (
             [] if config.relay else detect_devices(manager.all("accelerator"), manager.label, self._plugin_fault)
@@ -112,7 +112,7 @@ class Agent:
         self.store_bytes = choose_store_bytes(config.store_bytes)
         self.network = network
         self.place = network.place if network is not None else ""
-        """Where other machines reach this node, "" if they can't."""
+        """The place where other machines reach this node, "" if they can't."""
         self.store = self._open_store()
         environments = WorkerEnvironments(
             config.directory, reactor, self.head_client.send, manager, self.pool.environments
@@ -186,11 +186,11 @@ class Agent:
         return StoreService(server, spill, self.reactor, send, broadcast, ended, self.events.note, overflow, self._warn)
 
     def _plugin_fault(self, text: str) -> None:
-        """Tell every program of the session, also those that join later, what a plugin did wrong here."""
+        """Report a plugin's fault on this node to every program of the session, including those that join later."""
         self.head_client.send(packed(head_messages.PluginFault(text=text)))
 
     def _broken(self, reason: str) -> None:
-        """A part that this node can't do without does not work any more: end."""
+        """End the node, because a part that it needs has failed."""
         self.log.error("the node ends", reason=reason)
         if self.head_client.linked:
             self.end(reason)
@@ -198,7 +198,7 @@ class Agent:
             self.ending = self.ending or reason
 
     def _warn(self, text: str) -> None:
-        """Tell every program of the session."""
+        """Show a line to every program of the session."""
         self.log.warning(text)
         self.output.announce(text)
 
@@ -230,7 +230,7 @@ class Agent:
         return head
 
     def attach_template(self, template: TemplateLink) -> None:
-        """Use a template that is starting, and tell it about the session."""
+        """Use a template that is starting, and send it the session's settings."""
         self.forks.template = template
         template.load(
             {
@@ -281,7 +281,7 @@ class Agent:
         self.reactor.register(starter, ended)
 
     def end(self, reason: str) -> None:
-        """End the session; on a node whose head is that of another, leave it."""
+        """End the session, or leave it if the head belongs to another node."""
         self.head.end(reason)
 
     def _head_is_lost(self, reason: str) -> None:
@@ -290,7 +290,7 @@ class Agent:
         self.stop(reason)
 
     def stop(self, reason: str) -> None:
-        """The session is over: serve no longer."""
+        """Stop serving, because the session is over."""
         self.ending = self.ending or reason
         self.workers.session_ends(self.ending)
         self.reactor.wake()
@@ -299,7 +299,7 @@ class Agent:
         self.log.warning("connection refused", reason=reason)
 
     def shut_down(self) -> None:
-        """End all that was started, in an order that loses nothing: the session is over."""
+        """End everything that was started, in an order that loses no output or event."""
         reason = self.ending or ""
         self.log.debug("the session ends", reason=reason)
         self.head.stop_services(self.turn)

@@ -25,7 +25,7 @@ Turn = Callable[[float], None]
 
 
 class AgentHead(Protocol):
-    """What an agent needs of its head.
+    """An agent's head, in the agent's process or in another one.
 
     `observed` says whether the head has observers when the node joins, `durable` whether another head can take over
     after its death. `finishing` are functions to call at the end of each turn of the agent's loop.

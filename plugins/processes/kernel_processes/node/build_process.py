@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def build(order: BuildOrder) -> Any:
-    """Return what a worker is given and the bytes that were built, or RuntimeEnvError; then nothing is left behind."""
+    """Return the start of workers and the built bytes, or RuntimeEnvError, after which no file is left."""
     shutil.rmtree(order.place, ignore_errors=True)
     try:
         os.makedirs(order.place, mode=0o700)
@@ -49,14 +49,14 @@ def build(order: BuildOrder) -> Any:
         return start, bytes_in(order.place)
     except RuntimeEnvError as error:
         failure = error
-    except Exception as error:  # whatever a plugin raises
+    except Exception as error:  # a plugin may raise anything
         failure = RuntimeEnvError(told(f"{order.label}: its build()", error))
     shutil.rmtree(order.place, ignore_errors=True)
     return failure
 
 
 def bytes_in(directory: str) -> int:
-    """Return how many bytes the files of a directory take on the disk; one with several names counts once."""
+    """Return the bytes that the files of a directory take on the disk; a file with several names counts once."""
     seen: set[tuple[int, int]] = set()
     total = 0
     for folder, _, names in os.walk(directory):

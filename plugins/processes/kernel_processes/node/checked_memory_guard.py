@@ -1,4 +1,4 @@
-"""A plugin's memory guard, whose answers are checked: the kernel's own takes its place once it has failed."""
+"""Check the answers of a plugin's memory guard, and replace it by the kernel's own after a failure."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def open_guard(manager: PluginManager, settings: MemorySettings, on_fault: Calla
 
 
 class CheckedMemoryGuard:
-    """Asks `chosen`, which is called `label` in messages, until it raises or answers with what is not of the contract.
+    """Uses `chosen`, which is called `label` in messages, until it raises or returns an invalid answer.
 
-    Then `on_fault(text)` is called, and `substitute` is asked from then on, that question included.
+    Then `on_fault(text)` is called, and `substitute` answers that question and all later ones.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class CheckedMemoryGuard:
 
 
 def _anything(answer: Any) -> None:
-    """Accept any answer: whether it is true is all that counts."""
+    """Accept any answer, which is used as a truth value."""
 
 
 def _check_steps(steps: Any, known: set[Any]) -> None:

@@ -10,7 +10,7 @@ from kernel_spec.errors import OptionError
 
 
 def given_token(file: Path | None) -> bytes | None:
-    """Return the token in `file`, else that in KERNEL_TOKEN, else None. Raises OptionError for one that is no token."""
+    """Return the token in `file`, else that in KERNEL_TOKEN, else None. Raises OptionError for an invalid token."""
     if file is not None:
         return token_in(file)
     text = os.environ.get(TOKEN_VARIABLE)
@@ -23,7 +23,7 @@ def given_token(file: Path | None) -> bytes | None:
 
 
 def token_in(path: Path) -> bytes:
-    """Return the token in a file. Raises OptionError when others can read it, or when it holds none."""
+    """Return the token in a file. Raises OptionError when other users can read it, or when it has no valid token."""
     try:
         mode = path.stat().st_mode
         text = path.read_text()

@@ -16,12 +16,12 @@ from kernel_spec.resources import CPU, MEMORY, OBJECT_STORE_MEMORY
 _STORE_SHARE = 0.3
 _STORE_MINIMUM, _STORE_MAXIMUM = 64 << 20, 20 << 30
 _ADDRESS_PARTS = 8
-"""A store may have one of so many parts of a limited address space (`ulimit -v`): processes map it more than once."""
+"""Divisor of a limited address space (`ulimit -v`) for the store's size, because processes map it more than once."""
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def count_cpus() -> int:
-    """Return how many CPUs this process may use."""
+    """Return the number of CPUs that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -54,9 +54,9 @@ def available_memory() -> int:
 def detect_devices(
     accelerators: Sequence[Accelerator], label: Callable[[Any], str], on_fault: Callable[[str], None]
 ) -> dict[str, Sequence[Device]]:
-    """Return resource to devices. One that raises, or finds what is no device, has none; `on_fault(text)` says so.
+    """Return the devices of each resource. `on_fault(text)` reports one that raises or finds invalid devices.
 
-    `label(accelerator)` is what to call one.
+    `label(accelerator)` returns its name for messages.
     """
     found: dict[str, Sequence[Device]] = {}
     for accelerator in accelerators:
@@ -103,7 +103,7 @@ def host_name() -> str:
 
 
 def address_towards(host: str, port: int) -> str:
-    """Return the address with which this machine reaches `host`. Sends nothing; raises OSError where no way leads."""
+    """Return the local address for connections to `host`. Sends nothing; raises OSError when `host` is unreachable."""
     family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind) as sock:
         sock.connect(place)

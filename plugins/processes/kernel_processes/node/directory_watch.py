@@ -13,10 +13,10 @@ LOOK_SECONDS = 1.0
 
 
 class DirectoryWatch:
-    """Check the files of a session now and then, and when a worker died early; beside the loop, because disks may hang.
+    """Checks a session's files at intervals and when a worker died early, in a thread, because disks may hang.
 
-    When they are gone it calls `end(missing)` with what is missing, in words. Unless the session is ephemeral it makes
-    the directory again, so that `kernel status` can tell why the session has ended.
+    When they are gone it calls `end(missing)` with a text that names the missing file. Unless the session is ephemeral
+    it makes the directory again, so that `kernel status` can show why the session has ended.
     """
 
     def __init__(
@@ -31,12 +31,12 @@ class DirectoryWatch:
         self._background = Background(reactor, "directory")
 
     def begin(self) -> None:
-        """Look now and then, from now on."""
+        """Start checking at intervals."""
         if not self._ended:
             self._reactor.call_later(LOOK_SECONDS, lambda: self.look(lambda missing: self.begin()))
 
     def look(self, then: Callable[[str], None]) -> None:
-        """Call `then` from the loop with what is missing, in words; with "" when all is there."""
+        """Call `then` from the loop with a text that names a missing file; with "" when all files exist."""
 
         def looked(missing: str | Exception) -> None:
             if isinstance(missing, Exception):
@@ -50,7 +50,7 @@ class DirectoryWatch:
         self._background.do(self._missing, looked)
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         self._ended = True
         self._background.close(0.0)
 

@@ -57,7 +57,7 @@ class EnvironmentBuilds:
         packages: Mapping[str, str],
         then: Then,
     ) -> None:
-        """Call `then` with what a worker is given when the part is built, or with why it can't be."""
+        """Call `then` with the start of workers when the part is built, or with the error."""
         answer = self._cache.want(part, self._reactor.clock())
         if not isinstance(answer, bool):
             then(answer)
@@ -81,7 +81,7 @@ class EnvironmentBuilds:
         self._await(part, label, builder.build_seconds, process, reader)
 
     def close(self) -> None:
-        """Remove nothing more; processes that build are ended with the others of the node."""
+        """Stop removing parts; building processes are ended with the others of the node."""
         self._removing.close(CLOSE_SECONDS)
 
     def _trim_later(self) -> None:
@@ -154,5 +154,5 @@ class EnvironmentBuilds:
         old = os.path.join(self._directory, f".removed-{self._removed}")
         with suppress(OSError):
             os.rename(os.path.join(self._directory, part.name), old)
-            self._log.info("a runtime_env that nobody uses is removed", field=part.field, name=part.name)
+            self._log.info("an unused runtime_env is removed", field=part.field, name=part.name)
             self._removing.do(lambda: shutil.rmtree(old, ignore_errors=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernel_spec.dataclass import dataclass
 
 FAILED_STARTS = 3
-"""The number in a row that may end by themselves before they are up; then none is started any more."""
+"""Number of consecutive processes that end by themselves before they are up, after which none is started any more."""
 KILLED_STARTS_SECONDS = 60.0
 """Seconds for which processes that are killed before they are up are replaced, however many there are."""
 
@@ -14,8 +14,8 @@ KILLED_STARTS_SECONDS = 60.0
 class FailedStarts:
     """The processes of one `kind` that did not come up, since the last one that did.
 
-    `broken` is how many ended by themselves. For those that were killed, the time since the first one counts: a kill
-    does not tell whether the next one would come up.
+    `broken` is the number that ended by themselves. For those that were killed, the time since the first one counts,
+    because the next one may come up.
     """
 
     kind: str
@@ -24,7 +24,7 @@ class FailedStarts:
     killed_seconds: float = 0.0
 
     def add(self, killed_at: float | None) -> None:
-        """Count one more."""
+        """Count one more failed start."""
         if killed_at is None:
             self.broken += 1
             return
@@ -38,7 +38,7 @@ class FailedStarts:
         return self.broken >= FAILED_STARTS or self.killed_seconds >= KILLED_STARTS_SECONDS
 
     def __str__(self) -> str:
-        """Say what failed, for the error of those that wait for such a process."""
+        """Describe the failures, for the error of requests that wait for such a process."""
         if self.broken >= FAILED_STARTS:
             return f"{FAILED_STARTS} {self.kind}s in a row did not come up"
         return f"every {self.kind} of the last {self.killed_seconds:.0f} s was killed before it was up"

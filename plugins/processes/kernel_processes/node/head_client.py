@@ -1,4 +1,4 @@
-"""What the parts of a node have of its head: they send it messages, and each takes the messages that are for it."""
+"""The head as the parts of a node use it: they send it messages, and handle messages from it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernel_processes.protocol import head_messages
 
 
 class HeadClient:
-    """Sends messages to the head, and hands each message of the head to the part that takes it. In the agent's loop.
+    """Sends messages to the head, and dispatches the head's messages to the parts. Runs in the agent's loop.
 
     The parts fill `handlers` (also by `on`) for messages, and `methods` for questions to the node: a method is called
     with `then`, which takes the answer, and the arguments of the question.
@@ -28,7 +28,7 @@ class HeadClient:
         self.on(head_messages.AskNode, self._ask)
 
     def link(self, send: Callable[[Message], None]) -> None:
-        """From now on messages go to `send`; first those that were sent before there was a link."""
+        """Send messages by `send` from now on, beginning with those that were queued before there was a link."""
         self._send, self.linked = send, True
         for message in self._early:
             send(message)

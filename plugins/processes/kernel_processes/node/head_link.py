@@ -95,7 +95,7 @@ class RemoteHeadLink:
         self._node = node
         self._leaving = False
         self.gives_up = True
-        """Whether a head that stays away is given up; not where this process starts it again, and reports a failure."""
+        """Whether to give up a head that stays away; False where this process restarts it, and reports failures."""
         self.settings: dict[str, Any] = {}
         self._description: Mapping[str, Any] = {}
         self._refusal = ""
@@ -113,7 +113,7 @@ class RemoteHeadLink:
         self._connection = self._dial()
 
     def send(self, message: Message) -> None:
-        """Queue a message to the head; it is kept until the head has done what it says."""
+        """Queue a message to the head; it is kept until the head has handled it."""
         self._log.append(message)
         if self._joined:
             self._connection.send(message)
@@ -124,9 +124,9 @@ class RemoteHeadLink:
         return bool(self._refusal)
 
     def join(self, seconds: float = JOIN_SECONDS, program: bool = False) -> None:
-        """Wait for the `settings` that the head gives every node. Raises SessionEndedError if it refuses this node.
+        """Wait for the `settings` that the head sends to every node. Raises SessionEndedError if it refuses this node.
 
-        The error speaks to the user who started a node or, with `program`, a remote driver.
+        The error is for the user who started a node or, with `program`, a remote driver.
         """
         deadline = self._reactor.clock() + seconds
         awaited = self._reactor.clock() + ANOTHER_HEAD_SECONDS
@@ -152,7 +152,7 @@ class RemoteHeadLink:
         snapshot: Callable[[Sequence[Message]], Iterable[Message]],
         on_lost: Callable[[str], None],
     ) -> None:
-        """Describe the node, from when on the head uses it."""
+        """Describe the node to the head, which uses it from then on."""
         self._description, self._to_node, self._snapshot, self._on_lost = description, to_node, snapshot, on_lost
         self._introduce()
         for message in self._waiting:
@@ -163,14 +163,14 @@ class RemoteHeadLink:
             self._on_close(self._connection, self._lost)
 
     def exchange(self) -> bool:
-        """Write what is queued."""
+        """Write the queued messages."""
         if not self._connection.outbox:
             return False
         self._connection.flush()
         return True
 
     def leave(self, reason: str) -> None:
-        """Say good-bye and close."""
+        """Send the head that this node leaves, and close."""
         self._on_lost = lambda reason: None
         self._leaving = True
         if not self._connection.closed:
@@ -189,7 +189,7 @@ class RemoteHeadLink:
         return connection
 
     def _introduce(self) -> None:
-        """Introduce this node; to a restarted head, also report all that it must know."""
+        """Introduce this node; to a restarted head, also report the node's state."""
         self._joined = True
         self._last_heartbeat_at = self._reactor.clock()
         self._pause = REDIAL_SECONDS[0]
@@ -211,8 +211,8 @@ class RemoteHeadLink:
     def _watch(self) -> None:
         """Dial again when the head is silent.
 
-        TCP waits longer and longer before it says again what was lost. And the head may be another by now, on another
-        machine of the same address.
+        TCP waits longer and longer before it sends lost packets again. And another head may have taken over on another
+        machine with the same address.
         """
         self._reactor.call_later(HEARTBEAT_SECONDS, self._watch)
         now = self._reactor.clock()

@@ -1,4 +1,4 @@
-"""What an agent does again and again: collect what workers have done, have idle ones retire, return memory."""
+"""Periodic work of an agent: collect the calls of workers, retire idle workers, return memory to the system."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ TICK_SECONDS = 0.1
 MEMORY_SECONDS = 60.0
 """Seconds between returns of freed memory to the system: after large messages an agent would keep it for weeks."""
 IDLE_WORKER_SECONDS = 15.0
-"""Seconds after which an idle worker is one too many, where there are more than CPUs."""
+"""Seconds after which idle workers beyond the number of CPUs retire."""
 
 
 class Housekeeping:
-    """Looks after a node's workers and the agent's own memory. Runs in the agent's loop."""
+    """Does the periodic work for a node's workers and the agent's own memory. Runs in the agent's loop."""
 
     def __init__(
         self, reactor: Reactor, workers: WorkerService, control: WorkerControl, events: NodeEvents, state: NodeState
@@ -29,7 +29,7 @@ class Housekeeping:
         self._state = state
 
     def begin(self) -> None:
-        """Do it soon, and again and again."""
+        """Start the periodic work."""
         self._reactor.call_later(TICK_SECONDS, self._tick)
         self._reactor.call_later(MEMORY_SECONDS, self._give_memory_back)
 

@@ -9,13 +9,13 @@ from kernel_engine.messages.named_messages import number_of, packed
 from kernel_processes.transport.connection import Connection
 
 WAITING_MESSAGES = 64
-"""The number of messages that may wait for a driver before lines are left out."""
+"""Maximum number of messages that wait for a driver; further lines are left out."""
 LINES_A_MESSAGE = 500
-"""Lines of one worker go into one message while it waits, up to so many."""
+"""Maximum number of lines of one worker in one message."""
 
 
 class LogFeed:
-    """Sends lines to drivers; what a slow one misses is counted, and said once it reads again."""
+    """Sends lines to drivers; lines that a slow driver misses are counted, and reported when it reads again."""
 
     def __init__(self) -> None:
         self._left_out: dict[Connection, int] = {}

@@ -17,12 +17,12 @@ from kernel_spec.dataclass import dataclass
 
 FILE_BYTES = 16 << 20
 FILES = 4
-"""The newest file and its predecessors: what a session may write in all is FILE_BYTES x FILES."""
+"""Number of files, the newest and its predecessors, of FILE_BYTES each."""
 NOBODY = "-" * 8
-"""Stands for the worker in lines of the log itself."""
+"""In place of the worker, in lines of the log itself."""
 _LINE_LIMIT = 16 << 10
 _TELL_SECONDS = 0.1
-"""Seconds between two updates of a line that is written over and over."""
+"""Seconds between two updates of a line that is overwritten repeatedly."""
 _TAIL_LINES = 60
 _TAILS_KEPT = 64
 """The number of ended workers whose last lines are kept, for late questions on how one died."""
@@ -30,7 +30,7 @@ _TAILS_KEPT = 64
 
 @dataclass(slots=True)
 class Tail:
-    """The last lines a worker wrote to its standard error, for the story of its death."""
+    """The last lines that a worker wrote to its standard error, for the message about its death."""
 
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL_LINES))
     streams: int = 0
@@ -53,8 +53,8 @@ class OutputPipe:
 class LogService:
     """`on_lines(worker, name, stream, lines)` is called with complete lines, from the loop.
 
-    With `stream` "stdout~" or "stderr~" it is called with what a line looks like by now that is written over, by way of
-    carriage returns; the file gets what is left of it in the end.
+    With `stream` "stdout~" or "stderr~" it is called with the present text of a line that carriage returns overwrite;
+    the file gets only the final text.
     `name` is the task's that wrote them, or else the actor's class, or nothing. `origin(worker)` returns the pid of a
     worker and the class of the actor that it is, or None when it is gone; then the last answer holds. A line of the
     file is: seconds since the epoch, worker (8 digits), pid, name, `out` or `err`, text; between them tabs.
@@ -102,7 +102,7 @@ class LogService:
         return list(tail.lines) if tail is not None else []
 
     def drain(self) -> None:
-        """Read what is left in every pipe, beginnings of lines too."""
+        """Read the rest of every pipe, including unfinished lines."""
         for stream in list(self._streams.values()):
             self._read(stream)
             if stream.rest:
@@ -144,7 +144,7 @@ class LogService:
             self._reactor.call_later(_TELL_SECONDS, lambda: self._tell_unfinished(stream))
 
     def _tell_unfinished(self, stream: OutputPipe) -> None:
-        """Say what a line looks like now that is written over, such as a progress bar."""
+        """Report the present text of a line that is overwritten, such as a progress bar."""
         stream.is_told = False
         if stream.descriptor in self._streams and b"\r" in stream.rest:
             _, actor = self._origin(stream.worker) or stream.tail.origin

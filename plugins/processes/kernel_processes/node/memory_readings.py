@@ -1,4 +1,4 @@
-"""Read from `/proc` and control groups how much memory is used, and by which processes. Cheap; empty elsewhere."""
+"""Read the used memory, in total and by process, from `/proc` and control groups. Cheap; empty on other systems."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class MemoryReadings:
-    """Reads a machine whose `/proc` and control groups lie where they do here, or (for tests) elsewhere."""
+    """Reads `/proc` and control groups, for tests from another directory."""
 
     def __init__(self, proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> None:
         self._proc = proc
@@ -30,15 +30,15 @@ class MemoryReadings:
         for group in self._groups:
             total = _number(group.directory + group.limit)
             if not total or (self._total and total >= self._total):
-                continue  # none, in a control group's words
+                continue  # the value for no limit
             used = _number(group.directory + group.usage)
             statistics = _fields(group.directory + "/memory.stat")
-            cache = sum(statistics.get(name, 0) for name in group.cache)  # which it gives up before anything ends
+            cache = sum(statistics.get(name, 0) for name in group.cache)  # freed before any process is killed
             found.append(MemoryLimit(CONTAINER.format(group.name), max(0, used - cache), total))
         return found
 
     def kills(self) -> int:
-        """Return how many processes the machine has killed for memory so far: in this container, if it counts them."""
+        """Return the number of processes that the system has killed for memory, in this container if it counts them."""
         for group in self._groups:
             count = _fields(group.directory + group.events).get("oom_kill")
             if count is not None:
@@ -46,7 +46,7 @@ class MemoryReadings:
         return _fields(f"{self._proc}/vmstat").get("oom_kill", 0)
 
     def pressure(self) -> float:
-        """Return which share of the last ten seconds all processes together stood still for memory, 0 if unknown."""
+        """Return the share of the last ten seconds in which all processes stalled for memory, 0 if unknown."""
         for path in [
             *(group.directory + "/memory.pressure" for group in self._groups),
             f"{self._proc}/pressure/memory",
@@ -81,7 +81,7 @@ class MemoryReadings:
 
 
 class _ControlGroup:
-    """One control group and what its files are called."""
+    """One control group and the names of its files."""
 
     limit = "/memory.max"
     usage = "/memory.current"
@@ -94,7 +94,7 @@ class _ControlGroup:
 
 
 class _FirstControlGroup(_ControlGroup):
-    """One of the first version."""
+    """A control group of version 1."""
 
     limit = "/memory.limit_in_bytes"
     usage = "/memory.usage_in_bytes"

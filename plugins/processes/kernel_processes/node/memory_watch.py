@@ -76,14 +76,14 @@ class MemoryWatch:
         self._killed_at = 0.0
 
     def start(self) -> None:
-        """Look now, and again and again."""
+        """Start sampling."""
         try:
             self._look()
         finally:
             self._reactor.call_later(self._guard.wait(self._limits), self.start)
 
     def status(self) -> dict[str, Any]:
-        """Return what `kernel status` shows: limits, and the workers that were ended lately."""
+        """Return the data for `kernel status`: limits, and the workers that were ended lately."""
         limits = [*self._readings.limits(), *self._own_limit(self._sizes(bool(self._limit)))]
         return {
             "limits": [(limit.name, limit.used, limit.total) for limit in limits],
@@ -100,7 +100,7 @@ class MemoryWatch:
         return self._readings.sizes(pids)
 
     def note_kill(self, worker: WorkerRecord) -> str:
-        """Return how the machine came to kill a worker, if it has just killed one for memory, and note that as why."""
+        """Return the explanation if the system has just killed a worker for memory, and record it as the cause."""
         self._count_kills()
         if self._kills == self._explained:
             return ""
@@ -157,7 +157,7 @@ class MemoryWatch:
         return self._readings.sizes(worker.pid for worker in workers) if workers else {}
 
     def _own_limit(self, sizes: dict[int, int]) -> list[MemoryLimit]:
-        """Return what is used of the limit that the user set, if any; `sizes` are those of all workers."""
+        """Return the used part of the limit that the user has set, if any; `sizes` are those of all workers."""
         if not self._limit:
             return []
         template = self._template_pid()
@@ -184,9 +184,9 @@ class MemoryWatch:
         if kills != self._kills:
             self._kills, self._killed_at = kills, now
         elif now - self._killed_at > _NEWS_SECONDS:
-            self._explained = kills  # it was none of ours
+            self._explained = kills  # it was not a worker
 
 
 def _name_of(worker: WorkerRecord) -> str:
-    """Return what people call a worker: its actor's class, or the task for which it was leased first."""
+    """Return a worker's name for messages: its actor's class, or the task for which it was leased first."""
     return worker.actor or (f"worker leased for {worker.work.name}()" if worker.work.name else "")

@@ -1,4 +1,4 @@
-"""Which network a node is reached by, and how it is found: see `kernel_spec.networks`."""
+"""Choose and import the network of a node: see `kernel_spec.networks`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from kernel_spec.networks import OFF, TCP, VARIABLE, NetworkSettings
 from kernel_spec.tls_files import TlsFiles
 
 OWN, EXTRA = "kernel_network_tcp.network:network", "network_tcp"
-"""The target of the network that is the default, as its entry point says it, and the extra of kernel that brings it.
+"""The target of the default network, as in its entry point, and the extra of kernel that installs it.
 
-To look up entry points takes longer than to open this network, so nobody looks for it, and nobody else can offer its
-name.
+It is not looked up, because looking up entry points takes longer than opening this network. No other distribution can
+offer its name.
 """
 
 
 def network_name(environment: Mapping[str, str]) -> str:
-    """Return the name of the network that is meant: the environment's, else the default."""
+    """Return the name of the network: KERNEL_NETWORK of `environment`, or the default."""
     return environment.get(VARIABLE, "").strip() or TCP
 
 
@@ -44,7 +44,7 @@ def find_network(name: str) -> str:
         target = target_named(NETWORK_GROUP, "network", name, (TCP, OFF), VARIABLE)
     try:
         load_network(target)
-    except Exception as error:  # whatever a stranger's module raises while it is imported
+    except Exception as error:  # the import of a plugin's module may raise anything
         if name != TCP:
             said = f"{type(error).__name__}: {error}"
             raise PluginError(f"the network {name!r} ({target}) can't be imported: {said}") from error
@@ -72,7 +72,7 @@ def usable_tls(directory: str | os.PathLike[str] | None, environment: Mapping[st
 
 
 def network_settings(config: AgentConfig) -> NetworkSettings:
-    """Return what the network of an agent with these settings is opened with."""
+    """Return the settings of the network for an agent with these settings."""
     return NetworkSettings(
         NodeId(config.node),
         config.directory,

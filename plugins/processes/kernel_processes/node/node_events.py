@@ -19,7 +19,7 @@ COLLECT_SECONDS = 1.0
 
 
 class NodeEvents:
-    """Costs nothing while `wanted` is False, which the head says. `clock` is the reactor's."""
+    """Reports events while `wanted`, which the head sets; costs nothing otherwise. `clock` is the reactor's."""
 
     def __init__(self, head: HeadClient, pool: WorkerPool, processes: ProcessTable, clock: Callable[[], float]) -> None:
         self._head = head
@@ -38,7 +38,7 @@ class NodeEvents:
         self.wanted = wanted
 
     def note(self, kind: str, state: str, id: bytes, detail: dict[str, Any]) -> None:
-        """Tell of a life cycle event."""
+        """Report a life cycle event."""
         if self.wanted:
             self._head.send(packed(head_messages.LifeCycleEvents(events=[(kind, state, id, time.time(), detail)])))
 

@@ -1,4 +1,4 @@
-"""What the commands show of a node when they ask: its workers, its object store, its memory."""
+"""The report of a node for commands: its workers, its object store, its memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernel_spec.ids import NodeId
 
 
 class NodeReport:
-    """Of the node with the id `node`."""
+    """Makes the reports of the node with the id `node`."""
 
     def __init__(
         self, node: NodeId, processes: ProcessTable, pool: WorkerPool, store: StoreService, memory: MemoryWatch
@@ -24,7 +24,7 @@ class NodeReport:
         self._memory = memory
 
     def make(self, objects: bool) -> dict[str, Any]:
-        """Return what the head shows of a node; with `objects` also every object of the store."""
+        """Return the report of this node for the head; with `objects`, also every object of the store."""
         server = self._store.server
         usage = server.usage()
         rows = server.objects() if objects else ()

@@ -1,4 +1,4 @@
-"""What a head that takes the place of another must be told of a node: its processes, leases and open requests."""
+"""The state of a node for a head that takes over: its processes, leases and open requests."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class NodeSnapshot:
         )
 
     def messages(self, unacknowledged: Sequence[Message]) -> Iterator[Message]:
-        """Yield all that a head must know of this node when it takes the place of one that has died.
+        """Yield the messages that describe this node to a head that takes over from one that has died.
 
-        `unacknowledged` are messages that the last head may or may not have received.
+        `unacknowledged` are messages that the last head may not have received.
         """
         if self._state.leaving:
             yield packed(head_messages.StillDraining(seconds=self._state.leaves_in()))

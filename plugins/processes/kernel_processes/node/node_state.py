@@ -1,4 +1,4 @@
-"""What a node tells the head of itself: its resources, labels and devices, where it is reached, whether it leaves."""
+"""The state of a node itself: its resources, labels and devices, the place where it is reached, whether it leaves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernel_spec.version import __version__
 
 
 class NodeState:
-    """Of one node, reached at `place`, with the resources `total` (plain quantities). `clock` is the reactor's."""
+    """The state of one node, reached at `place`, with the resources `total` (quantities). `clock` is the reactor's."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class NodeState:
         self._place = place
         self._clock = clock
         self._leaves_at: float | None = None
-        """When the node, which is being drained, leaves at the latest; infinity where there is no deadline."""
+        """The time at which the draining node leaves at the latest; infinity without a deadline."""
         head.on(head_messages.DrainNode, lambda said: self._drain(said.seconds))
         head.on(head_messages.SetResource, lambda said: self._set_resource(*said))
 
@@ -43,7 +43,7 @@ class NodeState:
         return self._leaves_at is not None
 
     def leaves_in(self) -> float | None:
-        """Return in how many seconds a node that is drained leaves at the latest; None if there is no deadline."""
+        """Return the seconds after which a draining node leaves at the latest; None without a deadline."""
         if self._leaves_at is None or math.isinf(self._leaves_at):
             return None
         return max(0.0, self._leaves_at - self._clock())
@@ -67,7 +67,7 @@ class NodeState:
         self._leaves_at = math.inf if seconds is None else self._clock() + seconds
 
     def _set_resource(self, name: str, quantity: float) -> None:
-        """Set a custom resource, which another head must be told of, too."""
+        """Set a custom resource, which is also reported to a head that takes over."""
         self.total[name] = quantity
         if not quantity:
             del self.total[name]

@@ -1,4 +1,4 @@
-"""Fetch objects from other nodes when they are wanted here, and delete them there when they are not needed any more."""
+"""Fetch objects from other nodes when processes here need them, and delete unneeded copies on other nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.networks import NodeLinks, PullTicket
 
 _LOOKING = ProcessId(b"exchange")
-"""Under this id the agent itself uses the store."""
+"""The id under which the agent itself uses the store."""
 
 
 class ObjectExchange:
@@ -51,25 +51,25 @@ class ObjectExchange:
         }
 
     def close(self) -> None:
-        """Break off what is on its way. Comes before the store is closed."""
+        """Abort transfers. Called before the store is closed."""
         self._links.close()
 
     def node_left(self, place: str) -> None:
-        """A node is gone: nothing is sent to it any more."""
+        """Stop sending to a node that is gone."""
         self._links.node_left(place)
 
     def flush(self) -> None:
-        """Send what is queued for other nodes."""
+        """Send the queued messages to other nodes."""
         self._links.flush()
 
     def process_left(self, process: ProcessId) -> None:
-        """A process, here or elsewhere, has ended: nothing is fetched for it any more, nor of what it owned."""
+        """Stop fetching for a process that has ended, on any node, and fetching its objects."""
         for ticket in self._readers.pop(process, {}).values():
             ticket.cancel()
         self._links.owner_left(process)
 
     def explain(self, object: ObjectId) -> str:
-        """Say what a process here that reads an object waits for."""
+        """Return a text that says what a process here that reads an object waits for."""
         return self._links.explain(object) or self._store.explain(object)
 
     def copy(
@@ -163,7 +163,7 @@ class ObjectExchange:
 
 
 def sources(places: Sequence[str], own: str) -> list[list[str]]:
-    """Return where to fetch an object that is at `places`: from nodes, and only then from where they are not."""
+    """Return the groups of places from which to fetch an object: direct places first, then relayed ones."""
     near = [place for place in places if place != own and not is_relayed(place)]
     far = [place for place in places if place != own and is_relayed(place)]
     return [some for some in (near, far) if some]

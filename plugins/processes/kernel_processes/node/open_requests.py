@@ -23,7 +23,7 @@ _OUTDATED = (
 
 
 class OpenRequests:
-    """Wishes for leases, workers given up, calls without an answer, and subscriptions, by process.
+    """Requests for leases, returned workers, calls without an answer, and subscriptions, by process.
 
     Kept only if `watch` is set.
     """
@@ -33,7 +33,7 @@ class OpenRequests:
         self._open: dict[ProcessId, dict[Any, Message]] = {}
 
     def asked(self, process: ProcessId, message: Message) -> None:
-        """A process said something to the head."""
+        """A process sent a message to the head."""
         if not self.watch:
             return
         operation = message[0]
@@ -50,7 +50,7 @@ class OpenRequests:
             self._open.setdefault(process, {})[_SUBSCRIBE, actor] = packed(op.SubscribeActor(actor=actor))
 
     def answered(self, process: ProcessId, message: Message) -> None:
-        """The head said something to a process."""
+        """The head sent a message to a process."""
         if not self.watch:
             return
         if message[0] in (op.REPLY, op.REPLY_ERROR, op.REPLY_PICKLED):
@@ -67,7 +67,7 @@ class OpenRequests:
         self._open.pop(process, None)
 
     def messages(self) -> Iterator[tuple[ProcessId, Message]]:
-        """Yield all that is open, in the order in which each process asked."""
+        """Yield all open requests, in each process's order."""
         for process, messages in self._open.items():
             for message in messages.values():
                 yield process, message

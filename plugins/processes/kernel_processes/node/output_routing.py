@@ -1,4 +1,4 @@
-"""Whose output goes to whom: to the drivers here that it concerns, and to the head for those that are elsewhere."""
+"""Route workers' output: to the drivers concerned on this node, and to the head for drivers on other nodes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from kernel_processes.transport.connection import Connection
 from kernel_spec.ids import JobId, ProcessId
 
 _WISHES = {FAILURE_STREAM: "wants_failures", NOTICE_STREAM: ""}
-"""What a driver says of itself that wants no such lines; of others but workers' output."""
+"""Detail of a driver that says whether it wants lines of a stream; "" where all do, "wants_logs" for other streams."""
 
 
 class OutputRouting:
-    """Tells `LogService` whose a line is, and passes lines on, also those that the head sends."""
+    """Names the sources of lines for `LogService`, and passes lines on, including those that the head sends."""
 
     def __init__(self, head: HeadClient, pool: WorkerPool, processes: ProcessTable) -> None:
         self._head = head

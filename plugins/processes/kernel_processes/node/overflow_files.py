@@ -18,7 +18,7 @@ from kernel_spec.errors import ObjectStoreError, ObjectStoreFullError
 
 CALL_SECONDS = 60.0
 SLOWEST_BYTES_PER_SECOND = 4 << 20
-"""To make a file may take CALL_SECONDS, and longer for one that takes longer at this pace."""
+"""Rate for the time limit of making a file, which is CALL_SECONDS at least."""
 CLOSE_SECONDS = 5.0
 
 
@@ -54,7 +54,7 @@ class OverflowFiles:
         self._threads.begin(lambda: self._remove(path))
 
     def finish(self) -> None:
-        """Hand on what the thread has done."""
+        """Pass on the results of the thread."""
         while self._finished:
             event = self._finished.pop(0)
             if self._making.pop(event.path, None) is not None:
@@ -63,7 +63,7 @@ class OverflowFiles:
                 self.remove(event.path)
 
     def explain(self) -> str:
-        """Say what is being done; an empty string when there is nothing."""
+        """Describe the work in progress; "" when there is none."""
         step = next((step for step, _ in self._making.values()), None)
         return f"a file of {readable(step.size)} is being made in {self.directory}" if step is not None else ""
 

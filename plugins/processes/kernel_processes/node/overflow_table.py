@@ -1,8 +1,8 @@
 """The objects of a node that lie in files, because its store had no room for them. Pure: it touches no file.
 
 A file is made before it is written to, so that a full disk shows at once. It may be removed before its last view is
-gone without harm to that, because a mapping keeps its bytes; it stays as long as anybody pins it, so that the counts
-are true.
+gone without harm to that, because a mapping keeps its bytes; it stays as long as any process pins it, so that the
+counts are right.
 """
 
 from __future__ import annotations
@@ -289,9 +289,9 @@ class OverflowTable:
                 assert entry.object == object, f"{name} is listed under a wrong name"
                 assert entry.state == SEALED or not entry.pins, f"{name} is pinned"
                 assert entry.state != SEALED or not entry.readers, f"{name} has readers that wait for nothing"
-                assert all(count > 0 for count in entry.pins.values()), f"{name} has pins that are none"
+                assert all(count > 0 for count in entry.pins.values()), f"{name} has pins that are not positive"
                 done = entry.state == SEALED and not entry.pins and (entry.deleted or entry.create is None)
-                assert not done, f"nobody needs {name}, and it is still there"
+                assert not done, f"{name} is not needed, and it is still there"
 
     def _add(self, object: ObjectId, size: int, owner: ProcessId, out: Out) -> OverflowEntry:
         path = os.path.join(self.directory, f"{object.hex()}-{next(self._numbers)}")

@@ -34,7 +34,7 @@ class PackageFetcher:
         """By package, the offset of the piece that is to come; nothing while one is written."""
 
     def fetch(self, digests: Sequence[str], then: Then) -> None:
-        """Call `then` when all packages are here, or with the reason why not; at once if there are none to fetch."""
+        """Call `then` when all packages are here, or with the error; at once if no package has to be fetched."""
         if not digests:
             then(None)
             return

@@ -21,7 +21,7 @@ _FOR_THE_HEAD = (
 
 
 class RelayToHead:
-    """Passes on what processes say, and notes in `requests` what of it the head has to answer."""
+    """Passes messages of processes on to the head, and records in `requests` those that the head has to answer."""
 
     def __init__(self, head: HeadClient, requests: OpenRequests) -> None:
         self._head = head
@@ -35,7 +35,7 @@ class RelayToHead:
 
 
 class RelayToProcesses:
-    """Passes on what the head says and asks. Runs in the agent's loop."""
+    """Passes messages and questions of the head on to processes. Runs in the agent's loop."""
 
     def __init__(self, head: HeadClient, processes: ProcessTable, requests: OpenRequests) -> None:
         self._head = head

@@ -77,7 +77,7 @@ class ProcessTable:
     # -- from them -------------------------------------------------------------------------------------------------
 
     def on_messages(self, connection: Connection, messages: list[Message]) -> None:
-        """Do what a process says."""
+        """Handle messages of a process."""
         for message in messages:
             if connection.closed:
                 return

@@ -35,7 +35,7 @@ def root_path(given: str | None = None) -> str:
     """Return where this user's sessions live, below `given` or the directory for temporary files."""
     base = given or os.environ.get("KERNEL_TMPDIR")
     if not base:
-        import tempfile  # not in agents, which are told their directory
+        import tempfile  # not imported in agents, whose settings have the directory
 
         base = tempfile.gettempdir()
     if not os.path.isabs(base):

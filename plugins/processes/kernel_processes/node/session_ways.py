@@ -1,4 +1,4 @@
-"""What leads from a running session of this machine to others, as its agent has written it down."""
+"""How a running session of this machine is connected to other machines, as its agent has recorded it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kernel_spec.tls_files import TlsFiles
 
 
 class Ways(NamedTuple):
-    """What leads from a running session to other machines, and from these to it; nothing where it has one machine.
+    """The connections of a running session to and from other machines; all "" in a session of one machine.
 
     `gateway` is where others reach its node, `relay` by what its agent reaches all others, if it can't directly (both
     "HOST:PORT"). `tls` secures what goes there. `network` is the target of the network.
@@ -22,7 +22,7 @@ class Ways(NamedTuple):
 
 
 def ways_at(directory: str) -> Ways:
-    """Return what the agent of a running session has written down about other machines."""
+    """Return the connections to other machines that the agent of a running session has recorded."""
     said = description_of(directory)
     gateway, relay, network = (str(said.get(name, "")) for name in ("gateway", "relay", "network"))
     return Ways(gateway, TlsFiles(*said["tls"]) if said.get("tls") else None, relay, network)

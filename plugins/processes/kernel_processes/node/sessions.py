@@ -7,7 +7,7 @@
     sockets/     one per process
     logs/  spill/  packages/  archives/  environments/
 
-A directory of sessions may be shared with other PID namespaces and other hosts. A lock (`session_lock`) tells whether
+A directory of sessions may be shared with other PID namespaces and other hosts. A lock (`session_lock`) shows whether
 an agent lives, but only where its process id is valid: sessions of other hosts are never removed or signalled.
 """
 
@@ -43,12 +43,12 @@ _KEPT = ("logs", _DESCRIPTION)
 class SessionDirectory:
     """A session in a directory that this machine can read.
 
-    `pid` is its agent's, and `born` tells that from a later process of the same pid; `spill` is where objects are that
-    were spilled, if that is known. `gateway` is where other machines reach it, `head` the gateway of the head that it
-    has joined (both "HOST:PORT", or nothing). `ended` says why its agent has ended, if that could say so. `relay` is
-    the port by which a remote driver reaches a cluster, nothing where there is a node. `pid_namespace` is where `pid`
-    means something, None if nothing says so. `locked` says that a lock tells whether the agent lives, which is so
-    wherever the file system has locks.
+    `pid` is its agent's, and `born` distinguishes that from a later process of the same pid; `spill` is the directory
+    of spilled objects, if it is known. `gateway` is where other machines reach it, `head` the gateway of the head that
+    it has joined (both "HOST:PORT" or ""). `ended` is the reason for which its agent has ended, if it was recorded.
+    `relay` is the port by which a remote driver reaches a cluster, "" for a node. `pid_namespace` is where `pid` is
+    valid, None if that is unknown. `locked` says that a lock shows whether the agent lives, which is so wherever the
+    file system has locks.
     """
 
     directory: str
@@ -101,7 +101,7 @@ class SessionDirectory:
             return ""
         if self.pid_namespace is None:
             return "on a host that it does not name, of an older kernel"
-        return self.pid_namespace.seen_from(PidNamespace.own()) or "where nothing tells whether it is over"
+        return self.pid_namespace.seen_from(PidNamespace.own()) or "where nothing shows whether it is over"
 
 
 def make_session(token: bytes, stays: bool, given: str | None = None) -> str:
@@ -147,7 +147,7 @@ def _impossible(directory: str, error: OSError) -> UsageError:
 
 
 def _fill(directory: str, token: bytes, stays: bool) -> None:
-    session_lock.hold(directory)  # before it is described: until then nobody takes it for dead
+    session_lock.hold(directory)  # before it is described: until then no process takes it for dead
     describe(directory, os.getpid(), stays)
     for sub in ("sockets", "logs", "spill", "packages"):
         os.mkdir(os.path.join(directory, sub), 0o700)

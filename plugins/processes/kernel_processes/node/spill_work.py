@@ -19,7 +19,7 @@ from kernel_spec.spill import SpillTarget
 THREADS = 2
 CALL_SECONDS = 60.0
 SLOWEST_BYTES_PER_SECOND = 4 << 20
-"""A call may take CALL_SECONDS, and longer for an object that takes longer at this pace."""
+"""Rate for the time limit of a call, which is CALL_SECONDS at least."""
 LOOK_SECONDS = 0.5
 CLOSE_SECONDS = 10.0
 DELETE_MANY = 1000
@@ -30,7 +30,7 @@ Done = contract.SpillDone | contract.SpillFailed | contract.RestoreDone | contra
 
 @dataclass(eq=False)
 class _Work:
-    """One step under way. `asked` is its beginning; `late` says that its waiters were told that it is late."""
+    """One step in progress. `asked` is when it began; `late` says that its waiters got the error that it is late."""
 
     step: Step
     asked: float
@@ -60,7 +60,7 @@ class SpillWork:
         self._feed = feed
         self._threads = DaemonPool(THREADS, "spill", reactor.clock)
         self._works: dict[ObjectId, _Work] = {}
-        """By object, of which the store has one step at a time carried out; the oldest first."""
+        """Steps in progress by object, oldest first; the store orders one step at a time for an object."""
         self._finished: list[tuple[_Work, Done]] = []
         self._checksums: dict[str, int] = {}
         """The CRC-32 of each copy, by uri."""
@@ -86,7 +86,7 @@ class SpillWork:
         self._delete_unwanted()
 
     def finish(self) -> None:
-        """Give the store what came of the work that has ended."""
+        """Pass the results of finished work to the store."""
         while self._finished:
             work, done = self._finished.pop(0)
             if self._works.get(work.step.object) is work:
@@ -103,7 +103,7 @@ class SpillWork:
             self._delete_unwanted()
 
     def explain(self, object: ObjectId) -> str:
-        """Describe the step under way for `object`, or else the oldest one; "" when there is none."""
+        """Describe the step in progress for `object`, or else the oldest one; "" when there is none."""
         work = self._works.get(object) or next(iter(self._works.values()), None)
         if work is None:
             return ""

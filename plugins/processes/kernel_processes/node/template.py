@@ -43,7 +43,7 @@ _LATER = "kernel_processes.worker.async_executor"
 """A module that most workers do without: it is imported while the template is idle, so that no session waits for it."""
 _LOAD = number_of(LoadSession)
 _IDLE_SECONDS = 0.5
-"""After how long without anything to do."""
+"""Seconds of idleness after which that module is imported."""
 
 
 class Template:

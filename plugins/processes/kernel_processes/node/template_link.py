@@ -56,7 +56,7 @@ class TemplateLink:
         self.failures = 0
         """The number of templates in a row that ended by themselves without having forked a worker."""
         self.status = 0
-        """How the last one ended: its exit code, or a signal as a negative number."""
+        """The exit code of the last template, or a signal as a negative number."""
         self._process: TemplateProcess | None = None
         self._log = Logger("kernel.node")
         self.start(first)
@@ -73,7 +73,7 @@ class TemplateLink:
             self._tell_session()
 
     def load(self, session: dict[str, Any]) -> None:
-        """Tell the template, and every one that takes its place, about the session."""
+        """Send the session's settings to the template, and to every one that replaces it."""
         self._session = pickle.dumps(session)
         self._tell_session()
 
@@ -107,7 +107,7 @@ class TemplateLink:
         try:
             send_message(self._link, packed(LoadSession(session=self._session)), [])
         except OSError as error:
-            self._log.error("the template could not be told about the session", error=str(error))
+            self._log.error("the session's settings could not be sent to the template", error=str(error))
             self._process.terminate()  # the loop learns of its end
 
     def _ask(self) -> None:

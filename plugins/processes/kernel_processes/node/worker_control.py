@@ -13,7 +13,7 @@ from kernel_processes.transport.reactor import Reactor
 from kernel_spec.ids import JobId, ProcessId
 
 GRACE_SECONDS = 2.0
-"""Seconds for a worker that was told to end to run its exit handlers."""
+"""Seconds for a worker that was ordered to end to run its exit handlers."""
 
 
 class WorkerControl:
@@ -31,13 +31,13 @@ class WorkerControl:
         """Make a leased worker an actor."""
         worker = self._pool.workers.get(id)
         if worker is None or worker.peer is None or worker.state == ENDING or worker.actor:
-            return  # the head hears of its end, or is told twice
+            return  # its end is reported to the head, or the order came twice
         self._pool.becomes_actor(id)
         worker.actor, worker.restarts = class_name, restarts
         self._processes.send(id, message)
 
     def end(self, id: ProcessId, reason: str, drain: bool, kindly: bool = True) -> None:
-        """Tell a worker to end; kill it if it does not (unless it may finish its calls first)."""
+        """Order a worker to end; kill it if it does not (unless it may finish its calls first)."""
         worker = self._pool.ends(id, reason)
         if worker is None:
             return
@@ -50,7 +50,7 @@ class WorkerControl:
             self._reactor.call_later(GRACE_SECONDS, lambda: self._make_sure(id))
 
     def end_all_of(self, job: JobId, reason: str) -> None:
-        """Tell the workers of a job to end."""
+        """Order the workers of a job to end."""
         for worker in [worker for worker in self._pool.workers.values() if worker.key[0] == job]:
             self.end(worker.id, reason, drain=False)
 

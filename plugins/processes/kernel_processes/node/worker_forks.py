@@ -38,7 +38,7 @@ class WorkerForks:
     ) -> None:
         """Start a worker once everything that its environment is made of is on this node.
 
-        One of the two callbacks is called, with a reason, when it can't be. The template tells all else.
+        One of the two callbacks is called, with a reason, when it can't be. The template reports everything else.
         """
 
         def ready(made: WorkerStart | RuntimeEnvError) -> None:

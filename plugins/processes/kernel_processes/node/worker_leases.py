@@ -40,7 +40,7 @@ class WorkerLeases:
         self._carry_out(self._pool.registered(connection.info.id, connection, self._clock()))
 
     def on_blocked(self, connection: Connection, blocked: bool, asks: bool = False) -> None:
-        """A worker waits inside `get`, or goes on; if it `asks`, it goes on once it is told that its CPU is free."""
+        """A worker waits inside `get`, or goes on; if it `asks`, it waits for the message that its CPU is free."""
         worker = self._pool.workers.get(connection.info.id)
         if worker is not None and worker.lease is not None:
             worker.blocked, worker.asks = blocked, asks

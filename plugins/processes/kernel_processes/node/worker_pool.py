@@ -25,7 +25,7 @@ Key = tuple[bytes, str]
 
 
 class LeasedWork(NamedTuple):
-    """What a lease is for: the task that asked for it first, or the actor; its owner; what it reserves in bytes.
+    """The work of a lease: the task that asked for it first, or the actor; its owner; the memory that it reserves.
 
     `repeatable`: its work can be run again. `grant` counts the grants of a lease, which may be taken away and given
     again: the head must know for which grant a worker was found. `devices` names the devices of the lease, if any.
@@ -124,7 +124,7 @@ class WorkerPool:
         self._work: dict[LeaseId, LeasedWork] = {}
         """That of the leases that wait."""
         self.held: dict[LeaseId, bytes] = {}
-        """What a later head must be told of each lease here, which wait or have a worker."""
+        """The description of each lease, waiting or with a worker, for a head that takes over."""
         self._starting: dict[Key, int] = {}
         self._failed_starts: dict[Key, FailedStarts] = {}
         """Of the keys of which no worker has come up since."""
@@ -167,7 +167,7 @@ class WorkerPool:
         worker = self.workers[id]
         worker.peer = peer
         if worker.state != STARTING:
-            return []  # it was told to end before it came up
+            return []  # it was ordered to end before it came up
         self._starting[worker.key] -= 1
         self._failed_starts.pop(worker.key, None)
         return self._free(worker, now)
@@ -186,7 +186,7 @@ class WorkerPool:
         self.workers[id].state = ACTOR
 
     def ends(self, id: ProcessId, cause: str) -> WorkerRecord | None:
-        """Note that a worker was told to end: it gets no more leases."""
+        """Note that a worker was ordered to end: it gets no more leases."""
         worker = self.workers.get(id)
         if worker is not None:
             self._leave_state(worker)

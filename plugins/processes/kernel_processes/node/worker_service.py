@@ -75,11 +75,11 @@ class WorkerService:
         self._refuse(step.leases, WorkerDiedError(text))
 
     def _refuse(self, leases: Sequence[UnservedLease], error: KernelError) -> None:
-        """Tell the head that these leases get no worker."""
+        """Report to the head that these leases get no worker."""
         for lease, grant in leases:
             self._head.send(packed(head_messages.LeaseUnserved(lease=lease, grant=grant, error=pickle.dumps(error))))
 
-    # -- what the template tells -----------------------------------------------------------------------------------
+    # -- reports of the template -----------------------------------------------------------------------------------
 
     def on_forked(self, id: bytes, pid: int) -> None:
         """The template forked a worker."""

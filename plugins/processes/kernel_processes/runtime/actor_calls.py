@@ -42,7 +42,7 @@ class Channel:
 
     `entry` is the object whose references are the actor's handles, if they are counted; `owned`: by this process.
     It is kept, and with it the actor, until the calls made here have ended, even if the last handle is gone
-    (`forgotten`). `crashed`: its last process ended without having been told to. `news` of the actor waits while
+    (`forgotten`). `crashed`: its last process ended without an order to end. `news` of the actor waits while
     messages of its process, which has ended, may still arrive. `doubted`: the connection to the process ended, and the
     head was asked whether the process lives.
     """
@@ -137,7 +137,7 @@ class ActorCaller:
             details.may_go = lambda: self._let_go(channel)
 
     def _let_go(self, channel: Channel) -> bool:
-        """The last handle is gone: tell the owner (the agent, if this process owns it), unless calls have not ended."""
+        """The last handle is gone: notify the owner (the agent, if this process owns it), unless calls are pending."""
         if channel.queue or channel.in_flight:
             channel.forgotten = True
             return False

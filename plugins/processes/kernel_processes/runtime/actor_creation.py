@@ -1,6 +1,6 @@
-"""Create actors: tell the head about a new one, and give its process what it needs to become the actor.
+"""Create actors: register a new one with the head, and send its process the arguments of its constructor.
 
-The head is told of an actor at once, so that its name is taken and every handle finds it; the arguments of its
+An actor is registered at once, so that its name is taken and every handle finds it; the arguments of its
 constructor follow when they are ready.
 """
 

@@ -12,7 +12,7 @@ class Abandoned(Protocol):
     """A part that joins a session, and abandons it in a forked child."""
 
     def abandon(self) -> None:
-        """Close everything in this child without a word to anybody: it belongs to the parent."""
+        """Close everything in this child without sending anything: the connections are the parent's."""
 
 
 joined: list[Abandoned] = []

@@ -20,7 +20,7 @@ def await_last_output(process: Process, seconds: float) -> None:
         text = "what workers wrote last may be missing here: the node agent did not answer in time"
         process.log.warning(text, seconds=seconds)
     except KernelError:
-        return  # the session has ended, which is told elsewhere
+        return  # the session has ended, which is reported elsewhere
     else:
         if silent:
             text = "what workers wrote last may be missing here: nodes did not answer in time"

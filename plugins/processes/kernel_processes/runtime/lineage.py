@@ -264,7 +264,7 @@ def _size(task: Task) -> int:
 def _why_not(entry: ObjectEntry, task: Task | None, why: str) -> str:
     """Return why a lost object can't be made again: it has no recipe, or one that may not run any more.
 
-    `why` is what a reader was told, if there was one.
+    `why` is the error that a reader got, if there was one.
     """
     if task is None and entry.state == FREED:
         return (

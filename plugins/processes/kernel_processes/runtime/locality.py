@@ -1,4 +1,4 @@
-"""Where the large arguments of a task lie, so that it can go to them instead of they to it."""
+"""Find the nodes with the large arguments of a task, so that it can run there instead of copying them."""
 
 from __future__ import annotations
 

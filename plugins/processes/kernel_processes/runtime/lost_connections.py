@@ -1,7 +1,7 @@
 """Find out whether a peer whose connection to this process broke, and which should dial again, has ended.
 
 The side that dialled finds out by dialling again. The other side only sees a broken socket: it asks its agent, which is
-told of every process that has ended.
+notified of every process that has ended.
 """
 
 from __future__ import annotations

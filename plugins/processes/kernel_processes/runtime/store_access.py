@@ -91,7 +91,7 @@ class StoreAccess:
     ) -> memoryview:
         """Pin an object and return a read-only view of it; the pin ends with the last view derived from it.
 
-        One that is `stored` on other nodes only is fetched first, and its `owner` (id, address) is told of the copy.
+        One that is `stored` on other nodes only is fetched first, and its `owner` (id, address) learns of the copy.
         Raises GetTimeoutError when it is not in memory by `deadline` (monotonic seconds), `LEAST_SECONDS` granted, and
         ObjectLostError when no node has it any more.
         """
@@ -111,7 +111,7 @@ class StoreAccess:
             raise
         try:
             return _map(client, location, size, unpin)
-        except ObjectLostError:  # its file is gone: nobody is to be sent there again
+        except ObjectLostError:  # its file is gone: no reader must be sent there again
             with process.lock:
                 self.delete([id])
             request.connection.flush()

@@ -156,7 +156,7 @@ def test_without_locks_nothing_is_swept_and_a_pid_tells_what_runs(base: Path, mo
     redescribe(dead, pid=dead_process())
     assert [session.directory for session in running_sessions(str(base))] == [str(running)]
     assert sweep(str(root_in(base))) == []
-    assert sessions_elsewhere(str(base)) == {dead.name: "where nothing tells whether it is over"}
+    assert sessions_elsewhere(str(base)) == {dead.name: "where nothing shows whether it is over"}
 
 
 def test_a_session_that_is_being_made_is_left_alone(base: Path) -> None:
