@@ -27,7 +27,7 @@ from kernel_processes.transport.accepted_connections import HANDSHAKE_SECONDS
 from kernel_processes.transport.authentication import MAGIC, Handshake
 
 HANDSHAKE_BYTES = len(MAGIC) + 16 + 32
-HANDSHAKE = "kernel_processes.transport.unix_listener.HANDSHAKE_SECONDS"
+HANDSHAKE = "kernel_processes.transport.accepted_connections.HANDSHAKE_SECONDS"
 SECONDS = 120.0
 
 
