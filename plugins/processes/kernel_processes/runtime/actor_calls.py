@@ -165,7 +165,7 @@ class ActorCaller:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _is_ready(self, task: Task) -> bool:
-        """Return whether all arguments are there; what was lost while the call waited is made again."""
+        """Return whether all arguments are there; start making those again that were lost while the call waited."""
         if task.slots is None or task.waiting or not self._arguments.is_lacking(task):
             return not task.waiting
         return self._arguments.resolve(task, self._arguments_ready)
@@ -220,7 +220,7 @@ class ActorCaller:
         self._take_news(channel, said)
 
     def _stop_listening(self, channel: Channel, said: op.ActorState) -> None:
-        """Believe the agent, though the connection to the ended process is still open: a fork of it may have it."""
+        """Treat the process as ended, as the agent reports, although a fork of it may hold the connection open."""
         with self._process.lock:
             if channel.news and channel.news[0] is said:
                 self._catch_up(channel)
@@ -292,7 +292,7 @@ class ActorCaller:
         self._process.flush()
 
     def _recover(self, channel: Channel, final: bool, why: str) -> None:
-        """Make again, or fail, the calls that were in flight when the process died, or could not be reached."""
+        """Retry, or fail, the calls that were in flight when the process died, or could not be reached."""
         tasks = list(channel.in_flight.values())
         channel.in_flight.clear()
         again = []
@@ -327,7 +327,7 @@ class ActorCaller:
             self.dispatch()
 
     def explain(self, task: Task) -> str:
-        """Say what a call is waiting for, as far as this process knows."""
+        """Return a text that says what a call is waiting for, as far as this process knows."""
         channel: Channel = task.place
         label = f"{channel.name}.{task.definition.name}()"
         if task.id in channel.in_flight:

@@ -33,7 +33,7 @@ class _SetAsyncExc:
 
 
 def install(interrupt: Interrupt) -> None:
-    """Have `interrupt(thread, kind)` called for exceptions that are set from now on; None takes one back."""
+    """Call `interrupt(thread, kind)` for exceptions that are set from now on; the kind None withdraws one."""
     if interrupt not in _interrupts:
         _interrupts.append(interrupt)
     if not isinstance(getattr(ctypes.pythonapi, _NAME), _SetAsyncExc):

@@ -12,7 +12,7 @@ from kernel_spec.ids import ObjectId
 
 
 class Cancelling:
-    """Finds the task of an object, and has whoever sent it cancel it. Runs under the lock of the process."""
+    """Finds the task of an object, and lets the process that sent the task cancel it. Runs under the process's lock."""
 
     def __init__(self, process: Process, ownership: Ownership, submitter: TaskSubmitter, actors: ActorCaller) -> None:
         self._process = process

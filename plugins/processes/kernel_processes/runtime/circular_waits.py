@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     import asyncio
 
 Place = tuple[ProcessId, str]
-"""A process, and where it is reached."""
+"""A process and its address."""
 Awaited = tuple[bytes, ProcessId, str]
 """An object that is waited for, and its owner's id and address."""
 
 _STEPS = 100
-"""The most objects that are looked at: a longer ring is not found."""
+"""Maximum number of objects that are followed: a longer ring is not found."""
 
 
 class Ahead(NamedTuple):
@@ -77,7 +77,7 @@ class CircularWaits:
         self.blocked[get_ident()] = current_execution.get(), pending, waiter
 
     def end(self) -> None:
-        """The calling thread waits no more."""
+        """The calling thread has stopped waiting."""
         self.blocked.pop(get_ident(), None)
 
     def find(self, entry: ObjectEntry, patience: float) -> str:
@@ -167,7 +167,7 @@ class CircularWaits:
         return waiting if len(waiting) >= ahead.count else []
 
     def _of_coroutines(self) -> list[tuple[bytes, str, list[Awaited]]]:
-        """Return for what coroutines wait. One that awaits several objects may be content with some of them."""
+        """Return the objects that coroutines wait for. One that awaits several may need only some of them."""
         waiting: dict[bytes, tuple[str, list[Awaited]]] = {}
         for future, (call, entry) in list(self.awaited.items()):
             if not future.done() and entry.state == PENDING:
@@ -183,7 +183,7 @@ class CircularWaits:
         return (ProcessId(found[0]), found[1]) if found else None
 
     def _needed(self, pending: list[ObjectEntry], waiter: Waiter | None) -> list[Awaited]:
-        """Return for what a thread waits that must all be there: nothing if some of several will do."""
+        """Return the objects that a thread waits for, if it needs all of them; otherwise none."""
         missing = [entry for entry in pending if entry.state == PENDING]
         some_will_do = waiter is not None and waiter.remaining < len(missing)
         return [] if some_will_do else [self._awaited(entry) for entry in missing]
@@ -205,7 +205,7 @@ class CircularWaits:
                 return None
         try:
             return self._process.result(request, max(0.0, deadline - time.monotonic()))
-        except (KernelError, OSError):  # it does not answer in time, or any more
+        except (KernelError, OSError):  # it does not answer in time, or has ended
             return None
 
 

@@ -1,4 +1,4 @@
-"""Explain what this process holds and waits for: behind `explain`, `kernel memory` and the warnings of `get`."""
+"""Explain what this process holds and waits for: used by `explain`, `kernel memory` and the warnings of `get`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Inspection:
         return self.explain_task(task, patience)
 
     def explain_task(self, task: Task, patience: float) -> str:
-        """Say what a task is waiting for."""
+        """Return a text that says what a task is waiting for."""
         with self._process.lock:
             text, question = self._why(task)
             worker = getattr(task.place, "worker", None)
@@ -85,7 +85,7 @@ class Inspection:
         return text
 
     def _why(self, task: Task) -> tuple[str, Question | None]:
-        """Return what this process knows, and what to ask the agent for the rest. Under the lock."""
+        """Return the explanation as far as this process knows it, and the question to the agent. Under the lock."""
         if isinstance(task.place, Channel):
             channel = task.place
             in_flight = task.id in channel.in_flight
@@ -201,7 +201,7 @@ class Inspection:
 
 
 def _reference_kind(entry: ObjectEntry, inside: int) -> str:
-    """Return what holds an object that is inside of so many others here."""
+    """Return the kind of reference by which an object is held; `inside` of how many others it is here."""
     details = entry.details
     if details is not None and details.view is not None:
         return "PINNED_IN_MEMORY"

@@ -40,7 +40,7 @@ class Interrupts:
         async_exceptions.install(self.interrupt_thread)
 
     def remove(self) -> None:
-        """Undo it, as this process leaves its session."""
+        """Undo `install`, because this process leaves its session."""
         critical_sections.unguard(self._lock)
         async_exceptions.remove(self.interrupt_thread)
 

@@ -1,4 +1,4 @@
-"""Wait for the last output of workers before a program leaves its session, and say so if it is missing."""
+"""Wait for the last output of workers before a program leaves its session, and log a warning if it is missing."""
 
 from __future__ import annotations
 

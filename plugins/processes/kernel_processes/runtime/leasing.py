@@ -20,7 +20,7 @@ WINDOW_SECONDS = 0.005
 """Seconds of expected work that a worker may hold unstarted."""
 MAXIMUM_IN_FLIGHT = 512
 MAXIMUM_REQUESTS = 16
-"""The most leases of one shape that may be requested at a time."""
+"""Maximum number of leases of one shape that are requested at a time."""
 IDLE_SECONDS = 0.1
 """Seconds for which an idle lease is kept in case more tasks come."""
 _STALE_SECONDS = 0.02
@@ -92,7 +92,7 @@ class LeasePool:
         return best
 
     def missing_requests(self) -> int:
-        """Return how many more leases to ask for now."""
+        """Return the number of further leases to request now."""
         queued = len(self.queue)
         if not queued:
             return 0

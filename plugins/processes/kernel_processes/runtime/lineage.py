@@ -29,7 +29,7 @@ from kernel_spec.errors import ObjectLostError
 from kernel_spec.ids import ObjectId, object_id
 
 MOST_BYTES = 256 << 20
-"""So much is kept of recipes of freed values, a call without its arguments counted as CALL_BYTES."""
+"""Maximum size of the recipes of freed values, where a call without its arguments counts as CALL_BYTES."""
 CALL_BYTES = 1000
 
 
@@ -75,7 +75,7 @@ class Lineage:
         return True
 
     def recover(self, entry: ObjectEntry) -> None:
-        """Have a lost object made again, and before it what its task needs; it fails if that can't be."""
+        """Make a lost object again, and before that the arguments of its task; it fails if that is impossible."""
         lost, again = [entry], []
         while lost:
             one = lost.pop()
@@ -107,7 +107,7 @@ class Lineage:
                 task.kept += 1
 
     def recover_items(self, stream: ObjectStream) -> None:
-        """A generator has ended: have it run again for the items that it had passed when they were lost."""
+        """A generator has ended: run it again for the items that were lost after it had passed them."""
         awaited, stream.awaited = stream.awaited, {}
         for entry in filter(None, map(self._ownership.objects.get, awaited)):
             self.recover(entry)
@@ -218,13 +218,13 @@ class Lineage:
     # -- losing ----------------------------------------------------------------------------------------------------
 
     def _on_place_lost(self, place: str) -> None:
-        """A node is gone, and every copy that it had."""
+        """A node is gone, and its copies are lost."""
         for entry in list(self._ownership.objects.values()):
             if entry.state == STORED and place in entry.value[1] and entry.owner is None:
                 self._lose(entry, (place,), "")
 
     def _on_lost_at(self, connection: Connection, message: Message) -> None:
-        """A borrower could not have an object from where it was said to be."""
+        """A borrower could not get an object from the places where it should be."""
         said = unpacked(op.LostAt, message)
         entry = self._ownership.objects.get(said.object)
         if entry is not None and entry.state == STORED:
@@ -254,7 +254,7 @@ class Lineage:
 
 
 def _size(task: Task) -> int:
-    """Return about how many bytes a call takes while it is kept."""
+    """Return the approximate number of bytes of a call that is kept."""
     if type(task.arguments) is not tuple:
         return CALL_BYTES
     _, data, buffers = task.arguments

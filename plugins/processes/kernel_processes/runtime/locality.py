@@ -7,17 +7,17 @@ from kernel_engine.tasks.task import Task
 from kernel_processes.transport.addresses import is_relayed
 
 NEAR_BYTES = 1 << 20
-"""Arguments that are smaller, all together, are no reason to go anywhere: they are there in a moment."""
+"""Minimum size in bytes of all arguments together for choosing a place: smaller ones are copied quickly."""
 
 
 def bytes_near(task: Task) -> dict[str, int]:
-    """Return how many bytes of a task's stored arguments lie at which place (see `value_placement`)."""
+    """Return the bytes of a task's stored arguments at each place (see `value_placement`)."""
     found: dict[str, int] = {}
     for entry in task.holds or ():
         if entry.state == STORED:
             size, places = entry.value
             for place in places:
-                if not is_relayed(place):  # nothing runs there
+                if not is_relayed(place):  # no tasks run at relayed places
                     found[place] = found.get(place, 0) + size
     return found
 

@@ -17,7 +17,7 @@ _FIRST_SECONDS, _LATER_SECONDS = 0.02, 0.25
 
 
 class LostConnections:
-    """Looks after the incoming connections of a process. Under its lock, or in its loop.
+    """Watches the incoming connections of a process. Under its lock, or in its loop.
 
     `call_later(seconds, function)` is its loop's. `ask_whether_ended(peer, then)` asks the agent, which calls
     `then(ended)`; it returns False where there is no agent to ask.
@@ -32,7 +32,7 @@ class LostConnections:
         self._ask_whether_ended = ask_whether_ended
 
     def watch(self, connection: Connection) -> None:
-        """Look after a connection that another process has opened."""
+        """Watch a connection that another process has opened."""
         if connection.incoming:
             connection.when_cut(lambda: self._ask_later(connection, _FIRST_SECONDS))
 

@@ -48,7 +48,7 @@ class MemoryRetries:
         self._process.reactor.call_later(seconds, lambda: self._end_rest(task))
 
     def explain(self, task: Task) -> str:
-        """Say that a task rests; nothing if it does not."""
+        """Return a text that says that a task rests; "" if it does not."""
         due = self._due.get(task)
         if due is None:
             return ""

@@ -128,7 +128,7 @@ class MessagePump:
         return True
 
     def flush_soon(self) -> None:
-        """Have what was just queued flushed soon, although no thread is about to block."""
+        """Flush queued messages soon, although no thread is about to block."""
         if not self.backing_off:
             self.backing_off = True
             self._ring()

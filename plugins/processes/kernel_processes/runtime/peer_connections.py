@@ -1,4 +1,4 @@
-"""The connections of a process to others, and on which of them it reaches whom."""
+"""The connections of a process to its peers, and the connection on which it sends to each peer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PeerConnections:
         """
         peer: Peer = connection.info
         left = [other for other in self.all if other.info is not None and other.info.id == peer.id]
-        if connection.fd < 0:  # it was never reached, and what was to be sent is lost: to hear from it is not enough
+        if connection.fd < 0:  # the peer was never reached, so messages to it are lost, even if it sends messages
             for other in left:
                 other.close(reason)
         elif left:

@@ -1,4 +1,4 @@
-"""Requests to other processes that are under way, as their sender keeps them."""
+"""Pending requests to other processes, kept by their sender."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernel_spec.errors import SessionEndedError
 
 
 class PeerRequest(Waiter):
-    """A request under way. The answer is `value`, or an error if it has `failed`."""
+    """A pending request. The answer is `value`, or an error if it has `failed`."""
 
     __slots__ = ("_error", "connection", "failed", "number", "value")
 
@@ -98,7 +98,7 @@ class PeerRequests:
         request.complete()
 
     def forget(self, request: PeerRequest) -> None:
-        """Nobody waits for the answer of a request any more. May be called without the lock."""
+        """Drop a request whose sender no longer waits for the answer. May be called without the lock."""
         self._open.pop(request.number, None)
 
     def withdraw(self, request: PeerRequest, undo: Callable[[], None]) -> None:

@@ -206,7 +206,7 @@ class Process:
             connection.write_out(max(0.0, deadline - self.reactor.clock()))
 
     def flush_soon(self) -> None:
-        """Have everything queued written within milliseconds, by whichever thread is free."""
+        """Write everything queued within milliseconds, in any free thread."""
         self.pump.flush_soon()
 
     def peer(self, process: ProcessId, address: str) -> Connection:
@@ -310,7 +310,7 @@ class Process:
         self._clearing.append(function)
 
     def finish_batch(self) -> None:
-        """Do what changes of the state have left to do. Under the lock."""
+        """Do the work that changes of the state have left over. Under the lock."""
         for function in compress(self._clearing, self._leftovers):
             function()
 
@@ -382,7 +382,7 @@ class Process:
         self.session_end.announced(unpacked(op.EndProcess, message).reason)
 
     def lose_agent(self, error: OSError | ProtocolError) -> None:
-        """The agent is gone, though nothing has come of its connection yet, or may not be reached any more."""
+        """The agent is gone although its connection has not ended, or it can't be reached any more."""
         with self.lock:
             self.session_end.lost(self.session_end.of_changed_user(error))
             if self.agent is not None:

@@ -129,7 +129,7 @@ class ProcessRuntime:
         return pickle.dumps(process_snapshot(self.process.hex(), len(self.tasks.running), self.tasks.failed))
 
     def tell_last_metrics(self) -> None:
-        """Hand over what this process has counted, because it ends."""
+        """Send the metrics of this process, because it ends."""
         if counted_here() or self.tasks.failed:
             self.io.tell_agent(packed(op.LastMetrics(snapshot=self.metrics())))
 
@@ -302,17 +302,17 @@ class ProcessRuntime:
         self.node = NodeId(node)
 
     def use_serializer(self, serializer: ValueSerializer) -> None:
-        """Serialize with what the session chose."""
+        """Use the serializers that the session chose."""
         self.serializer = serializer
         self.tasks.use_serializer(serializer)
         self.values.serializer = serializer
 
     def current_actor(self) -> bytes:
-        """Return the id of the actor this process is, or nothing."""
+        """Return the id of the actor this process is, b"" if it is not an actor."""
         return worker_info.actor
 
     def describe_current_actor(self) -> Mapping[str, Any] | None:
-        """Return what `find_actor` would, for the actor this process is."""
+        """Return the description of the actor this process is, as `find_actor` does, or None."""
         return worker_info.description
 
     def trace_span(self, name: str, begun: float, ended: float, extra: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Why the session of a process is over, as far as the process knows."""
+"""The reason why the session of a process has ended, as far as the process knows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SessionEnd:
         )
 
     def error(self) -> SessionEndedError:
-        """Return the error that says why the session is over."""
+        """Return the error for calls after the session's end."""
         why, line_break, lines = (self._why or "its node agent died").partition("\n")
         return SessionEndedError(
             f"the session has ended, and its objects with it: {why}; "

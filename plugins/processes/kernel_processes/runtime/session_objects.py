@@ -78,7 +78,7 @@ class SessionObjects(ObjectOperations):
         io = self._io
         patience = PATIENCE_SECONDS
         gave_back = self.before_block(waiter, pending)
-        until: float | None = 0.0  # whoever is interrupted waits for nothing any more
+        until: float | None = 0.0  # a wait that is interrupted does not wait for the CPU
         self._inspection.waits.begin(pending, waiter)
         try:
             while True:
@@ -142,7 +142,7 @@ class SessionObjects(ObjectOperations):
             self._io.finish_batch()
 
     def explain(self, entry: ObjectEntry) -> str:
-        """Say what an object waits for, now that there is no more time."""
+        """Return what an object waits for, for the error of a `get` that has run out of time."""
         return self._inspection.explain_entry(entry, _HASTE_SECONDS)
 
     def _look(self, refs: Sequence[ObjectRef]) -> None:

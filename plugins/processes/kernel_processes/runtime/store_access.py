@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from kernel_spec.store import ObjectStore, StoreClient
 
 PATIENCE_SECONDS = 6.0
-"""Seconds for the store to answer before this process says why it waits; later warnings come ever rarer.
+"""Seconds to wait for the store before a warning says why; the intervals between later warnings grow.
 
 Longer than the agent waits before it fails a hopeless request: then the error says it all.
 """
 LEAST_SECONDS = 1.0
-"""Seconds for which the store is waited for whatever the deadline, so that values in memory can always be read."""
+"""Minimum time in seconds to wait for the store, whatever the deadline, so that values in memory can be read."""
 _QUESTION_SECONDS = 1.0
 
 
 class StoreAccess:
     """Writes, reads and unpins large objects. `write` and `view` block; neither is called from a handler.
 
-    Who leaves them early (a signal, a cancellation, a deadline) leaves nothing behind in the store.
+    If they end early (by a signal, a cancellation, a deadline), nothing is left behind in the store.
     """
 
     def __init__(self, process: Process, store: Callable[[], ObjectStore]) -> None:
@@ -91,7 +91,7 @@ class StoreAccess:
     ) -> memoryview:
         """Pin an object and return a read-only view of it; the pin ends with the last view derived from it.
 
-        One that is `stored` on other nodes only is fetched first, and its `owner` (id, address) learns of the copy.
+        One that is `stored` on other nodes only is fetched first, and reported to its `owner` (id, address).
         Raises GetTimeoutError when it is not in memory by `deadline` (monotonic seconds), `LEAST_SECONDS` granted, and
         ObjectLostError when no node has it any more.
         """

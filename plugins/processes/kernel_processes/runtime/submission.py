@@ -69,7 +69,7 @@ class TaskSubmitter:
             self._arguments_ready(task, dispatch=True)
 
     def retry(self, task: Task) -> None:
-        """Take a task that must run again."""
+        """Queue a task that must run again."""
         if self._arguments.resolve(task, self._arguments_ready):
             self._arguments_ready(task)
 
@@ -102,7 +102,7 @@ class TaskSubmitter:
     # -- out -------------------------------------------------------------------------------------------------------
 
     def dispatch(self) -> None:
-        """Send what can be sent on pools where something changed."""
+        """Send the tasks that can be sent, on pools that have changed."""
         while self._touched:
             pool = self._touched.pop()
             while pool.queue:
@@ -200,7 +200,7 @@ class TaskSubmitter:
     def _on_granted(self, connection: Connection, message: Message) -> None:
         _, id, worker, address, resources, devices = message
         if id in self._leases:
-            return  # said once more, by a head that was started again
+            return  # sent once more, by a restarted head
         pool = self._pool_of_request.pop(id, None)
         if pool is None:  # withdrawn meanwhile
             self._process.tell_agent((op.RETURN_LEASE, id, False, worker))
@@ -308,7 +308,7 @@ class TaskSubmitter:
     # -- cancelling and questions ----------------------------------------------------------------------------------
 
     def cancel(self, task: Task, force: bool, recursive: bool) -> None:
-        """Cancel a task of ours."""
+        """Cancel a task of this process."""
         if task.cancelled and not force:
             return
         task.cancelled = True
@@ -366,7 +366,7 @@ class TaskSubmitter:
 
 
 def _extra_of(task: Task, definition: FunctionDefinition) -> dict[str, Any]:
-    """Return what a worker must know of an unusual task.
+    """Return the details of an unusual task for its worker.
 
     One that may not run twice is `alone`: results of others must not be lost with its worker, nor its own with
     theirs, so that it is always known whether it had begun.
@@ -380,5 +380,5 @@ def _extra_of(task: Task, definition: FunctionDefinition) -> dict[str, Any]:
 
 
 def describe_shape(shape: Shape, repeatable: bool) -> tuple[Any, ...]:
-    """Return a shape as it travels to the head."""
+    """Return a shape as it is sent to the head."""
     return shape.wanted, pickle.dumps((shape.strategy, dict(shape.hints))), shape.environment, repeatable

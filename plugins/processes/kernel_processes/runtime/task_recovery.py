@@ -1,4 +1,4 @@
-"""Decide what becomes of the tasks of a worker that died or was lost from sight: they run again, or fail.
+"""Decide whether the tasks of a worker that died or can't be reached run again, or fail.
 
 It is known at once that a connection broke, and from the agent, a little later or earlier, how the worker died.
 """
@@ -30,7 +30,7 @@ class LostTasks:
 
 
 class TaskRecovery:
-    """What lost workers held, until it is known how they died. Under the lock of the process.
+    """The tasks of lost workers, until it is known how these died. Under the lock of the process.
 
     Tasks that were ended for memory rest with `memory_retries` first; `retry(task)` runs others again.
     `forget_estimate(function)` is called for each function that did not end in time, if ever.

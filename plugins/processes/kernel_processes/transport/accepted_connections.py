@@ -1,4 +1,4 @@
-"""Make connections of accepted sockets. A peer without the token is logged and disconnected."""
+"""Make connections from accepted sockets. A peer without the token is logged and disconnected."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAXIMUM_STRANGERS = 256
 
 
 class AcceptedConnections:
-    """Hand over connections that have proved the token, with their first messages.
+    """Passes on connections that have proved the token, with their first messages.
 
     Each ends with its socket. `on_refused(reason)` is called for a peer that has sent no message.
     """
@@ -53,7 +53,7 @@ class AcceptedConnections:
             connection.close("shutting down")
 
     def abandon(self) -> None:
-        """Let go of the sockets in a forked child; the parent goes on."""
+        """Close the sockets in a forked child; the parent goes on."""
         for connection in self._silent:
             connection.abandon()
 

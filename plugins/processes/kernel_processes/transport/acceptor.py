@@ -8,9 +8,9 @@ from collections.abc import Callable
 from kernel_processes.transport.reactor import Reactor
 
 PAUSE_SECONDS = 0.5
-"""Seconds without accepting after it has failed, usually for want of descriptors."""
+"""Seconds without accepting after a failure, usually for lack of descriptors."""
 _AT_ONCE = 64
-"""So many are accepted before others in the loop have their turn."""
+"""Maximum number of sockets that are accepted in one turn of the loop."""
 
 
 class Acceptor:
@@ -37,7 +37,7 @@ class Acceptor:
         self._socket.close()
 
     def abandon(self) -> None:
-        """Let go of the socket in a forked child; the parent goes on listening."""
+        """Close the socket in a forked child; the parent goes on listening."""
         self._socket.close()
 
     def _accept(self, events: int) -> None:

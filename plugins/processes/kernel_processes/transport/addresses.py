@@ -22,15 +22,15 @@ HEAD = "head"
 TRANSFER = "transfer"
 RELAY = "relay"
 LONGEST_TARGET = 32
-"""Targets have at most so many characters: they travel in a preamble of fixed length."""
+"""Maximum number of characters of a target, which is sent in a preamble of fixed length."""
 
 NOBODY = "nobody of that name is there"
-"""What a network says in the reason for which a connection ends whose place answers, but has not the target."""
+"""Text in the reason for the end of a connection whose place answers, but does not have the target."""
 
 VIA = "~"
 """Separates a relay from the route behind it."""
 LONGEST_ROUTE = 255
-"""Routes have at most so many characters: their length travels in one byte."""
+"""Maximum number of characters of a route, whose length is sent in one byte."""
 
 _HOST_AND_PORT = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\s:/~\[\]]+)):(?P<port>[0-9]{1,5})")
 _CLIENT = re.compile(r"[0-9a-f]{16}")
@@ -57,7 +57,7 @@ class TcpAddress:
 
 
 def is_tcp(address: str) -> bool:
-    """Return whether `address` leads over TCP; what does not is a path."""
+    """Return whether `address` is a TCP address, rather than a path."""
     return address.startswith(SCHEME)
 
 
@@ -118,7 +118,7 @@ def is_place(text: str) -> bool:
 
 
 def gateway_of(address: str) -> str:
-    """Return the place that an address leads to, nothing for a path."""
+    """Return the place of an address, "" for a path."""
     return address.removeprefix(SCHEME).partition("/")[0] if is_tcp(address) else ""
 
 

@@ -1,4 +1,4 @@
-"""Work that may take long, done beside a loop: in threads, with what came of it told in the loop."""
+"""Run work that may take long in threads, and report the results in the loop."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Background:
     def do(
         self, work: Callable[[], T], then: Callable[[T | Exception], None] | None = None, urgent: bool = False
     ) -> None:
-        """Have `work` done in a thread, and then call `then` from the loop with what it returned or raised.
+        """Run `work` in a thread, and then call `then` from the loop with its result or its error.
 
-        What is urgent is done before what else waits. After `close` nothing is done.
+        Urgent work goes before other waiting work. After `close` nothing is run.
         """
 
         def job() -> None:
@@ -40,9 +40,9 @@ class Background:
         self._pool.begin(job, urgent)
 
     def close(self, seconds: float | None = None) -> None:
-        """Begin no further job, and wait up to `seconds`, or for as long as it takes, for what is under way.
+        """Start no further job, and wait up to `seconds` (None: without limit) for running ones.
 
-        The loop hears of nothing more.
+        No results are reported in the loop any more.
         """
         self._closed = True
         self._pool.close(seconds)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kernel_spec.tls_files import TlsFiles
 
 _ACCEPT_SECONDS = 5.0
-"""Seconds for a process that is busy to have room for another connection."""
+"""Seconds to wait for a busy process to accept another connection."""
 
 
 class Connector:

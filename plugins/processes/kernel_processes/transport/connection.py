@@ -29,7 +29,7 @@ from kernel_spec.errors import ProtocolError
 ATTACH_OPERATION = 0
 """The meaning of an empty frame: the peer asks for file descriptors (see `descriptors`)."""
 MAXIMUM_FRAME = 1 << 30
-"""Longer frames are refused: nothing of ours comes near."""
+"""Maximum length of a frame in bytes; longer ones are refused."""
 _CHUNK = 64 * 1024
 _MESSAGES_A_FRAME = 512
 _LENGTH = Struct("<I")
@@ -190,7 +190,7 @@ class Connection(Resumption):
             self._end_of_socket("the peer closed the connection", in_good_order=True)
 
     def _end_of_socket(self, reason: str, in_good_order: bool) -> None:
-        """Nothing comes any more: the peer closed its socket, or else the connection broke."""
+        """Handle the end of the socket: the peer closed it, or the connection broke."""
         self.close(reason)
 
     def _take_in(self, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Open the network of a session in one of its processes, by its target: who has found it has passed that on."""
+"""Open the network of a session in one of its processes, by its target, which the agent has passed on."""
 
 from __future__ import annotations
 

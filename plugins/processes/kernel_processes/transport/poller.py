@@ -11,7 +11,7 @@ WRITE = 4
 
 
 class Poller(Protocol):
-    """Tells which descriptors are ready. Registering from another thread than the polling one is allowed."""
+    """Waits for ready descriptors. Registering from another thread than the polling one is allowed."""
 
     def register(self, fd: int, events: int) -> None:
         """Begin watching `fd` for READ, WRITE or both."""
