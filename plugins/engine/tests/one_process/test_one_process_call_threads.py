@@ -131,7 +131,10 @@ def test_who_asks_hears_once_that_items_were_taken(runtime: Any) -> None:
     for _ in range(2):
         runtime.next_item(call.result, 0)
     assert told == [1]
-    assert runtime.generators.advance(runtime.generators.runs[call.id], 2)
+    work = runtime.generators.runs[call.id]
+    assert runtime.generators.advance(work, 2) and not work.ended
+    assert runtime.generators.advance(work, 0) and work.ended
+    assert not runtime.generators.advance(work, 0)
 
 
 def test_at_the_end_of_the_session_streams_end(runtime: Any) -> None:
