@@ -96,7 +96,7 @@ def init(
     call after the other. Plugins are chosen by name; `plugin_options` has options for them by name, such as
     `{"redis": {"url": "redis://host:6379/0"}}`. Modules in `preload` are imported once, in the process from which
     workers are forked, so a module that starts threads must not be among them. `show_failures=False` does not show
-    tasks and calls that failed and whose results nobody gets.
+    tasks and calls that failed and whose results are not asked for.
 
     Raises AlreadyInitializedError for a second init (unless `ignore_reinit_error`), OptionError for invalid values,
     PluginError for a chosen plugin that can't be used, and SessionEndedError when no session runs at the address or a

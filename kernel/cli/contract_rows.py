@@ -66,7 +66,7 @@ def _network(installed: Sequence[tuple[str, str]], environment: Mapping[str, str
     offers = [Offer(name, distribution_of(NETWORK_GROUP, name, target)[0]) for name, target in installed]
     said = environment.get(NETWORK_VARIABLE, "").strip()
     if said == OFF:
-        return ContractRow("network", (), f"nobody: environment {NETWORK_VARIABLE}", tuple(offers))
+        return ContractRow("network", (), f"none: environment {NETWORK_VARIABLE}", tuple(offers))
     return _chosen("network", [said or TCP], f"environment {NETWORK_VARIABLE}" if said else DEFAULT, offers)
 
 

@@ -228,7 +228,7 @@ class LocalObjectServer:
         assert sum(taken.values()) <= self._capacity, "more is held than fits"
         names = [each.create.object for each in self._objects if not each.deleted]
         assert len(names) == len(set(names)), "two objects have one name"
-        assert not any(each.deleted and each.unused for each in self._objects), "a deleted object stays for nobody"
+        assert not any(each.deleted and each.unused for each in self._objects), "an unused deleted object stays"
 
     def close(self) -> None:
         """Free the memory, once all processes that have mapped it are gone."""

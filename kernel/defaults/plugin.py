@@ -32,7 +32,7 @@ CONFORMANCE = {
         "wrong_values": {"env_vars": [5, {"A": 1}, {"": "x"}], "working_dir": [5], "py_modules": ["x", [5]]},
     },
 }
-"""What the conformance suites need to know: the scheduler looks at all waiting requests, the store has no disk
+"""Facts for the conformance suites: the scheduler looks at all waiting requests, the store has no disk
 and no other process, the provider has no kinds of its own, and each builder of environments has values that it takes
 and values that it refuses."""
 

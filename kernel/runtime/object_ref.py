@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ReferenceRuntime(Protocol):
-    """What references require of the runtime of their process: see `kernel.runtime.interface`."""
+    """The methods of a process's runtime that references call: see `kernel.runtime.interface`."""
 
     def deliver(self, ref: ObjectRef, future: concurrent.futures.Future[Any], read: bool = True) -> None:
         """Set the value of `ref` on `future` when it is there."""

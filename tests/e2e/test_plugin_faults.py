@@ -217,7 +217,7 @@ SCHEDULER_ANSWERS = {
     "twice the same": ("grants + grants", "which was granted before, on node"),
     "what nobody asked for": (
         "[Grant(LeaseId(b'stranger'), grants[0].node, grants[0].allocation)]",
-        "a grant of lease 737472616e676572, for which nobody asked",
+        "a grant of lease 737472616e676572, which was not requested",
     ),
     "more than was asked for": (
         "[Grant(grants[0].id, grants[0].node, Allocation({'CPU': 20000}))]",
@@ -225,9 +225,9 @@ SCHEDULER_ANSWERS = {
     ),
     "no instruction": ("['go on']", "'go on', which is no instruction"),
     "no list": ("7", "returned 7, not a list"),
-    "a preemption of nobody": ("[Preempt(LeaseId(b'stranger'), 'why not')]", "which nobody holds"),
-    "a reclaim of nobody": ("[Reclaim(LeaseId(b'stranger'))]", "which nobody holds"),
-    "a group that nobody wants": ("[PlaceGroup(LeaseId(b'stranger'), ())]", "for which nobody asked or which is over"),
+    "a preemption of nobody": ("[Preempt(LeaseId(b'stranger'), 'why not')]", "which is not held"),
+    "a reclaim of nobody": ("[Reclaim(LeaseId(b'stranger'))]", "which is not held"),
+    "a group that nobody wants": ("[PlaceGroup(LeaseId(b'stranger'), ())]", "which was not requested or is over"),
     "an error": ("boom()", "raised RuntimeError: a wheel came off"),
 }
 

@@ -116,7 +116,7 @@ def test_the_network_is_that_of_tcp_or_the_one_that_was_chosen(installed: dict[s
     chosen = shown({"KERNEL_NETWORK": "pigeons"})["network"]
     assert chosen == ContractRow("network", (pigeons,), "environment KERNEL_NETWORK", (tcp,))
     off = shown({"KERNEL_NETWORK": "off"})["network"]
-    assert off == ContractRow("network", (), "nobody: environment KERNEL_NETWORK", (tcp, pigeons))
+    assert off == ContractRow("network", (), "none: environment KERNEL_NETWORK", (tcp, pigeons))
     installed[NETWORK_GROUP] = []
     assert shown()["network"] == ContractRow("network", (), "default", missing=("tcp",))
 

@@ -101,7 +101,7 @@ class HeadProcess:
         self._head.start()
         while not self._ended:
             self.turn(60.0)
-            self._ended = self._ended or (self._head.ending is not None and not self._membership.anybody)
+            self._ended = self._ended or (self._head.ending is not None and not self._membership.has_links)
         self._head.services.stop()
         self._control_plane.close(self._reactor.poll)
         self._listener.close()

@@ -135,7 +135,7 @@ class NodeMembership:
             self._lose(connection.info, f"its agent is gone: {reason}")
 
     @property
-    def anybody(self) -> bool:
+    def has_links(self) -> bool:
         """Whether any node has a link."""
         return bool(self._links)
 

@@ -79,7 +79,7 @@ class SchedulerGuard:
             return self._problem_of_group(step)
         if isinstance(step, contract.Reclaim | contract.Preempt):
             return (
-                "" if step.id in self._ledger.leases else f"{_said(step)} of lease {_hex(step.id)}, which nobody holds"
+                "" if step.id in self._ledger.leases else f"{_said(step)} of lease {_hex(step.id)}, which is not held"
             )
         return f"{step!r:.100}, which is no instruction"
 
@@ -89,7 +89,7 @@ class SchedulerGuard:
         if held is not None:
             return f"{what} ({held.request.name!r}), which was granted before, on node {_hex(held.place.node)}"
         if request is None:
-            return f"{what}, for which nobody asked or nobody waits any more"
+            return f"{what}, which was not requested or no longer waits"
         what = f"{what} ({request.name!r}) on node {_hex(grant.node)}"
         wrong = self._problem_of_node(grant.node) or _problem_of_amounts(grant.allocation, request.wanted)
         if wrong:
@@ -117,7 +117,7 @@ class SchedulerGuard:
     def _problem_of_group(self, step: contract.PlaceGroup) -> str:
         group, what = self._ledger.groups.get(step.id), f"a place for placement group {_hex(step.id)}"
         if group is None:
-            return f"{what}, for which nobody asked or which is over"
+            return f"{what}, which was not requested or is over"
         missing, numbers = group.waiting(), [bundle.index for bundle in step.bundles]
         if sorted(numbers) != sorted(missing):
             return f"{what} with its bundles {numbers}, where {sorted(missing)} have no place: all or none"

@@ -1,4 +1,4 @@
-"""What a node frees when a process has ended, be it here or on another node."""
+"""Free the objects and records of a process that has ended, on this node or another one."""
 
 from __future__ import annotations
 

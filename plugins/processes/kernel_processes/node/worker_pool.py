@@ -109,7 +109,7 @@ class RefuseLeases:
 
 
 Replacement = StartWorker | RefuseLeases
-"""What follows when a worker could not be had."""
+"""The instructions that follow when a worker could not be started."""
 Instruction = Assign | Replacement
 
 

@@ -166,7 +166,7 @@ class WorkerService:
         if worker is None:
             return
         worker.pid = worker.pid or peer.pid
-        self._pool.ends(worker.id, "")  # nobody else is to get it
+        self._pool.ends(worker.id, "")  # so that no lease gets it
         self._await_status(worker, self._reactor.clock() + 1.0)
 
     def _await_status(self, worker: WorkerRecord, deadline: float) -> None:

@@ -229,7 +229,7 @@ class Executor(ExecutorBase):
                 if self._looks_itself and task in self._looks_itself and task in self._cancelled:
                     raise KeyboardInterrupt  # it has made an end of itself, as it was to
             finally:
-                self.running[thread] = _BETWEEN_CALLS  # from here on nobody interrupts it
+                self.running[thread] = _BETWEEN_CALLS  # from here on it is not interrupted
                 args = kwargs = None  # type: ignore[assignment]
             if self._interrupts:
                 self._interrupts.pop(thread, None)

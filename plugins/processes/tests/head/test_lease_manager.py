@@ -251,7 +251,7 @@ def test_a_grant_for_which_nobody_asked_is_not_carried_out_and_ends_the_session(
         books.found == [] and books.lease_manager.leases.keys() == {A} and books.lease_manager.leases[A].grant is None
     )
     (reason,) = books.ended
-    assert f"a grant of lease {B.hex()}, for which nobody asked" in reason
+    assert f"a grant of lease {B.hex()}, which was not requested" in reason
 
 
 @pytest.mark.parametrize("word", [Reclaim, Preempt])

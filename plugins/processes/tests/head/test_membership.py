@@ -280,12 +280,12 @@ class SessionBehindMembership:
 @pytest.mark.parametrize("tell_all", [False, True])
 def test_a_node_that_may_join_is_told_what_all_nodes_share(tell_all: bool) -> None:
     bench = SessionBehindMembership(recovering=tell_all)
-    assert not bench.membership.anybody
+    assert not bench.membership.has_links
     peer = Peer(bench.membership).join()
     ((word, shared),) = peer.take()
     told = {"color": "red", "tell_all": tell_all, "death_seconds": DEATH_SECONDS}
     assert (word, pickle.loads(shared)) == (number_of(head_messages.Welcome), told)
-    assert peer.steps == ["flush"] and bench.membership.anybody and bench.nodes == {}
+    assert peer.steps == ["flush"] and bench.membership.has_links and bench.nodes == {}
     peer.describe(labels={"zone": "a"})
     (node,) = bench.nodes.values()
     assert (node.id, node.total, node.labels, node.pid, node.last_heartbeat_at) == (
@@ -339,7 +339,7 @@ def test_who_does_not_introduce_itself_is_let_go(message: Any) -> None:
     peer = Peer(bench.membership)
     peer.say(message, packed(head_messages.JoinCluster(node=b"node", python=PYTHON, version=__version__, host="far")))
     assert peer.steps == [("close", "the peer did not introduce itself as a node")]
-    assert peer.received == [] and not bench.membership.anybody
+    assert peer.received == [] and not bench.membership.has_links
 
 
 def test_what_a_node_says_is_handled_once_it_is_described_and_counted() -> None:
@@ -381,7 +381,7 @@ def test_a_node_is_gone_with_its_link_once(how: str, cause: str, described: bool
         peer.close("cut")
     else:
         bench.reactor.run(DEATH_SECONDS + 1)
-    assert peer.closed and not bench.membership.anybody
+    assert peer.closed and not bench.membership.has_links
     assert [(id, said[: len(cause)]) for id, said in bench.gone] == ([(b"node", cause)] if described else [])
     bench.membership.on_close(peer, "once more")  # type: ignore[arg-type]
     assert len(bench.gone) == described and bench.handled == []
@@ -398,7 +398,7 @@ def test_a_tool_may_ask_and_no_more() -> None:
     )
     peer.say(hello)
     other.say(hello)
-    assert not bench.membership.anybody, "it is no node"
+    assert not bench.membership.has_links, "it is no node"
     peer.say((op.CALL, 1, "nodes", ()), packed(head_messages.Heartbeat()))
     ((caller, message),) = bench.asked
     assert (caller.id, caller.pid, caller.details, message) == (
