@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from kernel_engine.objects.delivery_threads import DeliveryThreads
+from kernel_spec.daemon_threads import DaemonThreads
 
 
 class Cpus:
@@ -17,7 +17,7 @@ class Cpus:
         self.total = self.free = total
         self._lock = threading.RLock()
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
-        self._threads = DeliveryThreads()  # daemons: a ThreadPoolExecutor's have a program wait for them at its end
+        self._threads = DaemonThreads("kernel-cpu")
         self._mine = threading.local()
 
     def run(self, amount: int, task: Callable[[], None]) -> None:

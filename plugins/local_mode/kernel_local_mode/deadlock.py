@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from kernel.runtime.definitions import FunctionDefinition
 from kernel.runtime.object_entry import PENDING, ObjectEntry
-from kernel_engine.objects.delivery_threads import THREAD_NAME as DELIVERY_THREAD
+from kernel_engine.objects.futures import DELIVERY_THREAD
 from kernel_engine.one_process.call_threads import CallThreads
 from kernel_engine.one_process.generators import Generators
 from kernel_engine.tasks.task import Task

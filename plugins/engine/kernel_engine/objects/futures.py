@@ -9,12 +9,14 @@ from kernel.runtime.execution_context import Execution, current_execution
 from kernel.runtime.object_entry import PENDING, ObjectEntry
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.remote_traceback import hide_internal_frames
-from kernel_engine.objects.delivery_threads import DeliveryThreads
+from kernel_spec.daemon_threads import DaemonThreads
 
 if TYPE_CHECKING:
     import asyncio
     import concurrent.futures
 
+DELIVERY_THREAD = "kernel-delivery"
+"""The name of the threads that load values and fill futures."""
 
 OnAwait = Callable[["asyncio.AbstractEventLoop", "asyncio.Future[Any]"], None]
 
@@ -40,7 +42,7 @@ class Futures:
         self._asked = asked
         self._answer_promptly = answer_promptly
         self._awaited: set[concurrent.futures.Future[Any]] = set()
-        self._delivery_threads = DeliveryThreads()
+        self._delivery_threads = DaemonThreads(DELIVERY_THREAD)
         self._awaited_in_loops = 0
         self.of_calls: dict[asyncio.Future[Any], tuple[Execution, ObjectEntry]] = {}
         """What coroutines of a worker's calls await."""

@@ -17,8 +17,7 @@ from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.streams import ObjectStream
 from kernel.runtime.waiter import Waiter
 from kernel.testing.faults import wait_until
-from kernel_engine.objects.delivery_threads import THREAD_NAME
-from kernel_engine.objects.futures import Futures
+from kernel_engine.objects.futures import DELIVERY_THREAD, Futures
 from kernel_engine.objects.stream_consumer import StreamConsumer
 from kernel_spec.errors import GetTimeoutError
 from kernel_spec.ids import ObjectId, TaskId
@@ -115,7 +114,7 @@ def test_futures_are_filled_where_it_may_block(futures: Futures) -> None:
     for value, call in zip(values, called, strict=True):
         assert value.result(SECONDS) == b"here"
         call.result(SECONDS)
-    idle = lambda: all(thread.name != THREAD_NAME for thread in threading.enumerate())
+    idle = lambda: all(thread.name != DELIVERY_THREAD for thread in threading.enumerate())
     wait_until(idle, SECONDS, "the end of threads without work")
 
 

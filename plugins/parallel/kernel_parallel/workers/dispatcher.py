@@ -25,8 +25,8 @@ from kernel_parallel.workers.messages import Message, overdue, seconds_to_overdu
 from kernel_parallel.workers.outcomes import encoding_error, remote_error, sending_error, wait_for_end
 from kernel_parallel.workers.payload import pack, unpack
 from kernel_parallel.workers.schedule import Schedule, ScheduledWorker
-from kernel_parallel.workers.threads import DaemonThreads
 from kernel_parallel.workers.worker import KNOWN_FUNCTIONS, name_of
+from kernel_spec.daemon_threads import DaemonThreads
 
 Running = dict[kernel.ObjectRef, Message]
 
@@ -45,7 +45,7 @@ class ChunkDispatcher:
         self._schedule = Schedule(max_tasks, retries, self.functions.burst)
         self._lock = threading.Lock()
         self._quiet = threading.Condition(self._lock)
-        self._threads = DaemonThreads("kernel-pool")
+        self._threads = DaemonThreads("kernel-pool", idle_s=1.0)
         self._started = 0
         self._ended_by: BaseException | None = None
         self._leaving: list[kernel.ObjectRef] = []
@@ -130,7 +130,7 @@ class ChunkDispatcher:
         with self._lock:
             wanted = self._schedule.wants_driver
         if wanted:
-            self._threads.start(lambda: self._drive({}, None))
+            self._threads.submit(lambda: self._drive({}, None))
 
     def _drive(self, running: Running, only: ChunkJob | None) -> None:
         try:
@@ -146,7 +146,7 @@ class ChunkDispatcher:
             self.terminate(_end_of_session(error))
         except BaseException:
             if running:  # somebody else has to look after them: the caller was interrupted
-                self._threads.start(lambda: self._drive(running, None))
+                self._threads.submit(lambda: self._drive(running, None))
             raise
         if only is not None:
             self._wake()

@@ -1,26 +1,29 @@
-"""Daemon threads that run what blocks: one that is idle is taken first, and one that stays idle ends."""
+"""Daemon threads for functions that may block, such as reading a value or calling code of users."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Any
-
-_IDLE_SECONDS = 1.0
 
 
 class DaemonThreads:
-    """Runs functions, however many of them block."""
+    """Run functions, however many are blocked: a function that finds no idle thread gets a new one.
 
-    def __init__(self, name: str) -> None:
+    Nothing waits for these threads when the program ends, unlike those of a `ThreadPoolExecutor`. A thread that has
+    had no function for `idle_s` seconds ends.
+    """
+
+    def __init__(self, name: str, idle_s: float = 0.5) -> None:
         self._name = name
-        self._queue: SimpleQueue[Callable[[], Any]] = SimpleQueue()
+        self._idle_s = idle_s
+        self._queue: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._lock = threading.Lock()
         self._idle = 0
+        """The number of threads without a function to go on with."""
 
-    def start(self, function: Callable[[], Any]) -> None:
-        """Run `function` soon, in a thread."""
+    def submit(self, function: Callable[[], object]) -> None:
+        """Run `function` soon; it must not raise. Any thread may call this, under any lock."""
         self._queue.put(function)
         with self._lock:
             if self._idle:
@@ -31,7 +34,7 @@ class DaemonThreads:
     def _work(self) -> None:
         while True:
             try:
-                function = self._queue.get(timeout=_IDLE_SECONDS)
+                function = self._queue.get(timeout=self._idle_s)
             except Empty:
                 with self._lock:
                     if self._idle:
