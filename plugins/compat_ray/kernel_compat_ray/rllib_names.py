@@ -69,7 +69,7 @@ def _agent(names: tuple[str, ...]) -> dict[str, str]:
 def _algorithm(module: str, name: str) -> dict[str, str]:
     found = {
         f"{spelled}{end}": f"kernel.rllib.algorithms.{module}:{name}{end}"
-        for spelled in {name, _SPELLED.get(name, name)}
+        for spelled in dict.fromkeys((name, _SPELLED.get(name, name)))
         for end in ("", "Config")
     }
     return {**found, "DEFAULT_CONFIG": f"kernel.rllib.algorithms.default_configs:{name}"}
