@@ -14,7 +14,7 @@ from kernel_spec.resources import Allocation
 from kernel_spec.scheduling import LeaseRequest
 
 PLACES_COMPARED = 64
-"""Among how many places at most the one is chosen that lacks least of what is to be kept for somebody."""
+"""The most places that are compared when a reservation seeks the one that lacks least."""
 
 
 class Finder:
@@ -43,7 +43,7 @@ class Finder:
         return allows(self._nodes, queue.placement, queue.wanted, place)
 
     def to_keep(self, queue: ShapeQueue) -> Place | None:
-        """Return the place to keep for the front of a queue: the one that lacks least, kept for nobody else."""
+        """Return the place to keep for the front of a queue: the one that lacks least and has no other reservation."""
         request = queue.front.request
         assert isinstance(request, LeaseRequest)
         places = (

@@ -91,7 +91,7 @@ class GroupPlacing:
         yield from choices_for_group(self._nodes, group, lambda node: self._is_free_for(node, number))
 
     def _is_free_for(self, node: NodePlace, number: int) -> bool:
-        """Return whether a node is not kept for somebody older than the arrival `number`."""
+        """Return whether a node is free of reservations for requests older than the arrival `number`."""
         kept = self._reservations.at(node)
         return kept is None or number <= kept.number
 

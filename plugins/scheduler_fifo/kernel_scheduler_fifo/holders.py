@@ -1,4 +1,4 @@
-"""Who holds how many leases that may be asked back."""
+"""The number of reclaimable leases of each holder."""
 
 from __future__ import annotations
 

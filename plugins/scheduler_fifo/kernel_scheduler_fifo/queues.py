@@ -1,4 +1,4 @@
-"""Who waits: one queue for each shape of request, served from its front."""
+"""Waiting requests: one queue for each shape, served from its front."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kernel_spec.scheduling import GroupRequest, LeaseRequest
 OVERTAKEN_TIMES = 64
 """How often others may pass the front of a queue before resources are kept for it."""
 OVERTAKEN_SECONDS = 2.0
-"""How long others may pass it, counted from the first time."""
+"""Seconds for which others may pass a request, counted from the first time."""
 
 WaitingId = LeaseId | GroupId
 

@@ -23,7 +23,7 @@ from kernel_spec.resources import Amounts, ResourcePool
 from kernel_spec.scheduling import LeaseRequest
 
 PATIENCE_SECONDS = 0.1
-"""How long a request waits before anybody is asked: most leases end on their own sooner."""
+"""Seconds that a request waits before holders are asked for leases: most leases end on their own sooner."""
 LOOK_AHEAD = 64
 """How many requests of each queue are considered at a time."""
 PLACES_COMPARED = 16
@@ -51,7 +51,7 @@ def choose_leases_to_reclaim(
 
 
 class _Plan:
-    """What would be free once everybody asked has given back, and who would then have how many leases."""
+    """The resources that would be free once all holders asked have given back, and how many leases each would keep."""
 
     def __init__(self, ledger: Ledger, finder: Finder, reservations: Reservations, holders: Holders) -> None:
         self.asked: list[Lease] = []
@@ -153,7 +153,7 @@ class _Plan:
         return self._take(queue, free)
 
     def _promising(self, queue: ShapeQueue, request: LeaseRequest, kind: Kind, own: int) -> Iterator[Place]:
-        """Yield places where somebody who may be asked holds something that is wanted, the largest holders' first."""
+        """Yield places where a holder that may be asked has something that is wanted, the largest holders' first."""
         seen: set[Place] = set()
         for place in self._bound(queue):
             if place.pool.fits_ever(queue.wanted) and self._may_use(queue, place):

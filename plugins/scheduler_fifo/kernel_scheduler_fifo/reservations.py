@@ -1,4 +1,4 @@
-"""What is freed in some places is kept for those who were passed by others too often."""
+"""Reservations: resources freed in some places are kept for requests that others have passed too often."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kernel_spec.packing import total_of
 from kernel_spec.resources import Allocation, Amounts
 
 RESERVATION_SECONDS = 30.0
-"""How long resources are kept for a request at first before others get a turn again; twice as long the next time."""
+"""Seconds for which resources are first kept for a request; the time doubles with each further reservation."""
 MOST_DOUBLINGS = 7
-"""How often that time doubles at most: to an hour, roughly."""
+"""The most times that the period doubles: to an hour, roughly."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reservation:
-    """What is freed in some places is kept for the front of `queue`, the request `id`, until `until` (seconds).
+    """Resources freed in some places are kept for the front of `queue`, the request `id`, until `until` (seconds).
 
     `wants` says which amounts, place by place: one for a lease, one for each bundle of a group.
     """
@@ -74,7 +74,7 @@ class Reservations:
         return list(kept.wants)
 
     def take(self, place: Place, wanted: Amounts, number: int) -> Allocation | None:
-        """Take `wanted` for the arrival `number`, unless it is not there or kept for somebody older."""
+        """Take `wanted` for the arrival `number`, unless it is not there or kept for an older request."""
         kept = self._at.get(place) if self._at else None
         if kept is not None and number > kept.number and not _leaves(kept, place, wanted):
             return None

@@ -41,7 +41,7 @@ from kernel_spec.scheduling import (
 HISTORY_EVENTS = 200
 """How many of the last events a failed `validate` prints."""
 HOPELESS_SECONDS = 0.5
-"""How long to wait before a place to keep is sought again when there was none."""
+"""Seconds before a place to reserve is sought again when none was found."""
 GROUPS_A_TICK = 32
 """How many waiting groups are tried at a tick; those for which something was freed are tried at once anyway."""
 
