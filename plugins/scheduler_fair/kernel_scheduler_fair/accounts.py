@@ -1,4 +1,4 @@
-"""Who holds how much: accounts, their dominant shares, their quotas."""
+"""Accounts: what each holds, its dominant share, its quota."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _add(used: Amounts, held: Mapping[str, int], sign: int) -> None:
 
 
 class Account:
-    """What one account holds, in exact units. `weight` and `quota` are what it is entitled to."""
+    """The resources that one account holds, in exact units, and its entitlement: `weight` and `quota`."""
 
     def __init__(self, name: str, weight: float, quota: Amounts) -> None:
         self.name = name
@@ -65,7 +65,7 @@ class Accounts:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.totals: Counter[str] = Counter()
-        """What all nodes have."""
+        """The resources of all nodes together."""
         self._accounts: dict[str, Account] = {}
         self._charges: dict[Hashable, tuple[Account, Amounts]] = {}
         self._forget_at = FORGET_AT

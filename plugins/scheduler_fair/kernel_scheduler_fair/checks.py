@@ -1,4 +1,4 @@
-"""What must hold between two events."""
+"""Invariants that hold between two events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who holds leases: by what they have in common, so that somebody to ask is found without looking at everybody."""
+"""Holders of leases, grouped by what they have in common: one to ask is found without looking at all of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Kind:
 
     @property
     def account(self) -> Account:
-        """Who pays for them."""
+        """The account that pays for them."""
         return self.profile.account
 
     @property

@@ -10,7 +10,7 @@ STARVING_SECONDS = 2.0
 """After what time a queue that has nothing at all is kept room for, whoever deserves it more."""
 
 Rank = tuple[float, float, int]
-"""What queues are sorted by, the one to be served first in front."""
+"""The sort key of a queue: the smallest is served first."""
 
 
 class Order:

@@ -12,7 +12,7 @@ from kernel_spec.ids import LeaseId, NodeId
 from kernel_spec.resources import Amounts
 
 Claims = dict[NodeId, list[Amounts]]
-"""What is to be taken on which node."""
+"""The amounts to take, by node."""
 
 
 @dataclass(slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""Which leases make room for those who wait, and what is kept for these until then.
+"""Plans: which leases make room for waiting requests, and which nodes are kept for these until then.
 
 A holder keeps a lease while it has tasks for it, which may be hours. So for a request that has waited a moment a plan
 is made: which leases on which nodes would make room, if they ended. They are asked back, and the nodes are kept for who
@@ -21,9 +21,9 @@ from kernel_spec.ids import LeaseId, NodeId
 from kernel_spec.scheduling import Instruction, Preempt, Reclaim
 
 PLAN_SECONDS = 30.0
-"""How long a plan stands before others get a turn again."""
+"""Seconds that a plan stands before others get a turn again."""
 AGAIN_SECONDS = 0.5
-"""After what time it is tried again to make a plan where there was nobody to ask."""
+"""Seconds between two attempts to make a plan while there is no holder to ask."""
 MOST_PLANS = 1024
 """How many requests of a queue are planned for at a time."""
 MOST_TRIES = 64
@@ -74,7 +74,7 @@ class Plans:
         )
 
     def end_of(self, queue: AccountQueue) -> list[NodePlace]:
-        """Give up the plans for a queue in which nobody waits any more; return the nodes where others may now go."""
+        """Give up the plans for a queue that has become empty; return the nodes where others may now go."""
         return self._end(self.table.of_queue.get(queue, ()))
 
     def make(self, ranked: Sequence[AccountQueue], now: float) -> list[Instruction]:

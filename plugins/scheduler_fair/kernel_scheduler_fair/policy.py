@@ -1,4 +1,4 @@
-"""What may be set: weights and quotas of accounts, and how patient the scheduler is."""
+"""The settings: weights and quotas of accounts, and how long the scheduler waits before it asks for leases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WHERE = "the options of the scheduler 'fair'"
 
 @dataclass(frozen=True, slots=True)
 class AccountPolicy:
-    """What one account is entitled to.
+    """The entitlement of one account.
 
     Among those who want more, it gets in proportion to `weight`. It never holds more than `quota`, in exact units;
     what is not in it has no cap.
@@ -30,7 +30,7 @@ class AccountPolicy:
 class Policy:
     """All of it. Accounts that are not named have `default`.
 
-    A request that has waited is asked for after `reclaim_seconds`; what was asked back for somebody of higher priority
+    A request that has waited is asked for after `reclaim_seconds`; what was asked back for a request of higher priority
     and has not come after `preempt_seconds` more is preempted where it may be. Waiting adds one to a priority every
     `ageing_seconds` (0: never).
     """

@@ -1,4 +1,4 @@
-"""Who waits: one queue for each account, priority and shape of request."""
+"""Waiting requests: one queue for each account, priority and shape."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AccountQueue:
     """All requests of one account and priority that want the same in the same place, oldest first.
 
     A placement group has a queue of its own: what it lacks is what the queue wants, in `pieces`. `untried`: the front
-    may fit somewhere, nobody has looked. `capped`: nobody has looked, because the account's quota is used up.
+    may fit somewhere, not yet tried. `capped`: not tried, because the account's quota is used up.
     """
 
     profile: RequestProfile

@@ -1,4 +1,4 @@
-"""On which terms somebody asks: who pays, how important it is, for what shape."""
+"""The terms of a request: its account, its priority and its shape."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ProfileKey:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestProfile:
-    """What all requests in a queue have in common. `key` is the same for equal terms.
+    """The terms that all requests in a queue share. `key` is the same for equal terms.
 
     `costs` is what the account is charged for one of them: nothing inside a group, whose bundles are paid for.
     `placement` is None for a group.

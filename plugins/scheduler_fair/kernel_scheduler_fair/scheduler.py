@@ -256,6 +256,6 @@ class FairScheduler:
             self.accounts.forget_idle(chain(waiting, holding))
 
     def _leave(self, id: LeaseId | GroupId) -> list[Place]:
-        """Let a waiting request go, and return the nodes that were kept for its queue if nobody is left in it."""
+        """Let a waiting request go, and return the nodes that were kept for its queue if that is now empty."""
         queue = self.queues.leave(id)
         return [] if queue.waiting else list(self.plans.end_of(queue))
