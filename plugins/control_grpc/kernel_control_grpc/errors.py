@@ -1,4 +1,4 @@
-"""What the kernel's errors are called in gRPC, and back."""
+"""Translate the kernel's errors to status codes of gRPC, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who listens to what: topics of messages, and what happens in the session. Lives in the head's loop."""
+"""Subscriptions: to topics of messages, and to events of the session. Lives in the head's loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernel_processes.head.observation import Observation
 from kernel_spec.observers import ACTOR, NODE, PLACEMENT_GROUP, WORKER, LifecycleEvent
 
 HEAD_KINDS = frozenset({NODE, WORKER, ACTOR, PLACEMENT_GROUP})
-"""Kinds of things of which the head knows by itself; of others the nodes have to be asked to tell."""
+"""Kinds of events that the head knows by itself; nodes report the others only when asked to."""
 
 Close = Callable[[], None]
 

@@ -1,4 +1,4 @@
-"""What waits for a reader that may be slow: bounded, the oldest goes first, and the reader is told how much it missed.
+"""A bounded queue for a reader that may be slow: the oldest items are dropped, and the reader learns how many.
 
 The head's loop puts things in, the thread of the server takes them out.
 """

@@ -1,4 +1,4 @@
-"""What this distribution offers to the kernel. The command is imported when a command line asks for it.
+"""The hooks of this distribution. The command is imported when a command line asks for it.
 
 The control plane itself is found by an entry point of its own, when the first program asks the head for it.
 """

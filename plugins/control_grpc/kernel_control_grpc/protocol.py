@@ -40,7 +40,7 @@ class Method:
 
     @property
     def word(self) -> str:
-        """What it is called in Python: `find_by_name` for `FindByName`."""
+        """Its name in Python: `find_by_name` for `FindByName`."""
         return in_python(self.name)
 
 

@@ -31,13 +31,13 @@ from kernel_spec.errors import GetTimeoutError, InternalError, KernelError, Prot
 from kernel_spec.tls_files import TlsFiles
 
 CALL_SECONDS = 60.0
-"""How long a call may take that has no deadline of its own."""
+"""Seconds that a call without a deadline of its own may take."""
 MAXIMUM_CALLS = 2000
 MAILBOX_ITEMS = 10_000
 MAILBOX_BYTES = 8 << 20
 STOP_SECONDS = 1.0
 MAXIMUM_TEXT = 2000
-"""Characters of an error that are told: it travels in headers, twice, and clients take 8 KB of those."""
+"""The most characters of an error that are sent: it is in headers twice, and clients accept 8 KB of those."""
 OPTIONS = (
     ("grpc.max_receive_message_length", 16 << 20),
     ("grpc.max_concurrent_streams", 1000),
@@ -190,7 +190,7 @@ class _Calls(grpc.GenericRpcHandler):
 
 
 def _parsed(method: Method, request: bytes) -> Any:
-    """Return the request as a message. Raises ProtocolError when it is none."""
+    """Return the request as a message. Raises ProtocolError when it can't be parsed."""
     try:
         return method.request.FromString(request)
     except DecodeError as error:

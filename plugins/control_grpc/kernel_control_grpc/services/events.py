@@ -14,10 +14,10 @@ from kernel_spec.observers import STATES
 
 
 class Events(Service):
-    """What happens in a cluster."""
+    """The events of a cluster."""
 
     def watch(self, request: Any, mailbox: Mailbox) -> Deferred:
-        """Send what happens, from when every node tells it."""
+        """Send events, from when every node reports them."""
         for kind in request.kinds:
             if kind not in STATES:
                 raise OptionError(f"there are no events of {kind!r}; there are those of {', '.join(STATES)}")

@@ -1,4 +1,4 @@
-"""What the services have in common: asking the head, ids in hexadecimal, pages."""
+"""The common base of the services: asking the head, ids in hexadecimal, pages."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def message_of(packed: Deferred, function: Callable[[Any], Any]) -> Deferred:
 
 
 def parse_id(text: str, what: str) -> bytes:
-    """Return an id that is written in hexadecimal; `what` has it. Raises OptionError when it is none."""
+    """Return an id that is written in hexadecimal; `what` has it. Raises OptionError for other text."""
     try:
         return bytes.fromhex(text)
     except ValueError as error:
