@@ -1,4 +1,4 @@
-"""What this distribution offers to the kernel. fsspec is imported when the target is chosen."""
+"""The hooks of this distribution. fsspec is imported when the target is chosen."""
 
 from __future__ import annotations
 

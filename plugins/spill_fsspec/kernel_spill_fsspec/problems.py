@@ -1,4 +1,4 @@
-"""What the errors of file systems mean: each has its own, and some say the decisive word only in the cause."""
+"""The meaning of the errors of file systems: each has its own, and some name the reason only in the cause."""
 
 from __future__ import annotations
 

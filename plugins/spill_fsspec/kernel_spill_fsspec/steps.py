@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 def within(seconds: float, call: Callable[[], Result]) -> Result:
     """Return what `call()` returns; raise TimeoutError when that takes longer than `seconds`.
 
-    A call that hangs is left behind in a thread of its own, so it must not touch memory that somebody may take back.
+    A call that hangs is left behind in a thread of its own, so it must not touch memory that its caller may take back.
     """
     outcome: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 

@@ -25,14 +25,14 @@ from kernel_spill_fsspec.steps import patiently, within
 STEP_BYTES = 16 << 20
 """How much a step moves, and so how much memory a thread needs beside the object's own."""
 START_SECONDS = 10.0
-"""How long the trial at the start may be repeated: a session that can't spill should say so soon."""
+"""Seconds for which the trial at the start is repeated: a session that can't spill should say so soon."""
 CLOSE_SECONDS = 8.0
 
 Result = TypeVar("Result")
 
 
 class FsspecSpill:
-    """Keeps each object in a file of its own, whose name tells its size. Thread-safe.
+    """Keeps each object in a file of its own, whose name contains its size. Thread-safe.
 
     See `plugin.open_target` for the arguments. Raises SpillError when nothing can be written there.
     """
@@ -112,7 +112,7 @@ class FsspecSpill:
     # -- one attempt -----------------------------------------------------------------------------------------------
 
     def _try_out(self) -> None:
-        """Write, read and delete a byte: better to hear now than when the store is full that this can't be."""
+        """Write, read and delete a byte: a target that does not work should fail now, not when the store is full."""
         path, memory = posixpath.join(self._prefix, "trial-1"), memoryview(bytearray(1))
 
         def attempt() -> None:
@@ -146,7 +146,7 @@ class FsspecSpill:
             raise
 
     def _make_directory_again(self) -> None:
-        """Make the directory that somebody has removed: what was in it is lost, what comes is not."""
+        """Make the directory again if it was removed: what was in it is lost, later objects are not."""
         os.makedirs(os.path.dirname(self.directory), exist_ok=True)
         with contextlib.suppress(FileExistsError):  # another thread was first
             os.mkdir(self.directory, 0o700)
