@@ -1,4 +1,4 @@
-"""What can be relied on at a Redis: asked once, when a head starts."""
+"""Check once, when a head starts, what a Redis keeps and how durably."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _info(client: Any) -> Mapping[str, Any] | None:
 
 
 def _settings(client: Any) -> Mapping[str, str]:
-    """Return its settings; nothing when it does not tell, as services that run Redis for others do."""
+    """Return its settings; empty when it refuses to say, as managed services do."""
     found: dict[str, str] = {}
     for name in ("appendfsync", "save"):
         try:

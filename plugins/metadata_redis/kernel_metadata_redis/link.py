@@ -46,7 +46,7 @@ class RedisLink:
             raise MetadataError(f"the option url of the metadata store redis can't be used: {problem}") from problem
 
     def script(self, text: str) -> Any:
-        """Return the script for use inside `run`; Redis is told its text when it does not know it."""
+        """Return the script for use inside `run`; its text is sent only if Redis does not know it."""
         return self._client.register_script(text)
 
     def run(self, action: Callable[[Any], Result]) -> Result:

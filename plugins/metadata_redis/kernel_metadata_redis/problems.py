@@ -1,4 +1,4 @@
-"""What an error of Redis means, and what to do about it."""
+"""The meaning of each error of Redis, and what to do about it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _CODES: Mapping[type[Exception], str] = {
     exceptions.TryAgainError: "TRYAGAIN",
     exceptions.BusyLoadingError: "LOADING",
 }
-"""What the client leaves out of the texts of errors that it has a class for."""
+"""Codes that the client removes from the texts of errors that it has a class for."""
 
 _FINAL = (exceptions.AuthenticationError, exceptions.AuthorizationError)
 _PASSING = ("READONLY", "MASTERDOWN", "NOREPLICAS", "BUSY ", "TRYAGAIN", "CLUSTERDOWN", "LOADING")
-"""What a Redis says that may do as asked in a moment: one that fails over, loads its data, or runs a long script."""
+"""Answers of a Redis that is unavailable for a moment: it fails over, loads its data, or runs a long script."""
 
 _MEANINGS = (
     ("OOM", "has no memory left", "Raise its maxmemory, or remove what others keep there; nothing was changed"),

@@ -1,4 +1,4 @@
-"""What runs inside Redis: one script is one step, in which nobody else's command can come between.
+"""Scripts that run inside Redis: each is one atomic step, which no other client's command can interrupt.
 
 A table is one hash. The claim is a hash beside it: `token` and `owner` of the head that may write, its `epoch`, and
 the number and answer of its last `request` whose repetition would answer otherwise. `tables` is the set of all tables.

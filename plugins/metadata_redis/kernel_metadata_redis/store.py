@@ -16,9 +16,9 @@ from kernel_metadata_redis.link import RedisLink
 from kernel_spec.errors import HeadReplacedError, MetadataError
 
 SESSION = "{session}"
-"""What stands for the session's name in a prefix."""
+"""The placeholder of the session's name in a prefix."""
 GOODBYE_SECONDS = 1.0
-"""How long the end of a session waits for a Redis that is gone."""
+"""Seconds that the end of a session waits for a Redis that is gone."""
 
 
 class RedisMetadataStore:

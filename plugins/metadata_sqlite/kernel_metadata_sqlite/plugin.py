@@ -1,4 +1,4 @@
-"""What this distribution offers to the kernel. SQLite is imported when the store is chosen."""
+"""The hooks of this distribution. SQLite is imported when the store is chosen."""
 
 from __future__ import annotations
 

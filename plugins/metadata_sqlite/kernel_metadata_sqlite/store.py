@@ -14,7 +14,7 @@ from kernel_spec.errors import HeadReplacedError, MetadataError
 
 FILE_NAME = "metadata.sqlite3"
 LOCK_SECONDS = 5.0
-"""How long opening waits for another head that still holds the file."""
+"""Seconds that opening waits for another head that still holds the file."""
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS entries (name TEXT, key BLOB, value BLOB NOT NULL, PRIMARY KEY (name, key))"
 _CLAIMS = "CREATE TABLE IF NOT EXISTS claims (epoch INTEGER PRIMARY KEY, owner BLOB NOT NULL)"
@@ -44,7 +44,7 @@ class SqliteMetadataStore:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._claimed_by: bytes | None = None
-        """Who has claimed the file before it was opened here; while it is open, nobody else can."""
+        """The latest claim on the file before it was opened here; no other process can claim it while it is open."""
         try:
             _make_private(self.path)
         except OSError as problem:
