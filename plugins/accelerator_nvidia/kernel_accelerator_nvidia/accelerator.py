@@ -42,7 +42,7 @@ class NvidiaAccelerator:
     def isolate(
         self, devices: Sequence[int], shares: Mapping[int, float], environment: Mapping[str, str]
     ) -> dict[str, str]:
-        """Return the variables that show only `devices`; nothing when there are none.
+        """Return the variables that show only `devices`; empty if `devices` is.
 
         Raises ValueError for a device that the worker's own `CUDA_VISIBLE_DEVICES` does not have.
         """

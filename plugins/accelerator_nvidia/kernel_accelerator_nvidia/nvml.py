@@ -1,4 +1,4 @@
-"""What the driver says, through NVML. Whatever is missing or fails means that there is nothing to use."""
+"""Ask the driver for devices, through NVML. If anything is missing or fails, there are no devices to use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this distribution offers to the kernel."""
+"""The hooks of this distribution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `CUDA_VISIBLE_DEVICES` says, read as CUDA reads it."""
+"""Read `CUDA_VISIBLE_DEVICES` as CUDA reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this distribution offers to the kernel."""
+"""The hooks of this distribution."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONFORMANCE = {
         "wrong_values": (5, [5], {"packagez": ["x"]}, {"packages": ["x"], "pip_check": "yes"}),
     }
 }
-"""What the conformance suite may give: values that need no index of packages."""
+"""Values for the conformance suite: they need no index of packages."""
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""What a program gives as `runtime_env["pip"]` or `["uv"]`, read into plain values."""
+"""Read `runtime_env["pip"]` or `["uv"]` into plain values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PackageField:
 
     @property
     def title(self) -> str:
-        """What errors call it."""
+        """Its name in errors."""
         return f"runtime_env[{self.installer!r}]"
 
     @property

@@ -1,4 +1,4 @@
-"""What this distribution offers to the kernel. The serializer is imported when it is chosen."""
+"""The hooks of this distribution. The serializer is imported when it is chosen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which types are reduced how. Types go by name, so that offering this imports neither pyarrow nor pandas."""
+"""The reducer of each type. Types go by name, so that offering this imports neither pyarrow nor pandas."""
 
 from __future__ import annotations
 

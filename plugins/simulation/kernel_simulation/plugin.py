@@ -1,4 +1,4 @@
-"""What this distribution offers to the kernel. The command is imported when a command line asks for it."""
+"""The hooks of this distribution. The command is imported when a command line asks for it."""
 
 from __future__ import annotations
 

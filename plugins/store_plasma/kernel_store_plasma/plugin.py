@@ -1,4 +1,4 @@
-"""What this plugin offers to the kernel: hook implementations only."""
+"""The hooks of this distribution."""
 
 from __future__ import annotations
 
