@@ -1,4 +1,4 @@
-"""What is in a queue and who waits for it. A state machine: no I/O, no clocks, no tasks.
+"""The items of a queue, and the calls that wait for it. A state machine: no I/O, no clocks, no tasks.
 
 Every method returns instructions for the shell: `Give(getter, item)` hands an item to somebody who waits, `Accept`
 tells somebody who waits that the item is in. Getters and putters are served in the order in which they came.

@@ -1,4 +1,4 @@
-"""What goes wrong in a group.
+"""Errors of groups.
 
 KernelError
 ├── UsageError

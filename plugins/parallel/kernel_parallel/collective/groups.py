@@ -1,4 +1,4 @@
-"""Which groups this process is a member of: making, finding and leaving them."""
+"""Make, find and leave the groups that this process is a member of."""
 
 from __future__ import annotations
 

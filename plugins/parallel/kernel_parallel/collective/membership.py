@@ -11,7 +11,7 @@ from kernel_parallel.collective.rendezvous import CoordinatorWatch, Meeting, mee
 from kernel_spec.dataclass import dataclass
 
 _CONNECT_SECONDS = 5.0
-"""What is left at least for connecting, once all have met."""
+"""Seconds that are left at least for connecting, once all have met."""
 
 
 @dataclass(frozen=True, slots=True)

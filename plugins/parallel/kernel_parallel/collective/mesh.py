@@ -20,7 +20,7 @@ from kernel_parallel.collective.messages import IncomingMessage, Outgoing, Tag
 
 _LOOK_SECONDS = 0.5
 _DOUBT_SECONDS = 2.0
-"""How long nothing may move before a member that is gone, and is not awaited itself, is taken for the reason."""
+"""Seconds without progress before the loss of a member that is not itself awaited is taken for the reason."""
 _PROOF_BYTES = 32
 _GONE = select.POLLRDHUP | select.POLLHUP | select.POLLERR
 

@@ -1,4 +1,4 @@
-"""What travels between two members: a header that says what it is, then the bytes of an array.
+"""Messages between two members: a header, then the bytes of an array.
 
 The header lets members notice that they disagree, before one of them reads the other's bytes as something else.
 """
@@ -17,7 +17,7 @@ from kernel_spec.dataclass import dataclass
 
 HEADER = struct.Struct("!BxxxI8sQ")
 PIECE_BYTES = 256 << 10
-"""What is reduced at once: small enough that it is still in the processor's cache."""
+"""Bytes that are reduced at once: few enough to stay in the processor's cache."""
 
 KINDS = ("allreduce", "reduce", "broadcast", "allgather", "reducescatter", "send", "barrier")
 _SENT_AS = {"recv": "send"}
@@ -25,7 +25,7 @@ _SENT_AS = {"recv": "send"}
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """Which operation a message belongs to: its kind and its number in the group (or between two, for send)."""
+    """The operation that a message belongs to: its kind and its number in the group (or between two, for send)."""
 
     kind: str
     number: int

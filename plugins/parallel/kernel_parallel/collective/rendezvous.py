@@ -156,7 +156,7 @@ def coordinator_of(group: str) -> Any:
 
 @dataclass(slots=True)
 class Meeting:
-    """What a member knows once all are there."""
+    """The knowledge of a member once all are there."""
 
     coordinator: Any
     number: int

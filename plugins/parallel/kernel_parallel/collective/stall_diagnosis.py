@@ -1,4 +1,4 @@
-"""Who is to blame when members of a group wait for each other: a decision about notes, without clocks or processes."""
+"""Find the members that hold up the others of a group: a decision about notes, without clocks or processes."""
 
 from __future__ import annotations
 

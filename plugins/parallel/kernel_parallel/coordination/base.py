@@ -1,4 +1,4 @@
-"""What all of these things have in common: a name, and questions to the registry."""
+"""The common base of locks and their like: a name, and questions to the registry."""
 
 from __future__ import annotations
 

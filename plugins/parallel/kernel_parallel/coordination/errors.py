@@ -1,4 +1,4 @@
-"""What goes wrong with locks and their like.
+"""Errors of locks and their like.
 
 KernelError
 ├── UsageError

@@ -12,7 +12,7 @@ _SHARE = 3
 
 
 class Held(Protocol):
-    """What holds leases."""
+    """A holder of leases."""
 
     def renew_due(self, now: float) -> float | None:
         """Renew what is due; return when to look again, by `time.monotonic()`, None when nothing is held."""

@@ -1,4 +1,4 @@
-"""What goes wrong with iterators.
+"""Errors of iterators.
 
 KernelError
 ├── UsageError

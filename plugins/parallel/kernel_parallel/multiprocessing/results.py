@@ -1,4 +1,4 @@
-"""What the asynchronous methods of a pool return, with the standard library's manners."""
+"""Results of the asynchronous methods of a pool; they behave as those of the standard library."""
 
 from __future__ import annotations
 

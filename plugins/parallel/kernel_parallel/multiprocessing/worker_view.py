@@ -9,7 +9,7 @@ from kernel.exceptions import KernelError
 
 
 class WorkerView:
-    """What is known of a worker process."""
+    """The view of a worker process."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor

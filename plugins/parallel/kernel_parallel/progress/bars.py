@@ -164,7 +164,7 @@ class tqdm(Generic[T]):
 
     @property
     def format_dict(self) -> dict[str, Any]:
-        """What it shows, as a dictionary."""
+        """The state that it shows, as a dictionary."""
         elapsed = time.monotonic() - self._begun
         rate = (self.n - self.initial) / elapsed if elapsed else None
         known = {"n": self.n, "total": self.total, "elapsed": elapsed, "rate": rate, "initial": self.initial}

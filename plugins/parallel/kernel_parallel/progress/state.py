@@ -1,4 +1,4 @@
-"""What a progress bar shows, as values that travel, and as text."""
+"""The state of a progress bar, as values that are sent, and as text."""
 
 from __future__ import annotations
 

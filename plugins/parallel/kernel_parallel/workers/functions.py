@@ -1,4 +1,4 @@
-"""Which functions are sent to a worker once, and under which key."""
+"""Choose the functions that are sent to a worker only once, and their keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers want done: one call, or a function over many items. A job is cut into chunks, and gathers results."""
+"""Jobs of callers: one call, or a function over many items. A job is cut into chunks, and gathers results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Done = Callable[[bool, Any], None]
 
 @dataclass(slots=True, eq=False)
 class Chunk:
-    """What one message asks of a worker. `place` says where in the job it belongs."""
+    """The work that one message gives to a worker. `place` says where in the job it belongs."""
 
     job: ChunkJob
     place: int
@@ -30,7 +30,7 @@ class Chunk:
 
 
 class ChunkJob(ABC):
-    """What a dispatcher works on. It calls `take` under its lock, the rest from any thread without."""
+    """A job of a dispatcher, which calls `take` under its lock, the rest from any thread without."""
 
     reference: Any = None
     """A stored copy of the function that the chunks share; None: the function travels as it is."""

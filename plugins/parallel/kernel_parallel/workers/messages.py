@@ -13,7 +13,7 @@ from kernel_parallel.workers.schedule import ScheduledWorker
 from kernel_spec.dataclass import dataclass
 
 PATIENCE_SECONDS = 0.05
-"""After how long without an answer what was thought to be quick is asked back."""
+"""Seconds without an answer after which chunks that were expected to be quick are asked back."""
 
 
 @dataclass(slots=True, eq=False)

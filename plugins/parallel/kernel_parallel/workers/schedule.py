@@ -1,4 +1,4 @@
-"""Who works on what: idle workers take chunks of jobs, first come, first served. A state machine: no I/O, no clocks."""
+"""Assign chunks of jobs to idle workers, first come, first served. A state machine: no I/O, no clocks."""
 
 from __future__ import annotations
 
