@@ -1,4 +1,4 @@
-"""How long work takes and when it comes: distributions by name, drawn with a given random generator."""
+"""Durations and arrivals of work: distributions by name, drawn with a given random generator."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ DURATIONS: Mapping[str, tuple[Numbers, Draw]] = {
     "values": ({"values": True}, _values),
     "forever": ({}, _forever),
 }
-"""How long work may take, by name. `values` are taken in order, again and again."""
+"""Distributions of durations, by name. `values` are taken in order, again and again."""
 
 ARRIVALS: Mapping[str, tuple[Numbers, Draw]] = {
     "at_once": ({"begin": False}, _at_once),

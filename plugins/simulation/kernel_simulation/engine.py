@@ -23,7 +23,7 @@ from kernel_spec.resources import amounts
 from kernel_spec.scheduling import GroupRequest, LeaseRequest, Scheduler
 
 PATIENCE_SECONDS = 60.0
-"""How long (in simulated time) nothing but ticks may happen before what waits is given up."""
+"""Simulated seconds with ticks alone after which waiting work is given up."""
 _PROGRESS_STEPS = 20_000
 
 

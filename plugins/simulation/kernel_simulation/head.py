@@ -17,7 +17,7 @@ from kernel_spec.ids import GroupId, LeaseId, NodeId
 
 
 class LeaseHolder(Protocol):
-    """Who asked for a lease."""
+    """The party that asked for a lease, and is called when the lease changes."""
 
     tally: Tally
 
@@ -32,7 +32,7 @@ class LeaseHolder(Protocol):
 
 
 class GroupHolder(Protocol):
-    """Who asked for a placement group."""
+    """The party that asked for a placement group, and is called when the group changes."""
 
     tally: Tally
 

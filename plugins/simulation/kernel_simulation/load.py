@@ -1,4 +1,4 @@
-"""What a simulated cluster has and is asked to do. `load_file` reads and writes it."""
+"""The nodes and the work of a simulated cluster. `load_file` reads and writes it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FORMS = (TASKS, ACTORS, GANGS)
 
 FAIL, DRAIN, JOIN, SET_RESOURCE, RESTART_HEAD = "fail", "drain", "join", "set_resource", "restart_head"
 ACTIONS = (FAIL, DRAIN, JOIN, SET_RESOURCE, RESTART_HEAD)
-"""What may happen to the cluster."""
+"""The kinds of events of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)

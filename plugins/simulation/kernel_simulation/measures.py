@@ -1,4 +1,4 @@
-"""What a run is measured by: real time for each decision, simulated time for each piece of work."""
+"""The measures of a run: real time for each decision, simulated time for each piece of work."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Summary:
 
 
 class Stopwatch:
-    """How long each decision took, by kind of event, in nanoseconds."""
+    """The duration of each decision, by kind of event, in nanoseconds."""
 
     def __init__(self) -> None:
         self.taken: dict[type, array[int]] = {}
@@ -88,7 +88,7 @@ class Remaining:
 
 
 class Tally:
-    """What became of one class of work. Every piece ends as done or failed exactly once, or is left.
+    """The outcome of one class of work. Every piece ends as done or failed exactly once, or is left.
 
     A piece that never ends counts as done when it has started.
     """

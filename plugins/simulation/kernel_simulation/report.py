@@ -1,4 +1,4 @@
-"""What a run showed, as plain values."""
+"""The results of a run, as plain values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernel_spec.scheduling import Reason
 
 @dataclass(frozen=True, slots=True)
 class WorkReport:
-    """What became of one class of work. `waiting` is in simulated seconds from arrival to start.
+    """The outcome of one class of work. `waiting` is in simulated seconds from arrival to start.
 
     Of `count` pieces, `done` and `failed` have ended, and `left` have not; `reason` says why, in the scheduler's words,
     for one of those that never got anything. `local` is the share of leases that lay where their arguments do.
@@ -39,7 +39,7 @@ class WorkReport:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What deciding cost, in real time. A decision is one event handled, of whatever kind."""
+    """The cost of decisions, in real time. A decision is one event handled, of whatever kind."""
 
     count: int
     seconds: float

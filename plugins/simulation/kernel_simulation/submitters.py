@@ -19,7 +19,7 @@ from kernel_simulation.measures import Tally
 from kernel_spec.scheduling import LeaseRequest
 
 WITHDRAW_SECONDS = 0.05
-"""How long requests are left standing when there is nothing to run any more."""
+"""Seconds before requests are withdrawn once there is nothing left to run."""
 
 
 class Submitter:
