@@ -15,7 +15,7 @@ import kernel
 from kernel_spec.engines import EngineSession, OpenEngine, SessionOptions
 
 PATIENCE_SECONDS = 60.0
-"""How long anything may take that is to come."""
+"""Seconds that anything expected may take."""
 
 
 class EngineSuite:

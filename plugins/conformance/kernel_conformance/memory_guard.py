@@ -30,7 +30,7 @@ from kernel_spec.memory_words import ALL, FAULTS, NONE, QUOTAS
 
 GIB = 1 << 30
 MOST_SECONDS = 60.0
-"""How long it may take a guard to do something, on the clock of the node that is played."""
+"""Seconds that a guard may take to act, on the clock of the node that is played."""
 
 
 class MemoryGuardConformance:

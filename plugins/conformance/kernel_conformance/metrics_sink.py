@@ -29,7 +29,7 @@ class MetricsSinkConformance:
     make_sink: Callable[[], MetricsSink]
 
     take_seconds = 0.5
-    """How long 10,000 series may hold up the head."""
+    """Seconds that 10,000 series may hold up the head."""
 
     def setup_method(self) -> None:
         self.made: list[MetricsSink] = []

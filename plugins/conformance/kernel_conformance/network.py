@@ -27,7 +27,7 @@ from kernel_spec.ids import NodeId, ObjectId, ProcessId
 from kernel_spec.networks import Loop, Message, Network, NetworkSettings
 
 SECONDS = 120.0
-"""How long anything may take: the machine may be busy."""
+"""Seconds that any step may take: the machine may be busy."""
 TOKEN, WRONG_TOKEN = b"t" * 32, b"w" * 32
 LOOPBACK = "127.0.0.1:0"
 OWNER, PROCESS = ProcessId(b"owner---"), ProcessId(b"process-")

@@ -32,11 +32,11 @@ class NodeProviderConformance:
     join: Mapping[str, Any] = {"address": "127.0.0.1:1", "token": "token"}
     """What new nodes are told for joining."""
     create_seconds = 60.0
-    """How long `create` may take: it starts machines and does not wait for them."""
+    """Seconds that `create` may take: it starts machines and does not wait for them."""
     running_seconds: float | None = 300.0
-    """How long a new node may take until it is running; None where none ever is, as in a list kept by hand."""
+    """Seconds until a new node is running; None where none ever is, as in a list kept by hand."""
     gone_seconds = 120.0
-    """How long a terminated node may still be listed as stopping."""
+    """Seconds for which a terminated node may still be listed as stopping."""
 
     def test_is_a_node_provider_with_a_name(self) -> None:
         provider = type(self).make_provider()

@@ -22,7 +22,7 @@ class ObserverConformance:
     make_observer: Callable[[], Observer]
 
     batch_seconds = 0.5
-    """How long a batch of 10,000 events may hold up the agent."""
+    """Seconds that a batch of 10,000 events may hold up the agent."""
 
     def test_is_an_observer(self) -> None:
         observer = type(self).make_observer()

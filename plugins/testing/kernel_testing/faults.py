@@ -22,7 +22,7 @@ TEMPLATE = "kernel: templat"
 WORKER = "kernel: worker"
 _SLICE_SECONDS = 0.02
 PATIENCE_SECONDS = 120.0
-"""How long a test waits for what must happen: on a busy machine a moment can become a minute."""
+"""Seconds that a test waits for a condition: on a busy machine a moment can become a minute."""
 
 
 def wait_until(condition: Callable[[], object], seconds: float, what: str) -> None:

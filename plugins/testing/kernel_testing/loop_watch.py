@@ -106,7 +106,7 @@ class _Watcher:
         self._serves = False
         self._reporting = False
         self._found: set[tuple[str, str]] = set()
-        """What was reported, once each."""
+        """The reports, once each."""
 
     def install(self) -> None:
         from kernel_processes.transport.reactor import Reactor

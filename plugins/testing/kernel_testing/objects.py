@@ -1,4 +1,4 @@
-"""What the object stores of the session hold, for tests of what must be freed."""
+"""Look into the object stores of the session, for tests of what must be freed."""
 
 from __future__ import annotations
 

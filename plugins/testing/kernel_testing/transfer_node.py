@@ -34,7 +34,7 @@ WORKER = ProcessId(b"worker--")
 """Whose `put` and `read` it is."""
 CLIENT = ProcessId(b"transfer")
 _SECONDS = 120.0
-"""How long anything may take: the machine may be busy."""
+"""Seconds that any step may take: the machine may be busy."""
 
 Value = TypeVar("Value")
 
