@@ -155,10 +155,36 @@ def test_what_is_free_is_divided():
     assert play.run().loop.is_finished
 
 
+class Keeps(FIFOScheduler):
+    """Keeps the controller that it is given."""
+
+    def on_trial_add(self, runner, trial):
+        self.runner = runner
+
+
 def test_resources_may_be_asked_about_for_a_trial_that_is_not_there():
-    loop = Play(pbt(), 3, samples=1, length=5).loop
-    asked = [loop.has_resources_for_trial(Trial("t", resources=make_request({"cpu": cpus}))) for cpus in (2, 3)]
+    scheduler = Keeps()
+    Play(scheduler, 3, samples=1, length=5)
+    trials = [Trial("t", resources=make_request({"cpu": cpus})) for cpus in (2, 3)]
+    asked = [scheduler.runner.has_resources_for_trial(trial) for trial in trials]
     assert asked == [True, False], "one of three is in use"
+
+
+def test_a_trial_that_has_not_begun_is_stopped_at_once_and_said_to_have_ended():
+    """Nothing else happens afterwards that could bring the instruction with it."""
+    play = Play(HoldsBack(), cpus=3, samples=2, length=4)
+    first, second = play.loop.trials
+    instructions = play.loop.stop_trial(second.trial_id)
+    assert [(each.event, each.trial) for each in instructions] == [("trial_complete", second)]
+    assert str(second.status) == "TERMINATED" and str(first.status) == "RUNNING"
+
+
+class HoldsBack(FIFOScheduler):
+    """Starts the first trial only."""
+
+    def choose_trial_to_run(self, runner):
+        first = runner.get_trials()[0]
+        return first if first.status is Trial.PENDING else None
 
 
 class Copies(FIFOScheduler):

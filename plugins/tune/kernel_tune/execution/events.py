@@ -43,7 +43,7 @@ def _tell(loop: TrialLoop, event: str, *arguments: Any) -> list[Instruction]:
     if event == "capacity":
         return loop.set_capacity(*arguments)
     if event == "stop":
-        return loop.stop_trial(*arguments) or []
+        return loop.stop_trial(*arguments)
     if event == "stop_all":
         return loop.stop_all()
     if event == "abandon":

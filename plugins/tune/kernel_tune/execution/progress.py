@@ -1,4 +1,4 @@
-"""What the trial loop knows of a trial beside what everybody sees."""
+"""What the trial loop knows of a trial besides what the trial itself says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernel_tune.trainable.orders import Saved
 
 
 class Copy(NamedTuple):
-    """A trial is to go on from another's state, with this configuration."""
+    """A request: a trial is to continue from the state of another one, with this configuration."""
 
     trial_id: str
     config: dict[str, Any]
@@ -20,7 +20,7 @@ class Copy(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """Another's state and configuration, for a trial to go on with; `donor` is the checkpoint, where it is one."""
+    """A state and a configuration for a trial to continue with. `donor` is the checkpoint of the state, if any."""
 
     copy: Copy
     state: Saved
@@ -29,35 +29,42 @@ class Replacement(NamedTuple):
 
 @dataclass
 class Progress:
-    """Where a trial stands, for the loop."""
+    """How far a trial has come, and what it is to do next."""
 
     spec: ExperimentSpec
     demand: Demand
+    """The resources that the trial uses while it runs."""
     book: CheckpointBook
     state: Saved | None = None
-    """Where the trial goes on from when it runs again."""
+    """The state that the trial continues from when it runs again."""
     first_state: Saved | None = None
-    """What it was to begin with."""
+    """The state that the trial was to begin with."""
     state_results: int = 0
-    """How many results it had reported in that state."""
+    """The number of results that the trial had reported in `state`."""
     donor: Kept | None = None
-    """The checkpoint of another trial that it goes on from."""
+    """The checkpoint of another trial that it continues from."""
     waits_for: str = ""
-    """What was asked of its process: "train", "pause", "save" or "end"; nothing if it is not asked anything."""
+    """What its process was asked and has not answered: "train", "pause", "save", "end", or "" for nothing."""
     saves_to: str = ""
-    """Where it was asked to save, if that is what it was asked."""
+    """Where its process was asked to save: "disk", "memory", or "" if it was not asked to save."""
     stop_asked: bool = False
     pause_asked: bool = False
     replacement: Replacement | None = None
-    """What it is to go on from, as soon as what its process was asked is done."""
+    """The state that it continues from as soon as its process has answered."""
     copies: list[Copy] = field(default_factory=list)
-    """Which trials are to go on from its state, as soon as it has saved."""
+    """The trials that continue from its state as soon as it has saved."""
     donors: int = 0
-    """How many trials are to save their state for it: it is not started before they have."""
+    """The number of trials that are to save their state for it. It is not started before they have."""
     goes_on: bool = False
-    """Whether it is to go on though the scheduler said NOOP: what it was to copy was there, or there was nothing."""
+    """Whether it continues although the scheduler said NOOP: its donor has given a state, or has saved none."""
 
     @property
     def is_asked(self) -> bool:
-        """Whether something was asked for that is still to be done."""
+        """Whether a request about the trial is still to be fulfilled."""
         return bool(self.pause_asked or self.copies or self.replacement or self.goes_on)
+
+    def release_donor(self) -> None:
+        """Let the checkpoint of the donor be deleted: the trial no longer continues from it."""
+        if self.donor is not None:
+            self.donor.users -= 1
+            self.donor = None

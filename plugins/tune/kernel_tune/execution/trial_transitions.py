@@ -1,19 +1,30 @@
-"""What becomes of a trial: it reports, saves, pauses, goes on from another's state, fails, ends.
+"""The steps of a trial: it reports, saves, pauses, continues from another trial's state, fails, ends.
 
-The part of the trial loop that is about one trial at a time. It changes the trial, tells the search algorithm and the
-scheduler, and notes instructions.
+Each step changes the trial, calls the search algorithm and the scheduler, and adds instructions. The trial loop decides
+when a step is taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from kernel_runs.reports import DONE, EXPERIMENT_TAG, Report
 from kernel_tune.errors import TuneError
-from kernel_tune.execution.instructions import Continue, Delete, Instruction, LoadState, Notify, Save, Stop
-from kernel_tune.execution.progress import Copy, Progress, Replacement
-from kernel_tune.execution.resources import Room
-from kernel_tune.execution.spec import ExperimentSpec
+from kernel_tune.execution.instructions import (
+    Continue,
+    Delete,
+    Instruction,
+    LoadState,
+    Notify,
+    Save,
+    Start,
+    Stop,
+    Write,
+)
+from kernel_tune.execution.progress import Copy, Progress
+from kernel_tune.execution.state_copies import StateCopies
+from kernel_tune.execution.trial_table import TrialTable
 from kernel_tune.schedulers.base import TrialScheduler
 from kernel_tune.searchers.algorithm import SearchAlgorithm
 from kernel_tune.trainable.orders import Answer, Saved
@@ -23,40 +34,141 @@ _DECISIONS = (TrialScheduler.CONTINUE, TrialScheduler.PAUSE, TrialScheduler.STOP
 
 
 class TrialTransitions:
-    """All trials of a run, and the steps that each of them can take. See `TrialLoop`, which decides when."""
+    """Takes trials through their steps, and is the `Controller` by which a scheduler asks for steps."""
 
-    def __init__(
-        self,
-        specs: Sequence[ExperimentSpec],
-        algorithm: SearchAlgorithm,
-        scheduler: TrialScheduler,
-        max_concurrent: int = 0,
-    ) -> None:
-        self.specs = {spec.name: spec for spec in specs}
-        self.algorithm = algorithm
-        self.scheduler = scheduler
-        self.max_concurrent = max_concurrent
-        self.room = Room()
-        self.trials: list[Trial] = []
-        self.outstanding: dict[str, None] = {}
-        """The trials whose process was asked something, in the order in which they were."""
-        self.is_stopping = False
-        self._live: dict[str, Trial] = {}
-        self._running = 0
-        self._pending = 0
-        self._by_id: dict[str, Trial] = {}
-        self._progress: dict[str, Progress] = {}
+    def __init__(self, table: TrialTable, algorithm: SearchAlgorithm, scheduler: TrialScheduler) -> None:
+        self._table = table
+        self._algorithm = algorithm
+        self._scheduler = scheduler
+        self._copies = StateCopies(table)
         self._instructions: list[Instruction] = []
         self._deciding: Trial | None = None
+        """The trial whose result the scheduler is deciding about."""
         self._results: list[Report] = []
-        self._always_asks = type(scheduler).choose_trial_to_run is not TrialScheduler.choose_trial_to_run
-        self._may_start = True
+        """Results of one trial that callbacks have not been given yet."""
 
-    # -- results ---------------------------------------------------------------------------------------------------
+    def take_instructions(self) -> list[Instruction]:
+        """Return the instructions that were added since the last call, in their order."""
+        instructions, self._instructions = self._instructions, []
+        return instructions
 
-    def _take_results(
-        self, trial: Trial, progress: Progress, answer: Answer, verdicts: Sequence[bool], asked: str
-    ) -> None:
+    # -- what schedulers see and ask for (see `schedulers.base.Controller`) ----------------------------------------
+
+    def get_trials(self) -> Sequence[Trial]:
+        """Return all trials, in the order in which they were made."""
+        return self._table.trials
+
+    def get_live_trials(self) -> Sequence[Trial]:
+        """Return the trials that have not ended, in the order in which they were made."""
+        return list(self._table.live.values())
+
+    def has_resources_for_trial(self, trial: Trial) -> bool:
+        """Return whether there is room for the trial now."""
+        return self._table.has_room_for(trial)
+
+    def has_resources(self, resources: Any) -> bool:
+        """Return whether these resources are free now."""
+        return self._table.has_room_for(Trial("", resources=resources))
+
+    def may_make_trials(self) -> bool:
+        """Return whether there may be further trials."""
+        return not self._table.is_stopping and not self._algorithm.is_finished()
+
+    def stop_trial(self, trial: Trial) -> None:
+        """End a trial: when its present step is done if it runs, else at once."""
+        if trial.has_ended:
+            return
+        progress = self._table.progress(trial.trial_id)
+        if trial.status is Status.RUNNING:
+            progress.stop_asked = True
+            if not progress.waits_for and trial is not self._deciding:
+                self._end(trial, progress, has_saved=False)
+            return
+        self._table.set_status(trial, Status.TERMINATED)
+        progress.release_donor()
+        _mark_done(trial)
+        self._instructions.append(Notify("trial_complete", trial))
+        self._algorithm.on_trial_complete(trial.trial_id, result=trial.last_result or None, error=False)
+        self._scheduler.on_trial_remove(self, trial)
+
+    def pause_trial(self, trial: Trial) -> None:
+        """Pause a running trial when its present step is done."""
+        if trial.status is Status.RUNNING:
+            self._table.progress(trial.trial_id).pause_asked = True
+            self._go_on_if_idle(trial)
+
+    def exploit(self, trial: Trial, donor: Trial, config: dict[str, Any], tag: str = "") -> None:
+        """Have a trial continue from the newest state of another, with this configuration."""
+        giver, copy = self._table.progress(donor.trial_id), Copy(trial.trial_id, config, tag)
+        if donor.status is Status.RUNNING:
+            self._copies.wait_for(giver, copy)
+            self._go_on_if_idle(donor)
+        elif self._copies.give(giver, copy) is not None:
+            self._go_on_if_idle(trial)
+
+    def set_resources(self, trial: Trial, resources: Any) -> None:
+        """Have a trial continue with other resources. A running trial is paused, and started again, for that."""
+        self._table.change_demand(trial, resources)
+        if trial.status is Status.RUNNING:
+            self._table.progress(trial.trial_id).pause_asked = True
+            trial.extra["resumes"] = True
+
+    def write_line(self, file_name: str, line: str) -> None:
+        """Append a line to a file in the experiment's directory."""
+        self._instructions.append(Write(file_name, line))
+
+    # -- what the loop asks for ------------------------------------------------------------------------------------
+
+    def start(self, trial: Trial) -> None:
+        """Start a pending or paused trial."""
+        progress = self._table.progress(trial.trial_id)
+        if trial.status is Status.PAUSED:
+            self._algorithm.on_unpause(trial.trial_id)
+        self._table.set_status(trial, Status.RUNNING)
+        self._instructions.append(Notify("trial_start", trial))
+        self._ask(trial, progress, "train", Start(trial, progress.state, trial.results - progress.state_results))
+
+    def stop_all(self, deciding: Trial | None = None) -> None:
+        """End all trials, and make no further ones. `deciding` is a trial whose answer is taken right after this."""
+        self._table.is_stopping = True
+        self._algorithm.set_finished()
+        self._deciding = deciding
+        for trial in self.get_live_trials():
+            self.stop_trial(trial)
+        self._deciding = None
+
+    def finish_hung(self, trial: Trial) -> None:
+        """End a running trial whose process no longer answers."""
+        self._finish(trial, self._table.progress(trial.trial_id), is_hung=True)
+
+    def fail(self, trial: Trial, message: str, raised: bytes = b"") -> None:
+        """End a running trial that has failed, or have it run again. `raised` is the pickled exception."""
+        progress = self._table.progress(trial.trial_id)
+        trial.failures += 1
+        trial.error_message, trial.raised = message, raised
+        limit = progress.spec.max_failures
+        self._give_copies(progress)
+        may_run_again = limit < 0 or trial.failures <= limit
+        if may_run_again and not (progress.spec.fail_fast or progress.stop_asked):
+            self._leave(trial, progress, Status.PENDING)
+            self._instructions.append(Stop(trial, failed=True))
+            self._instructions.append(Notify("trial_recover", trial))
+            return
+        self._leave(trial, progress, Status.ERROR)
+        self._instructions.append(Stop(trial, failed=True))
+        self._instructions.append(Notify("trial_error", trial))
+        self._algorithm.on_trial_complete(trial.trial_id, result=None, error=True)
+        self._scheduler.on_trial_error(self, trial)
+        if progress.spec.fail_fast:
+            self.stop_all()
+
+    def take_answer(self, trial: Trial, answer: Answer, verdicts: Sequence[bool], asked: str) -> None:
+        """Take what the process of a running trial has answered.
+
+        `verdicts` say of each result whether a stop criterion ends the trial after it. `asked` is what the process was
+        asked: "train", "pause", "save" or "end".
+        """
+        progress = self._table.progress(trial.trial_id)
         saved = dict(answer.saved)
         decision = TrialScheduler.CONTINUE
         for number, result in enumerate(answer.results):
@@ -64,16 +176,16 @@ class TrialTransitions:
             ends = ends or (answer.ended and number == len(answer.results) - 1 and not answer.error)
             decision = self._take_result(trial, progress, result, saved.get(number), ends)
             if ends or decision == TrialScheduler.STOP:
-                self._tell_results(trial)
+                self._notify_results(trial)
                 self._end(trial, progress, has_saved=number in saved)
                 return
             if decision == TrialScheduler.PAUSE:
                 progress.pause_asked = True
-        self._tell_results(trial)
+        self._notify_results(trial)
         if answer.error:
-            self._fail(trial, progress, answer.error, answer.raised)
+            self.fail(trial, answer.error, answer.raised)
         elif answer.refused:
-            self._fail(trial, progress, answer.refused)
+            self.fail(trial, answer.refused)
         elif asked == "pause" and not progress.stop_asked:
             self._paused(trial, progress, answer.state)
         elif asked == "save":
@@ -89,21 +201,23 @@ class TrialTransitions:
         else:
             self._go_on(trial, progress)
 
+    # -- results ---------------------------------------------------------------------------------------------------
+
     def _take_result(self, trial: Trial, progress: Progress, result: Report, saved: Saved | None, ends: bool) -> str:
         result[EXPERIMENT_TAG] = trial.experiment_tag
         decision = TrialScheduler.CONTINUE
         if not ends and not progress.stop_asked:
             self._deciding = trial
-            decision = self.scheduler.on_trial_result(self, trial, result)
+            decision = self._scheduler.on_trial_result(self, trial, result)
             self._deciding = None
             if decision not in _DECISIONS:
                 raise TuneError(
-                    f"{type(self.scheduler).__name__}.on_trial_result() returned {decision!r}: it returns one of "
+                    f"{type(self._scheduler).__name__}.on_trial_result() returned {decision!r}: it returns one of "
                     f"{', '.join(_DECISIONS)}, which are names of TrialScheduler"
                 )
         if ends or decision == TrialScheduler.STOP:
             result[DONE] = True
-        self.algorithm.on_trial_result(trial.trial_id, result)  # after the scheduler, which may note the budget for it
+        self._algorithm.on_trial_result(trial.trial_id, result)  # after the scheduler, which may note its budget
         trial.last_result = result
         trial.results += 1
         for key, value in result.items():
@@ -115,18 +229,19 @@ class TrialTransitions:
                     history.add(value)
         self._results.append(result)
         if saved is not None:
-            self._tell_results(trial)
+            self._notify_results(trial)
             self._keep(trial, progress, saved)
         return decision
 
-    def _tell_results(self, trial: Trial) -> None:
-        """Tell who listens of the results that were taken, many at once."""
+    def _notify_results(self, trial: Trial) -> None:
+        """Add one instruction for all results that were taken since the last one."""
         if self._results:
             self._instructions.append(Notify("trial_result", trial, self._results))
             self._results = []
 
     def _keep(self, trial: Trial, progress: Progress, saved: Saved) -> None:
-        self._leave_donor(progress)
+        """Have the trial continue from this state from now on."""
+        progress.release_donor()
         progress.state, progress.state_results = saved, trial.results
         if saved.is_in_memory:
             return
@@ -134,9 +249,10 @@ class TrialTransitions:
         self._instructions.append(Notify("checkpoint", trial, checkpoint=saved))
         self._instructions += [Delete(trial, each) for each in dropped]
 
-    # -- going on --------------------------------------------------------------------------------------------------
+    # -- continuing ------------------------------------------------------------------------------------------------
 
     def _go_on(self, trial: Trial, progress: Progress) -> None:
+        """Ask the process of a running trial for what is due next, unless it still owes an answer."""
         if progress.waits_for:
             return
         if progress.stop_asked:
@@ -144,21 +260,21 @@ class TrialTransitions:
         elif progress.copies:
             self._ask(trial, progress, "save", Save(trial, "disk"))
         elif progress.pause_asked:
-            self._ask(trial, progress, "pause", Save(trial, "disk" if self.scheduler.copies_states else "memory"))
-        elif self._replace(trial, progress):
+            self._ask(trial, progress, "pause", Save(trial, "disk" if self._scheduler.copies_states else "memory"))
+        elif self._copies.take_over(trial):
             self._ask(trial, progress, "train", LoadState(trial, progress.state))
         else:
             self._ask(trial, progress, "train", Continue(trial))
 
     def _go_on_if_idle(self, trial: Trial) -> None:
-        progress = self._progress[trial.trial_id]
+        progress = self._table.progress(trial.trial_id)
         if not progress.waits_for and trial is not self._deciding:
             self._go_on(trial, progress)
 
     def _ask(self, trial: Trial, progress: Progress, what: str, instruction: Instruction) -> None:
         progress.waits_for, progress.goes_on = what, False
         progress.saves_to = instruction.where if isinstance(instruction, Save) else ""
-        self.outstanding[trial.trial_id] = None
+        self._table.outstanding[trial.trial_id] = None
         self._instructions.append(instruction)
 
     def _paused(self, trial: Trial, progress: Progress, state: Saved | None) -> None:
@@ -169,10 +285,9 @@ class TrialTransitions:
         self._leave(trial, progress, Status.PAUSED)
         self._instructions.append(Stop(trial))
         if trial.extra.pop("resumes", False):
-            trial.status = Status.PENDING
-            self._pending += 1
+            self._table.set_status(trial, Status.PENDING)
         else:
-            self.algorithm.on_pause(trial.trial_id)
+            self._algorithm.on_pause(trial.trial_id)
 
     def _saved(self, trial: Trial, progress: Progress, state: Saved | None) -> None:
         if state is not None:
@@ -181,55 +296,13 @@ class TrialTransitions:
         self._go_on(trial, progress)
 
     def _give_copies(self, progress: Progress) -> None:
-        copies, progress.copies = progress.copies, []
-        for copy in copies:
-            self._progress[copy.trial_id].donors -= 1
-            self._may_start = True
-            self._give_copy(progress, copy)
-
-    def _give_copy(self, giver: Progress, copy: Copy) -> None:
-        """Have a trial go on from what another saved last, now or when its process has done what it was asked.
-
-        Where nothing was saved the trial goes on as it is.
-        """
-        trial = self._by_id[copy.trial_id]
-        progress = self._progress[copy.trial_id]
-        if trial.has_ended:
-            return
-        if giver.state is not None:
-            newest = giver.book.newest
-            donor = newest if newest is not None and giver.state is newest.saved else None
-            if donor is not None:
-                donor.users += 1
-            progress.replacement = Replacement(copy, giver.state, donor)
-        if trial.status is Status.RUNNING:
-            progress.goes_on = True
+        for trial in self._copies.give_all(progress):
             self._go_on_if_idle(trial)
-        else:
-            self._replace(trial, progress)
-
-    def _replace(self, trial: Trial, progress: Progress) -> bool:
-        """Give a trial the state and configuration that it is to go on with; return whether there was one."""
-        if progress.replacement is None:
-            return False
-        copy, state, donor = progress.replacement
-        progress.replacement = None
-        self._leave_donor(progress)
-        progress.donor, progress.state, progress.state_results = donor, state, trial.results
-        trial.config = copy.config
-        if copy.tag:
-            trial.experiment_tag = f"{trial.experiment_tag.split('@')[0]}@{copy.tag}"
-        return True
-
-    def _leave_donor(self, progress: Progress) -> None:
-        if progress.donor is not None:
-            progress.donor.users -= 1
-            progress.donor = None
 
     # -- ends ------------------------------------------------------------------------------------------------------
 
     def _end(self, trial: Trial, progress: Progress, has_saved: bool) -> None:
-        """A running trial ends well: it saves before if it should, or if others wait for its state."""
+        """End a running trial, after a last save if its policy asks for one or other trials wait for its state."""
         wants = (progress.spec.checkpoints.at_end and not progress.spec.is_function) or bool(progress.copies)
         if wants and not has_saved:
             self._ask(trial, progress, "end", Save(trial, "disk"))
@@ -237,7 +310,7 @@ class TrialTransitions:
             self._finish(trial, progress)
 
     def _finish(self, trial: Trial, progress: Progress, is_hung: bool = False) -> None:
-        """A running trial has ended well, or is ended although it `is_hung`: its process is of no use then."""
+        """End a running trial without an error. If its process `is_hung`, nothing is exported, and it is killed."""
         self._give_copies(progress)
         self._leave(trial, progress, Status.TERMINATED)
         _mark_done(trial)
@@ -245,68 +318,19 @@ class TrialTransitions:
         self._instructions.append(Stop(trial, exports, failed=is_hung))
         self._instructions.append(Notify("trial_complete", trial))
         result = trial.last_result
-        self.algorithm.on_trial_complete(trial.trial_id, result=result or None, error=False)
-        self.scheduler.on_trial_complete(self, trial, result)
-
-    def _fail(self, trial: Trial, progress: Progress, message: str, raised: bytes = b"") -> None:
-        trial.failures += 1
-        trial.error_message, trial.raised = message, raised
-        limit = progress.spec.max_failures
-        self._give_copies(progress)
-        may_run_again = limit < 0 or trial.failures <= limit
-        if may_run_again and not (progress.spec.fail_fast or progress.stop_asked):
-            self._leave(trial, progress, Status.PENDING)
-            self._instructions.append(Stop(trial, failed=True))
-            self._instructions.append(Notify("trial_recover", trial))
-            return
-        self._leave(trial, progress, Status.ERROR)
-        self._instructions.append(Stop(trial, failed=True))
-        self._instructions.append(Notify("trial_error", trial))
-        self.algorithm.on_trial_complete(trial.trial_id, result=None, error=True)
-        self.scheduler.on_trial_error(self, trial)
-        if progress.spec.fail_fast:
-            self._ask_all_to_stop()
-
-    def _ask_to_stop(self, trial: Trial) -> None:
-        if trial.has_ended:
-            return
-        progress = self._progress[trial.trial_id]
-        if trial.status is Status.RUNNING:
-            progress.stop_asked = True
-            if not progress.waits_for and trial is not self._deciding:
-                self._end(trial, progress, has_saved=False)
-            return
-        if trial.status is Status.PENDING:
-            self._pending -= 1
-        trial.status = Status.TERMINATED
-        self._live.pop(trial.trial_id, None)
-        self._leave_donor(progress)
-        _mark_done(trial)
-        self._instructions.append(Notify("trial_complete", trial))
-        self.algorithm.on_trial_complete(trial.trial_id, result=trial.last_result or None, error=False)
-        self.scheduler.on_trial_remove(self, trial)
-
-    def _ask_all_to_stop(self) -> None:
-        self.is_stopping = True
-        self.algorithm.set_finished()
-        for trial in list(self._live.values()):
-            self._ask_to_stop(trial)
+        self._algorithm.on_trial_complete(trial.trial_id, result=result or None, error=False)
+        self._scheduler.on_trial_complete(self, trial, result)
 
     def _leave(self, trial: Trial, progress: Progress, status: Status) -> None:
-        """A running trial runs no longer."""
-        self._may_start = True
-        self._replace(trial, progress)
-        self.room.give_back(progress.demand)
-        self._running -= 1
-        trial.status = status
-        if status is Status.PENDING:
-            self._pending += 1
-        elif trial.has_ended:
-            self._live.pop(trial.trial_id, None)
-            self._leave_donor(progress)
+        """Give a running trial another status; its resources are free then."""
+        self._table.may_start = True
+        self._copies.take_over(trial)
+        self._table.set_status(trial, status)
+        if trial.has_ended:
+            progress.release_donor()
 
 
 def _mark_done(trial: Trial) -> None:
-    """The last result of a trial that has ended well says so, also where nobody knew when it was reported."""
+    """Mark the last result of an ended trial as done, also if the end was not known when it was reported."""
     if trial.last_result and not trial.last_result.get(DONE):
         trial.last_result = {**trial.last_result, DONE: True}
