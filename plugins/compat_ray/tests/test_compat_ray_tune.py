@@ -27,11 +27,15 @@ def tune() -> Iterator[ModuleType]:
     sys.modules.update(there)
 
 
+OWN = {"run", "run_experiments", "choice", "loguniform", "uniform"}
+
+
 def test_its_names_are_those_of_the_library(tune: ModuleType) -> None:
-    assert all(
-        getattr(tune, name) is getattr(library, name) for name in {*library.__all__} - {"run", "run_experiments"}
-    )
-    assert importlib.import_module("ray.tune.schedulers") is tune.schedulers is library.schedulers
+    assert all(getattr(tune, name) is getattr(library, name) for name in {*library.__all__} - OWN)
+    assert importlib.import_module("ray.tune.schedulers") is tune.schedulers
+    assert tune.schedulers.FIFOScheduler is library.schedulers.FIFOScheduler
+    assert {*library.schedulers.__all__} <= {*tune.schedulers.__all__}
+    assert importlib.import_module("ray.tune.searchers") is library.searchers
     assert {*library.__all__, "Logger", "function"} <= {*tune.__all__} & {*dir(tune)}
     with pytest.raises(AttributeError, match=r"module 'ray.tune' has no attribute 'runn'; did you mean 'run'\?"):
         tune.runn  # noqa: B018 - it is what raises

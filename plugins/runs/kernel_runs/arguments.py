@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kernel_runs.errors import RunError
 from kernel_spec.nearest import nearest as most_like
+
+_MOST_LISTED = 20
+"""The largest number of arguments that a message lists."""
 
 
 class ArgumentError(RunError, ValueError, TypeError):
@@ -54,22 +57,17 @@ def check_callable(owner: object, name: str, value: Any) -> None:
         raise ArgumentError(f"{_name(owner)}: {name} is {value!r}, which can't be called; pass a function")
 
 
-def older_names(owner: object, given: Mapping[str, Any], current: Mapping[str, str],
-                known: Iterable[str] = (), depth: int = 4) -> dict[str, Any]:  # fmt: skip
-    """Return arguments that were given under older names by their current ones, with a DeprecationWarning.
+def refuse_unknown(owner: object, given: Iterable[str], function: Callable[..., Any]) -> None:
+    """Raise `ArgumentError` if `given` has a name: it is an argument that `function` does not have.
 
-    `current` maps an older name to the current one. None counts as not given. A name that is in neither `current` nor
-    this table raises `ArgumentError` with the nearest of `known`. `depth` calls above is the line that is warned of.
+    The message names the nearest argument of `function`, and all of them unless they are too many to read.
     """
-    values: dict[str, Any] = {}
-    for name, value in given.items():
-        if name not in current:
-            raise ArgumentError(f"{_name(owner)} has no argument {name!r}.{nearest(name, [*known, *current])}")
-        if value is not None:
-            text = f"{_name(owner)}: {name} is now called {current[name]}"
-            warnings.warn(text, DeprecationWarning, stacklevel=depth)
-            values[current[name]] = value
-    return values
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    known = [each.name for each in parameters if each.kind not in kinds and each.name != "self"]
+    for name in given:
+        listed = f" Its arguments are {', '.join(known)}." if 0 < len(known) <= _MOST_LISTED else ""
+        raise ArgumentError(f"{_name(owner)} has no argument {name!r}.{nearest(name, known)}{listed}")
 
 
 def _name(owner: object) -> str:

@@ -15,7 +15,7 @@ from kernel_runs.arguments import (
     check_number,
     check_whole,
     nearest,
-    older_names,
+    refuse_unknown,
 )
 
 
@@ -65,12 +65,19 @@ def test_the_nearest_name_is_found_whatever_its_case() -> None:
     assert nearest("PLACE", ["Placement", "other"]) == " Did you mean 'Placement'?" and nearest("xyz", ["abc"]) == ""
 
 
-def test_older_names_are_warned_of_where_they_are_said() -> None:
-    def takes(**older: Any) -> dict[str, Any]:
-        return older_names("tune", older, {"freq": "frequency", "max": "most"}, ("name",), depth=3)
+def takes(name: str = "", *rest: Any, **unknown: Any) -> None:
+    refuse_unknown("tune", unknown, takes)
 
-    with pytest.warns(DeprecationWarning, match="^tune: freq is now called frequency$") as warned:
-        assert takes(freq=3, max=None) == {"frequency": 3}
-    assert len(warned) == 1 and warned[0].filename == __file__
-    with pytest.raises(ArgumentError, match=r"^tune has no argument 'nam'. Did you mean 'name'\?$"):
+
+def test_an_argument_that_is_not_there_is_refused_with_the_nearest_and_all_that_are() -> None:
+    takes(name="is there")
+    with pytest.raises(
+        ArgumentError, match=r"^tune has no argument 'nam'. Did you mean 'name'\? Its arguments are name.$"
+    ):
         takes(nam=1)
+
+
+def test_arguments_that_are_too_many_are_not_listed() -> None:
+    many = type("Many", (), {"__init__": eval(f"lambda self, {', '.join(f'a{at}' for at in range(21))}: None")})
+    with pytest.raises(ArgumentError, match=r"^Many has no argument 'other'.$"):
+        refuse_unknown("Many", ["other"], many.__init__)

@@ -93,11 +93,11 @@ def test_arguments_of_one(made, arguments, message):
 
 
 @pytest.mark.parametrize("made", COMPARING)
-def test_reward_attr_is_the_metric(made):
-    with pytest.warns(DeprecationWarning, match=f"{made.__name__}: reward_attr is now called metric"):
-        scheduler = made(reward_attr="gain")
-    assert scheduler.metric == "gain"
-    assert made(reward_attr=None).metric == "episode_reward_mean"
+def test_an_argument_that_is_not_there_is_refused_with_those_that_are(made):
+    with pytest.raises(
+        ArgumentError, match=rf"{made.__name__} has no argument 'reward_attr'.* Its arguments are .*metric,"
+    ):
+        made(reward_attr="gain")
 
 
 def test_schedulers_by_name():

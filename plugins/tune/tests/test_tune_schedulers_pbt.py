@@ -362,15 +362,3 @@ def test_arguments_that_cant_be_used(arguments, message):
 def test_a_function_of_a_whole_configuration_is_refused():
     with pytest.raises(ArgumentError, match=r"is tune.sample_from, which needs a whole configuration"):
         pbt(hyperparam_mutations={"x": search_space.sample_from(lambda spec: 1)})
-
-
-def test_garbled_names_of_an_older_manual_are_understood():
-    with pytest.warns(DeprecationWarning) as caught:
-        scheduler = PopulationBasedTraining(hyparam_mutations={"x": [1, 2]}, sample_probability=0.5, reward_attr="gain")
-    assert [str(each.message).removeprefix("PopulationBasedTraining: ") for each in caught] == [
-        "hyparam_mutations is now called hyperparam_mutations",
-        "sample_probability is now called resample_probability",
-        "reward_attr is now called metric",
-    ]
-    assert scheduler._mutations == {"x": [1, 2]} and scheduler._resample_probability == 0.5
-    assert scheduler.metric == "gain"

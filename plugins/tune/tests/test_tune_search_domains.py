@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from kernel_tune import search_space as tune
+from kernel_tune.arguments import ArgumentError
 from kernel_tune.errors import SearchSpaceError
 from kernel_tune.search_space.domains import Domain
 
@@ -81,14 +83,21 @@ def test_odd_forms_that_numpy_allows() -> None:
     assert tune.uniform(2, 3, 5).sample().shape == (5,)
 
 
-def test_older_names_of_bounds_and_values() -> None:
-    with pytest.warns(DeprecationWarning, match=r"uniform\(\): low is now called lower") as warned:
-        assert tune.uniform(low=1, high=10) == tune.uniform(1, 10)
-    assert warned[0].filename == __file__
-    with pytest.warns(DeprecationWarning, match=r"loguniform\(\): min_bound is now called lower"):
-        assert tune.loguniform(min_bound=1e-4, max_bound=1e-2) == tune.loguniform(1e-4, 1e-2)
-    with pytest.warns(DeprecationWarning, match=r"choice\(\): a is now called categories"):
-        assert tune.choice(a=[3, 4], p=[1, 0]).sample() == 3
+@pytest.mark.parametrize(
+    ("function", "given", "arguments"),
+    [
+        (tune.uniform, {"low": 1, "high": 10}, "lower, upper, size"),
+        (tune.loguniform, {"min_bound": 1e-4, "max_bound": 1e-2}, "lower, upper, base"),
+        (tune.choice, {"a": [3, 4]}, "categories, size, replace, p"),
+    ],
+)
+def test_an_argument_that_is_not_there_is_refused_with_those_that_are(
+    function: Callable[..., Any], given: dict[str, Any], arguments: str
+) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        function(**given)
+    name = f"{function.__name__}() has no argument {next(iter(given))!r}."
+    assert str(caught.value).startswith(name) and str(caught.value).endswith(f" Its arguments are {arguments}.")
 
 
 def test_quantised_floats_are_as_people_write_them() -> None:

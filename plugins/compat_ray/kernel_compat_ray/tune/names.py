@@ -27,6 +27,18 @@ _ADAPTERS = {
     "skopt": "SkOptSearch",
     "zoopt": "ZOOptSearch",
 }
+_OWN_SCHEDULERS = {
+    "async_hyperband": ("ASHAScheduler", "AsyncHyperBandScheduler"),
+    "hb_bohb": ("HyperBandForBOHB",),
+    "hyperband": ("HyperBandScheduler",),
+    "median_stopping_rule": ("MedianStoppingRule",),
+    "pb2": ("PB2",),
+    "pbt": ("PopulationBasedTraining",),
+}
+"""Schedulers that take arguments under older names as well, by the module that has them."""
+_SCHEDULERS = {
+    module: {name: f".tune.schedulers:{name}" for name in names} for module, names in _OWN_SCHEDULERS.items()
+}
 _SETTINGS = {
     name: f"kernel.runs:{name}"
     for name in ("CheckpointConfig", "FailureConfig", "RunConfig", "ScalingConfig", "SyncConfig")
@@ -69,6 +81,10 @@ _STOPPERS = {
     "timeout": "TimeoutStopper",
     "trial_plateau": "TrialPlateauStopper",
 }
+_SPACE = {
+    **{name: f"kernel.tune.search_space:{name}" for name in (*_DOMAINS, *_FUNCTIONS)},
+    **{name: f".tune.search:{name}" for name in ("choice", "loguniform", "uniform")},
+}
 _RESOURCE_CHANGING = ("DistributeResources", "DistributeResourcesToTopJob", "ResourceChangingScheduler")
 _UTILITIES = {
     **{name: f".tune.helpers:{name}" for name in (
@@ -87,6 +103,12 @@ _FUNCTION_TRAINABLES = {
 }
 _RUN = {name: f".tune.run:{name}" for name in ("run", "run_experiments")}
 _TRACKERS = {"comet": "CometLoggerCallback", "mlflow": "MLflowLoggerCallback", "wandb": "WandbLoggerCallback"}
+
+
+def _adapter(name: str) -> str:
+    """Return the target of a searcher that asks another library."""
+    return f".tune.search:{name}" if name == "SigOptSearch" else f"kernel.tune.searchers:{name}"
+
 
 TUNE_NAMES: dict[str, dict[str, str]] = {
     "ray.air": {**_SETTINGS, "Checkpoint": "kernel.runs:Checkpoint", **_RESULT},
@@ -112,6 +134,7 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
         # Besides what the library itself exports; its older modules are attributes of this one as well.
         "Logger": "kernel.runs.loggers:Logger",
         "function": ".tune.helpers:function",
+        **{name: _SPACE[name] for name in ("choice", "loguniform", "uniform")},
         **_RUN,
     },
     "ray.tune.analysis.experiment_analysis": {
@@ -164,8 +187,14 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
     "ray.tune.schedulers.resource_changing_scheduler": {
         name: f"kernel.tune.schedulers:{name}" for name in _RESOURCE_CHANGING
     },
+    "ray.tune.schedulers": {
+        "*": "kernel.tune.schedulers",
+        **{name: target for names in _SCHEDULERS.values() for name, target in names.items()},
+    },
+    **{f"ray.tune.schedulers.{module}": names for module, names in _SCHEDULERS.items()},
     "ray.tune.schedulers.pbt": {
-        name: f"kernel.tune.schedulers:{name}" for name in ("PopulationBasedTraining", "PopulationBasedTrainingReplay")
+        **_SCHEDULERS["pbt"],
+        "PopulationBasedTrainingReplay": "kernel.tune.schedulers:PopulationBasedTrainingReplay",
     },
     "ray.tune.schedulers.trial_scheduler": {
         name: f"kernel.tune.schedulers:{name}" for name in ("FIFOScheduler", "TrialScheduler")
@@ -185,18 +214,13 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
         "Repeater": "kernel.tune.searchers:Repeater",
         "TRIAL_INDEX": "kernel.tune.searchers:TRIAL_INDEX",
     },
-    "ray.tune.search.sample": {
-        **{name: f"kernel.tune.search_space:{name}" for name in (*_DOMAINS, *_FUNCTIONS)},
-    },
+    "ray.tune.search.sample": _SPACE,
     "ray.tune.search.variant_generator": {
         name: f"kernel.tune:{name}" for name in ("count_variants", "generate_variants", "grid_search")
     },
+    **{f"ray.tune.search.{module}": {name: _adapter(name)} for module, name in sorted(_ADAPTERS.items())},
     **{
-        f"ray.tune.search.{module}": {name: f"kernel.tune.searchers:{name}"}
-        for module, name in sorted(_ADAPTERS.items())
-    },
-    **{
-        f"ray.tune.search.{module}.{module}_search": {name: f"kernel.tune.searchers:{name}"}
+        f"ray.tune.search.{module}.{module}_search": {name: _adapter(name)}
         for module, name in sorted(_ADAPTERS.items())
     },
     "ray.tune.stopper": {

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from kernel_runs.arguments import older_names
+from kernel_runs.arguments import refuse_unknown
 from kernel_runs.callbacks import Callback
 from kernel_runs.process.trial_output import names_of
 from kernel_runs.settings.fields import made
@@ -62,7 +61,7 @@ def run(
     Raises TuneError when trials have failed, unless `raise_on_failed_trial` is False; ValueError for `resume` without
     an experiment to resume; ArgumentError for an argument that there is not.
     """
-    older_names("tune.run()", unknown, {}, inspect.signature(run).parameters)
+    refuse_unknown("tune.run()", unknown, run)
     if resume and resume_config is not None and resume_config.words:
         resume = f"{parse_resume(resume).source}+{resume_config.words}"
     if isinstance(run_or_experiment, (Experiment, Mapping, list, tuple)):

@@ -30,9 +30,9 @@ class AsyncHyperBandScheduler(ComparingScheduler):
     def __init__(
         self, time_attr: str = TRAINING_ITERATION, metric: str | None = None, mode: str | None = None,
         max_t: float = 100, grace_period: float = 1, reduction_factor: float = 4, brackets: int = 1,
-        stop_last_trials: bool = True, seed: int | None = None, **older: Any,
+        stop_last_trials: bool = True, seed: int | None = None, **unknown: Any,
     ) -> None:  # fmt: skip
-        super().__init__(time_attr, metric, mode, seed, **older)
+        super().__init__(time_attr, metric, mode, seed, **unknown)
         check_number(self, "max_t", max_t, above=0)
         check_number(self, "grace_period", grace_period, above=0, most=max_t)
         check_number(self, "reduction_factor", reduction_factor, above=1)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import pickle
 import random
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from kernel_runs.arguments import ArgumentError, check_mode, older_names
+from kernel_runs.arguments import ArgumentError, check_mode, refuse_unknown
 from kernel_runs.reports import TRAINING_ITERATION, Report, look_up, metric_in, own_keys
 from kernel_tune.errors import MetricError
 from kernel_tune.schedulers.base import Controller, TrialScheduler
@@ -26,20 +25,17 @@ class ComparingScheduler(TrialScheduler):
     `time_attr` is the key of the result that says how far a trial has come: `training_iteration`, `time_total_s`
     (seconds) or one that the trainable reports; everything called a time or a period is in its unit. `metric` and
     `mode` ("min" or "max") may also come from the experiment. `seed` makes what is random here; where it is None, the
-    experiment's seed does, and where it has none either, 0. `reward_attr` is the older name of `metric`.
+    experiment's seed does, and where it has none either, 0.
 
     Raises `ArgumentError` for arguments that can't be used.
     """
 
-    _older_names: ClassVar[dict[str, str]] = {"reward_attr": "metric"}
-    """Older names of arguments, and what they are called now."""
-
     def __init__(
         self, time_attr: str = TRAINING_ITERATION, metric: str | None = None, mode: str | None = None,
-        seed: int | None = None, **older: Any,
+        seed: int | None = None, **unknown: Any,
     ) -> None:  # fmt: skip
         check_mode(self, mode)
-        metric = self._current_names(older).get("metric", metric)
+        refuse_unknown(self, unknown, type(self).__init__)
         for name, key in (("time_attr", time_attr), ("metric", metric)):
             if not (isinstance(key, str) and key) and not (name == "metric" and key is None):
                 raise ArgumentError(f"{type(self).__name__}: {name} is {key!r}, but must be the key of a result")
@@ -47,10 +43,6 @@ class ComparingScheduler(TrialScheduler):
         self._time_attr = time_attr
         self._seed = seed
         self._random = random.Random(0 if seed is None else seed)
-
-    def _current_names(self, older: dict[str, Any]) -> dict[str, Any]:
-        """Return what was given under older names by the current ones."""
-        return older_names(self, older, self._older_names, inspect.signature(type(self).__init__).parameters)
 
     @property
     def time_attr(self) -> str:

@@ -32,9 +32,9 @@ class HyperBandScheduler(ComparingScheduler):
     def __init__(
         self, time_attr: str = TRAINING_ITERATION, metric: str | None = None, mode: str | None = None,
         max_t: float = 81, reduction_factor: float = 3, stop_last_trials: bool = True, seed: int | None = None,
-        **older: Any,
+        **unknown: Any,
     ) -> None:  # fmt: skip
-        super().__init__(time_attr, metric, mode, seed, **older)
+        super().__init__(time_attr, metric, mode, seed, **unknown)
         check_number(self, "max_t", max_t, least=1)
         check_number(self, "reduction_factor", reduction_factor, above=1)
         self._max_t = max_t

@@ -32,9 +32,9 @@ class MedianStoppingRule(ComparingScheduler):
     def __init__(
         self, time_attr: str = TIME_TOTAL_S, metric: str | None = None, mode: str | None = None,
         grace_period: float = 60.0, min_samples_required: int = 3, min_time_slice: float = 0, hard_stop: bool = True,
-        seed: int | None = None, **older: Any,
+        seed: int | None = None, **unknown: Any,
     ) -> None:  # fmt: skip
-        super().__init__(time_attr, metric, mode, seed, **older)
+        super().__init__(time_attr, metric, mode, seed, **unknown)
         check_number(self, "grace_period", grace_period, least=0)
         check_whole(self, "min_samples_required", min_samples_required, least=1)
         check_number(self, "min_time_slice", min_time_slice, least=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -32,23 +32,21 @@ class PB2(PopulationBasedTraining):
     configuration stays whole. The other arguments are those of `PopulationBasedTraining`.
     """
 
-    _older_names: ClassVar[dict[str, str]] = {"reward_attr": "metric"}
-
     def __init__(
         self, time_attr: str = TIME_TOTAL_S, metric: str | None = None, mode: str | None = None,
         perturbation_interval: float = 60.0, hyperparam_bounds: dict[str, Any] | None = None,
         quantile_fraction: float = 0.25, log_config: bool = True, require_attrs: bool = True, synch: bool = False,
         custom_explore_fn: CustomExplore | None = None, burn_in_period: float = 0.0,
-        seed: int | None = None, **older: Any,
+        seed: int | None = None, **unknown: Any,
     ) -> None:  # fmt: skip
         if not hyperparam_bounds:
             raise ArgumentError("PB2 would change nothing: give hyperparam_bounds, such as {'lr': [1e-4, 1e-1]}")
         bounds = _bounds(hyperparam_bounds)
         super().__init__(
-            time_attr, self._current_names(older).get("metric", metric), mode,
+            time_attr, metric, mode,
             perturbation_interval=perturbation_interval, burn_in_period=burn_in_period, hyperparam_mutations=bounds,
             quantile_fraction=quantile_fraction, custom_explore_fn=custom_explore_fn, log_config=log_config,
-            require_attrs=require_attrs, synch=synch, seed=seed,
+            require_attrs=require_attrs, synch=synch, seed=seed, **unknown,
         )  # fmt: skip
         self._leaves = dict(_leaves(bounds))
         self._starts: dict[str, tuple[float, float]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from kernel_runs.arguments import ArgumentError, check_callable, check_number
 from kernel_runs.reports import TIME_TOTAL_S, TRAINING_ITERATION, Report
@@ -62,10 +62,6 @@ class PopulationBasedTraining(ComparingScheduler):
     copies_states = True
 
     needs_checkpoints = True
-    _older_names: ClassVar[dict[str, str]] = {
-        "reward_attr": "metric", "sample_probability": "resample_probability",
-        "hyparam_mutations": "hyperparam_mutations", "reparam_mutations": "hyperparam_mutations",
-    }  # fmt: skip
 
     def __init__(
         self, time_attr: str = TIME_TOTAL_S, metric: str | None = None, mode: str | None = None,
@@ -73,12 +69,10 @@ class PopulationBasedTraining(ComparingScheduler):
         hyperparam_mutations: dict[str, Any] | None = None, quantile_fraction: float = 0.25,
         resample_probability: float = 0.25, perturbation_factors: Sequence[float] = (1.2, 0.8),
         custom_explore_fn: CustomExplore | None = None, log_config: bool = True,
-        require_attrs: bool = True, synch: bool = False, seed: int | None = None, **older: Any,
+        require_attrs: bool = True, synch: bool = False, seed: int | None = None, **unknown: Any,
     ) -> None:  # fmt: skip
-        given = self._current_names(older)
-        super().__init__(time_attr, given.get("metric", metric), mode, seed)
-        hyperparam_mutations = given.get("hyperparam_mutations", hyperparam_mutations) or {}
-        resample_probability = given.get("resample_probability", resample_probability)
+        super().__init__(time_attr, metric, mode, seed, **unknown)
+        hyperparam_mutations = hyperparam_mutations or {}
         name = type(self).__name__
         check_mutations(name, hyperparam_mutations)
         if not hyperparam_mutations and custom_explore_fn is None:

@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from kernel_runs.arguments import older_names
+from kernel_runs.arguments import refuse_unknown
 from kernel_tune.errors import SearchSpaceError
 from kernel_tune.search_space.domains import Categorical, Domain, Float, Function, Integer, Normal
 from kernel_tune.search_space.draws import Choices, NormalArray, UniformArray, shape_of
 
 
 def uniform(
-    lower: float = 0.0, upper: float | None = None, size: int | Sequence[int] | None = None, **older: Any
+    lower: float = 0.0, upper: float | None = None, size: int | Sequence[int] | None = None, **unknown: Any
 ) -> Domain:
     """Choose a number from `lower` to `upper`, all equally likely, or with a `size` an array of them.
 
-    With one bound the other is 1, as numpy has it: `uniform(100)` is from 1 to 100. `older` are numpy's names of the
-    bounds, `low` and `high`.
+    With one bound the other is 1, as in numpy: `uniform(100)` is from 1 to 100.
     """
-    given = older_names("uniform()", older, {"low": "lower", "high": "upper"}, ("lower", "upper", "size"), depth=3)
-    lower, upper = given.get("lower", lower), given.get("upper", upper)
+    refuse_unknown("uniform()", unknown, uniform)
     if upper is None:
         lower, upper = sorted((lower, 1.0))
     one = Float(lower, upper)
@@ -32,14 +30,9 @@ def quniform(lower: float, upper: float, q: float) -> Float:
     return Float(lower, upper, quantum=q)
 
 
-def loguniform(lower: float | None = None, upper: float | None = None, base: float = 10, **older: Any) -> Float:
-    """Choose a number from `lower` to `upper`, each order of magnitude equally likely. The base makes no difference.
-
-    `older` are the bounds' names of the first releases, `min_bound` and `max_bound`.
-    """
-    names = {"min_bound": "lower", "max_bound": "upper"}
-    given = older_names("loguniform()", older, names, ("lower", "upper", "base"), depth=3)
-    lower, upper = given.get("lower", lower), given.get("upper", upper)
+def loguniform(lower: float | None = None, upper: float | None = None, base: float = 10, **unknown: Any) -> Float:
+    """Choose a number from `lower` to `upper`, each order of magnitude equally likely. `base` makes no difference."""
+    refuse_unknown("loguniform()", unknown, loguniform)
     if lower is None or upper is None:
         raise TypeError("loguniform() needs two bounds, such as loguniform(1e-4, 1e-1)")
     return Float(lower, upper, log=True)
@@ -105,16 +98,15 @@ def choice(
     size: int | Sequence[int] | None = None,
     replace: bool = True,
     p: Sequence[float] | None = None,
-    **older: Any,
+    **unknown: Any,
 ) -> Domain:
     """Choose one of some values, with probabilities `p`, equally likely without; `choice(10)` is one of 0 to 9.
 
     A value may be a dict or list with domains of its own: they are chosen only if it is (a conditional space). With a
     `size` a list of so many values is chosen, or lists in lists for several lengths, as numpy has it; each value at
-    most once if `replace` is False. `older` is numpy's name of the values, `a`.
+    most once if `replace` is False.
     """
-    known = ("categories", "size", "replace", "p")
-    categories = older_names("choice()", older, {"a": "categories"}, known, depth=3).get("categories", categories)
+    refuse_unknown("choice()", unknown, choice)
     if isinstance(categories, int) and not isinstance(categories, bool):
         categories = range(categories)
     elif isinstance(categories, (str, bytes)) or not hasattr(categories, "__iter__"):

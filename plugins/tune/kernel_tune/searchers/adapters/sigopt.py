@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
+from kernel_runs.arguments import refuse_unknown
 from kernel_runs.reports import Report, look_up
 from kernel_tune.errors import SearchSpaceError
 from kernel_tune.search_space.domains import Float, Integer
@@ -41,13 +42,13 @@ class SigOptSearch(LibrarySearcher):
                  observation_budget: int | None = None, project: str | None = None,
                  metric: str | Sequence[str] | None = None, mode: str | Sequence[str] | None = None,
                  points_to_evaluate: Sequence[dict[str, Any]] | None = None,
-                 evaluated_rewards: Sequence[float] | None = None, reward_attr: str | None = None,
-                 seed: int | None = None) -> None:  # fmt: skip
+                 evaluated_rewards: Sequence[float] | None = None,
+                 seed: int | None = None, **unknown: Any) -> None:  # fmt: skip
+        refuse_unknown(self, unknown, type(self).__init__)
         if space is not None and experiment_id is not None:
             raise SearchSpaceError("SigOptSearch has a space and an experiment_id, which has one too: give one of them")
         if max_concurrent < 1:
             raise SearchSpaceError(f"max_concurrent is {max_concurrent!r}: at least one trial must be able to run")
-        metric = reward_attr if metric is None else metric
         names = [] if metric is None or isinstance(metric, str) else list(metric)
         self._several = list(zip(names, _modes(names, mode), strict=True))
         one_metric, one_mode = (None, None) if names else (metric, mode)

@@ -1,0 +1,103 @@
+"""Arguments of `ray.tune` under the names that earlier releases had for them."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+from kernel_compat_ray import finder
+
+from kernel.runs.arguments import ArgumentError
+from kernel.tune import schedulers as library
+from kernel.tune.searchers import SigOptSearch
+
+
+@pytest.fixture(scope="module")
+def tune() -> Iterator[ModuleType]:
+    finder.install_finder()
+    yield importlib.import_module("ray.tune")
+    finder.remove_finder()
+
+
+COMPARING = ["AsyncHyperBandScheduler", "HyperBandScheduler", "HyperBandForBOHB", "MedianStoppingRule"]
+
+
+@pytest.mark.parametrize("name", COMPARING)
+def test_reward_attr_is_the_metric_of_schedulers(tune: ModuleType, name: str) -> None:
+    made = getattr(tune.schedulers, name)
+    with pytest.warns(DeprecationWarning, match=f"^reward_attr of {name} is an old name; use metric$") as warned:
+        scheduler = made(reward_attr="gain")
+    assert warned[0].filename == __file__
+    assert isinstance(scheduler, getattr(library, name)) and scheduler.metric == "gain"
+    assert made(reward_attr=None).metric == "episode_reward_mean"
+    assert pickle.loads(pickle.dumps(scheduler)).metric == "gain"
+
+
+def test_names_of_an_older_manual_are_those_of_today(tune: ModuleType) -> None:
+    from_module = importlib.import_module("ray.tune.schedulers.pbt").PopulationBasedTraining
+    assert from_module is tune.schedulers.PopulationBasedTraining
+    with pytest.warns(DeprecationWarning) as caught:
+        scheduler = from_module(hyparam_mutations={"x": [1, 2]}, sample_probability=0.5, reward_attr="gain")
+    assert [str(each.message) for each in caught] == [
+        "hyparam_mutations of PopulationBasedTraining is an old name; use hyperparam_mutations",
+        "sample_probability of PopulationBasedTraining is an old name; use resample_probability",
+        "reward_attr of PopulationBasedTraining is an old name; use metric",
+    ]
+    assert scheduler._mutations == {"x": [1, 2]} and scheduler._resample_probability == 0.5
+    assert scheduler.metric == "gain"
+
+
+def test_schedulers_are_derived_from_each_other_as_before(tune: ModuleType) -> None:
+    found = tune.schedulers
+    assert issubclass(found.PB2, found.PopulationBasedTraining)
+    assert issubclass(found.HyperBandForBOHB, found.HyperBandScheduler)
+    assert found.ASHAScheduler is found.AsyncHyperBandScheduler
+    with pytest.warns(DeprecationWarning, match="reward_attr of PB2 is an old name"):
+        scheduler = found.PB2(hyperparam_bounds={"x": [0, 1]}, reward_attr="gain")
+    assert scheduler.metric == "gain"
+    with pytest.raises(ArgumentError, match="'hyperparam_bound'. Did you mean 'hyperparam_bounds'"):
+        found.PB2(hyperparam_bounds={"x": [0, 1]}, hyperparam_bound={})
+
+
+def test_a_scheduler_of_ones_own_takes_them_too(tune: ModuleType) -> None:
+    class Mine(tune.schedulers.ASHAScheduler):  # type: ignore[misc, name-defined]
+        def __init__(self, **arguments: Any) -> None:
+            super().__init__(**arguments)
+
+    with pytest.warns(DeprecationWarning, match="reward_attr of Mine is an old name"):
+        assert Mine(reward_attr="gain").metric == "gain"
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "new", "place"),
+    [
+        ("uniform", {"low": 1, "upper": 10}, "lower", (1, 10)),
+        ("uniform", {"lower": 1, "high": 10}, "upper", (1, 10)),
+        ("loguniform", {"min_bound": 1e-4, "upper": 1e-2}, "lower", (1e-4, 1e-2)),
+        ("loguniform", {"lower": 1e-4, "max_bound": 1e-2}, "upper", (1e-4, 1e-2)),
+        ("choice", {"a": [3, 4]}, "categories", ([3, 4],)),
+    ],
+)
+@pytest.mark.parametrize("module", ["ray.tune", "ray.tune.search.sample"])
+def test_bounds_and_values_of_search_spaces(
+    tune: ModuleType, module: str, name: str, given: dict[str, Any], new: str, place: tuple[Any, ...]
+) -> None:
+    function = getattr(importlib.import_module(module), name)
+    with pytest.warns(DeprecationWarning, match=rf" of {name}\(\) is an old name; use {new}$") as warned:
+        assert repr(function(**given)) == repr(function(*place))
+    assert warned[0].filename == __file__
+
+
+def test_reward_attr_is_the_metric_of_sigopt(tune: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIGOPT_KEY", "not needed before the first trial")
+    found = importlib.import_module("ray.tune.search.sigopt").SigOptSearch
+    assert issubclass(found, SigOptSearch)
+    with pytest.raises(ArgumentError, match=r"^SigOptSearch has no argument 'reward_attr'.* metric, "):
+        SigOptSearch(reward_attr="gain")
+    with pytest.warns(DeprecationWarning, match="reward_attr of SigOptSearch is an old name; use metric"):
+        searcher = found([{"name": "x", "type": "double", "bounds": {"min": 0, "max": 1}}], reward_attr="gain")
+    assert searcher.metric == "gain"
