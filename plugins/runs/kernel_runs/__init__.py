@@ -1,6 +1,6 @@
-"""What a run is, for all libraries of kernel: its settings, reports, checkpoints and results on disk.
+"""Runs, for all libraries of kernel: their settings, reports, checkpoints and results on disk.
 
-Each name is in a file of its own, and is loaded when it is first used.
+Each name is in a file of its own, which is imported when the name is first used.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ __all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is exported here when it is first used."""
+    """Import an exported name when it is first used."""
     import importlib
 
     if name not in _HOMES:

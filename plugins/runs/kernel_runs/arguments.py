@@ -1,4 +1,4 @@
-"""Checks of what people pass to schedulers and stoppers: the messages name the class, the argument and its value."""
+"""Checks of users' arguments. Messages name the class, the argument and its value."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _MOST_LISTED = 20
 
 
 class ArgumentError(RunError, ValueError, TypeError):
-    """An argument has a value or a type that can't be used, or there is no such argument."""
+    """An argument has a value or a type that can't be used, or does not exist."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return " Did you mean 'x'?" for the known name that is most like this one, or nothing where none is like it."""
+    """Return " Did you mean 'x'?" with the known name that is most like this one, or "" if none is similar."""
     found = most_like(name, known)
     return f" Did you mean {found!r}?" if found else ""
 
@@ -46,7 +46,7 @@ def check_whole(owner: object, name: str, value: Any, *, least: int) -> None:
 
 
 def check_mode(owner: object, mode: Any, *, optional: bool = True) -> None:
-    """Raise `ArgumentError` unless mode is "min" or "max", or None where it may be."""
+    """Raise `ArgumentError` unless mode is "min" or "max", or None if it is `optional`."""
     if mode not in ("min", "max") and not (optional and mode is None):
         raise ArgumentError(f"{_name(owner)}: mode is {mode!r}, but must be 'min' or 'max'")
 

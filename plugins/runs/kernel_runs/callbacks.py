@@ -1,4 +1,4 @@
-"""What may be called as runs go on: loggers and users' callbacks."""
+"""Callbacks, which are called as runs proceed: the base of loggers and of users' own."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from kernel_runs.run import Run
 
 
 class Callback:
-    """Hears what happens, on the driver, in the thread that looks after the runs, in the order in which it happens.
+    """Is called as runs proceed, in the driver, in the thread of the loop that manages them, in the order of events.
 
-    The methods call a run a trial: it is one of several, or the only one. `iteration` counts the steps of the loop that
-    looks after them, `trials` are all of them. A callback that raises ends the experiment with a RunError that names
-    it, and has its error as the cause, with everything saved.
+    The methods call a run a trial: it is one of several, or the only one. `iteration` counts the steps of that loop,
+    `trials` are all runs. If a callback raises, the experiment is saved and ends with a RunError that names the
+    callback and has its error as the cause.
     """
 
     hears_again = False
-    """Whether it is told again what happened between the last time the state was written down and a kill, when an
-    experiment resumes. Of each trial it first hears a start, with the number of results that it had then: what was
-    written after them is to be cut off. For loggers."""
+    """Whether the callback is called again, when an experiment resumes, for events that were lost by a kill: those
+    after the last saved state. Each trial is then started first, with the number of results that it had in that state.
+    A logger deletes what it has written after these."""
 
     def setup(self, stop: Any = None, num_samples: int | None = None, total_num_samples: int | None = None,
               **info: Any) -> None:  # fmt: skip
-        """Called once, before the first trial. `info` has `local_dir` (the experiment's) and `name`."""
+        """Is called once, before the first trial. `info` has `local_dir` (the experiment's) and `name`."""
 
     def on_step_begin(self, iteration: int, trials: Sequence[Run], **info: Any) -> None:
         """A step of the loop begins."""
@@ -33,10 +33,10 @@ class Callback:
         """A step of the loop has ended."""
 
     def on_trial_start(self, iteration: int, trials: Sequence[Run], trial: Run, **info: Any) -> None:
-        """A trial runs, for the first time or again."""
+        """A trial starts, for the first time or again."""
 
     def on_trial_restore(self, iteration: int, trials: Sequence[Run], trial: Run, **info: Any) -> None:
-        """A trial goes on from a checkpoint."""
+        """A trial continues from a checkpoint."""
 
     def on_trial_save(self, iteration: int, trials: Sequence[Run], trial: Run, **info: Any) -> None:
         """A trial is about to save a checkpoint."""
@@ -47,7 +47,7 @@ class Callback:
 
     def on_trial_results(self, iteration: int, trials: Sequence[Run], trial: Run, results: Sequence[Report],
                          **info: Any) -> None:  # fmt: skip
-        """A trial has reported these results, in order. Override this where many at once can be taken quicker."""
+        """A trial has reported these results, in order. Override this if many results can be handled faster at once."""
         for result in results:
             self.on_trial_result(iteration, trials, trial, result, **info)
 
@@ -55,10 +55,10 @@ class Callback:
         """A trial has ended."""
 
     def on_trial_recover(self, iteration: int, trials: Sequence[Run], trial: Run, **info: Any) -> None:
-        """A trial has failed and is tried again."""
+        """A trial has failed, and will run again."""
 
     def on_trial_error(self, iteration: int, trials: Sequence[Run], trial: Run, **info: Any) -> None:
-        """A trial has failed for good."""
+        """A trial has failed, and will not run again."""
 
     def on_checkpoint(self, iteration: int, trials: Sequence[Run], trial: Run, checkpoint: Any,
                       **info: Any) -> None:  # fmt: skip
@@ -68,11 +68,11 @@ class Callback:
         """All trials have ended, or the experiment was interrupted."""
 
     def flush(self) -> None:
-        """Have what was written on the disk: the state of the experiment is about to be written down."""
+        """Write buffered data to disk: the state of the experiment is about to be saved."""
 
     def get_state(self) -> dict[str, Any] | None:
-        """Return what must survive, or None."""
+        """Return state that must survive a restart of the driver, or None."""
         return None
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from what `get_state` has returned."""
+        """Restore what `get_state` has returned."""

@@ -1,4 +1,4 @@
-"""Checkpoints: a directory of files, here or at any fsspec address, and a little metadata beside them."""
+"""Checkpoints: directories of files, local or at any fsspec address, with a little metadata."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ _LOCAL = "file://"
 
 
 class Checkpoint:
-    """A directory that a trainable has written. `path` may be local or an address like `s3://bucket/folder`.
+    """A directory that a trainable has written. `path` is local, or an address like `s3://bucket/folder`.
 
-    It is made of a directory, a dict, bytes or an address (`from_...`), and becomes each of these again (`to_...`).
+    It is created from a directory, a dict, bytes or an address (`from_...`), and converted to each of these (`to_...`).
     """
 
     _deletion: Any = None
-    """What deletes the directory with this object, where nobody else has it."""
+    """Deletes the temporary directory when this object is garbage collected; None if the directory is to stay."""
 
     def __init__(self, path: str | os.PathLike[str], filesystem: Any = None) -> None:
         self.path = os.fspath(path)
         self.filesystem = filesystem
 
-    # -- what it is made of ----------------------------------------------------------------------------------------
+    # -- creation ----------------------------------------------------------------------------------------------------
 
     @classmethod
     def from_directory(cls, path: str | os.PathLike[str]) -> Checkpoint:
-        """Return the checkpoint that is a local directory. It is not copied before it is reported."""
+        """Return a checkpoint for a local directory. Its files are not copied before the checkpoint is reported."""
         return cls(os.path.abspath(os.fspath(path)))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Checkpoint:
-        """Return a checkpoint in a new temporary directory that holds a dict; `to_dict` gives it back.
+        """Return a checkpoint in a new temporary directory that holds a dict; `to_dict` returns the dict again.
 
-        The directory goes with the object, unless the object was pickled: then another process may need it.
+        The directory is deleted with the object. If the object was pickled, it stays: another process may need it.
         """
         checkpoint = cls._in_new_directory()
         with open(os.path.join(checkpoint.path, _DICTIONARY_FILE), "wb") as file:
@@ -53,9 +53,9 @@ class Checkpoint:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Checkpoint:
-        """Return a checkpoint in a new temporary directory with the files in what `to_bytes` has returned.
+        """Return a checkpoint in a new temporary directory, from the bytes that `to_bytes` has returned.
 
-        The directory goes with the object, as that of `from_dict` does. Raises CheckpointError for other bytes.
+        The directory is deleted with the object, as in `from_dict`. Raises CheckpointError for other bytes.
         """
         from kernel_runs.storage.archives import from_archive  # here: few checkpoints become bytes
 
@@ -65,7 +65,7 @@ class Checkpoint:
 
     @classmethod
     def from_uri(cls, uri: str) -> Checkpoint:
-        """Return the checkpoint that is at an fsspec address. Nothing is fetched before it is looked at."""
+        """Return a checkpoint for an fsspec address. Nothing is fetched before its files are needed."""
         return cls(uri.removeprefix(_LOCAL))
 
     @classmethod
@@ -75,16 +75,16 @@ class Checkpoint:
         checkpoint._deletion = weakref.finalize(checkpoint, shutil.rmtree, directory, ignore_errors=True)
         return checkpoint
 
-    # -- what becomes of it ----------------------------------------------------------------------------------------
+    # -- conversion --------------------------------------------------------------------------------------------------
 
     @property
     def is_local(self) -> bool:
-        """Whether its files can be read where this runs without copying them."""
+        """Whether its files can be read on this machine without copying them."""
         return self.filesystem is None and "://" not in self.path
 
     @contextlib.contextmanager
     def as_directory(self) -> Iterator[str]:
-        """Give a local directory with the files, for the length of a `with`. What is there must not be changed."""
+        """Provide a local directory with the files during a `with` block. The files must not be changed."""
         if self.is_local:
             self._check_there(os.path.isdir(self.path))
             yield self.path
@@ -96,7 +96,7 @@ class Checkpoint:
             shutil.rmtree(directory, ignore_errors=True)
 
     def to_directory(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Copy the files to a local directory, a new temporary one by default; return it."""
+        """Copy the files to a local directory and return it. By default it is a new temporary directory."""
         target = os.fspath(path) if path is not None else tempfile.mkdtemp(prefix="checkpoint_")
         os.makedirs(target, exist_ok=True)
         if self.is_local:
@@ -109,7 +109,7 @@ class Checkpoint:
         return target
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the dict of `from_dict`. Raises CheckpointError where the checkpoint was made of files."""
+        """Return the dict of `from_dict`. Raises CheckpointError if the checkpoint was made of files."""
         with self.as_directory() as directory:
             path = os.path.join(directory, _DICTIONARY_FILE)
             if not os.path.exists(path):
@@ -119,14 +119,14 @@ class Checkpoint:
             return value
 
     def to_bytes(self) -> bytes:
-        """Return all files, with the metadata, as bytes for `from_bytes`. They are in memory at once."""
+        """Return all files and the metadata as bytes for `from_bytes`. The files are in memory at once."""
         from kernel_runs.storage.archives import to_archive  # see above
 
         with self.as_directory() as directory:
             return to_archive(directory)
 
     def to_uri(self, uri: str) -> str:
-        """Copy the files to an fsspec address, such as `s3://bucket/folder`; return the address."""
+        """Copy the files to an fsspec address, such as `s3://bucket/folder`, and return the address."""
         import fsspec  # here: what stays here does not need it
 
         filesystem, folder = fsspec.core.url_to_fs(uri)
@@ -135,40 +135,41 @@ class Checkpoint:
             filesystem.put(directory.rstrip("/") + "/", folder.rstrip("/") + "/", recursive=True)
         return uri
 
-    # -- what is beside its files ----------------------------------------------------------------------------------
+    # -- metadata ----------------------------------------------------------------------------------------------------
 
     def get_metadata(self) -> dict[str, Any]:
-        """Return what was noted about it; nothing if nothing was."""
+        """Return the metadata; an empty dict if none were set."""
         data = self._read(METADATA_FILE)
         return {} if data is None else dict(json.loads(data))
 
     def set_metadata(self, metadata: dict[str, Any]) -> None:
-        """Note something about it, in place of what was noted before. `metadata` must be what JSON can say."""
+        """Replace the metadata. They must be serializable as JSON."""
         self._write(METADATA_FILE, json.dumps(metadata).encode())
 
     def update_metadata(self, metadata: dict[str, Any]) -> None:
-        """Note something more about it."""
+        """Add to the metadata."""
         self.set_metadata({**self.get_metadata(), **metadata})
 
     def get_preprocessor(self) -> Any:
-        """Return what `with_preprocessor` has added; None if nothing was. Its own module must be importable here."""
+        """Return the object of `with_preprocessor`, or None. Its module must be importable here."""
         data = self._read(_PREPROCESSOR_FILE)
         return None if data is None else pickle.loads(data)
 
     def with_preprocessor(self, preprocessor: Any) -> Checkpoint:
-        """Write into its directory what is to be done with data before the model sees them; return the checkpoint.
+        """Store an object that transforms data before the model sees them, in this checkpoint, and return the
+        checkpoint.
 
-        `preprocessor` is any object that can be pickled. One that was there before is replaced.
+        `preprocessor` is any object that can be pickled. It replaces one that was stored before.
         """
         import cloudpickle  # here: most checkpoints have none
 
         self._write(_PREPROCESSOR_FILE, cloudpickle.dumps(preprocessor, protocol=5))
         return self
 
-    # -- its files -------------------------------------------------------------------------------------------------
+    # -- files -------------------------------------------------------------------------------------------------------
 
     def _read(self, name: str) -> bytes | None:
-        """Return what is in one of its files, None where there is no such file."""
+        """Return the content of one of its files, or None if there is no such file."""
         try:
             if self.is_local:
                 with open(os.path.join(self.path, name), "rb") as file:
@@ -196,7 +197,7 @@ class Checkpoint:
 
     def _check_there(self, is_there: bool) -> None:
         if not is_there:
-            raise CheckpointError(f"checkpoint {self.path} is not there (any more)")
+            raise CheckpointError(f"checkpoint {self.path} does not exist (any more)")
 
     def __getstate__(self) -> dict[str, Any]:
         if self._deletion is not None:

@@ -1,4 +1,4 @@
-"""The errors of runs; each is also one of kernel's."""
+"""The errors of runs. Each is also a KernelError."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from kernel_spec.errors import KernelError
 
 
 class RunError(KernelError):
-    """A run could not be made, or has failed: a trial, an experiment, a training. Tune calls it `TuneError`."""
+    """A run (a trial, an experiment, a training) could not be started, or has failed. Tune calls it `TuneError`."""
 
 
 class TrialError(RunError):
-    """One run failed: the message ends with the traceback of its process.
+    """A run has failed. The message ends with the traceback of its process.
 
-    What the trainable raised is `cause`, and the error is an instance of its type as well, if it could be pickled.
+    `cause` is the exception that the trainable raised. If it could be pickled, this error is an instance of its type
+    too.
     """
 
     cause: Exception | None = None
@@ -23,4 +24,4 @@ class CheckpointError(RunError):
 
 
 class OptionalDependencyError(RunError, ImportError):
-    """A library that a feature needs is not there, or is there and fails to import (the cause is chained)."""
+    """A library that a feature needs is not installed, or fails to import (the cause is chained)."""

@@ -1,4 +1,4 @@
-"""What can't be sent to another process, or written down: the variable that is to blame, by name."""
+"""Finding the variable that keeps a value from being pickled, by name."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class PicklingError(RunError, TypeError):
 
 
 def put(value: Any, what: str, name: str, hint: str) -> kernel.ObjectRef:
-    """Put a value into the object store; raise `PicklingError` that says which variable of it can't be pickled.
+    """Put a value into the object store. Raises `PicklingError` that names the variable which can't be pickled.
 
-    `what` is what the value is for, `name` what it is called, `hint` what else to do.
+    `what` says what the value is for, `name` is its name, `hint` is advice for the end of the message.
     """
     try:
         return kernel.put(value)
@@ -27,7 +27,7 @@ def put(value: Any, what: str, name: str, hint: str) -> kernel.ObjectRef:
 
 
 def why_not(value: Any, name: str) -> str:
-    """Return which variable of a value can't be pickled, nothing where that can't be told."""
+    """Return which variable of a value can't be pickled; "" if that can't be found out."""
     try:
         kernel.put(value)
     except SerializationError as error:
@@ -38,7 +38,7 @@ def why_not(value: Any, name: str) -> str:
 
 
 def _blamed(error: SerializationError, name: str) -> str:
-    """Return what an error says, with the path to the culprit beginning with `name`."""
+    """Return the message of an error, with the path to the variable beginning with `name`."""
     text = str(error).split(": ", 1)[-1]
     for prefix in ("value.function", "value"):
         text = text.replace(f"{prefix}.", f"{name}.").replace(f"{prefix}[", f"{name}[")

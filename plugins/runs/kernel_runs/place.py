@@ -1,4 +1,4 @@
-"""Where a trainable runs, and as which run."""
+"""The place of a trainable: the run that it belongs to, and the machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 @dataclass
 class Place:
-    """The run that a process is of. `logdir` is its directory; "" stands for one that is made when it is needed."""
+    """The run of a process. `logdir` is its directory; with "" a temporary one is created when it is needed."""
 
     trial_id: str | None = None
     trial_name: str | None = None
@@ -19,12 +19,12 @@ class Place:
     logdir: str = ""
     resources: Any = None
     upload_dir: str = ""
-    """Where the experiment's files are copied to, if anywhere."""
+    """The address that the experiment's files are copied to; "" if they are not copied."""
     experiment_directory: str = ""
     driver_node: str = ""
-    """The node of the program, which sees the files of runs that are there."""
+    """The node of the driver, which sees the files of runs on that node."""
     marker: str = ""
-    """What is in the file of the experiment's directory by which other machines see that they share it."""
+    """The content of a file in the experiment's directory. A machine that can read it shares that directory."""
     node_ip: str = "127.0.0.1"
     hostname: str = field(default_factory=socket.gethostname)
 
@@ -32,7 +32,7 @@ class Place:
 
     @property
     def directory(self) -> str:
-        """The run's directory, which is there."""
+        """The run's directory, which is created if needed."""
         if not self.logdir:
             self.logdir = tempfile.mkdtemp(prefix="kernel_runs_")
         os.makedirs(self.logdir, exist_ok=True)
@@ -40,10 +40,10 @@ class Place:
 
     @classmethod
     def current(cls) -> Place | None:
-        """Return the place of trainables that are being made in this process, None outside of an experiment."""
+        """Return the place of trainables that are created in this process, or None outside of an experiment."""
         return cls._current
 
     @classmethod
     def set_current(cls, place: Place | None) -> None:
-        """Say where trainables are made from now on."""
+        """Set the place of trainables that are created in this process from now on."""
         cls._current = place

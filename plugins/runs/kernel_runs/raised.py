@@ -1,7 +1,7 @@
-"""What a trainable raised, on its way from the process of a run to the program: the exception itself, if it can be.
+"""Exceptions of trainables, sent from the process of a run to the driver.
 
-`carried` runs in the process of the run and can't fail. `rebuilt` makes an error that is both a `TrialError` and of the
-user's own type, so that `except` clauses and `isinstance` go by what was raised.
+`carried` runs in the process of the run and never raises. `rebuilt` makes an error that is both a `TrialError` and of
+the user's own type, so that `except` clauses and `isinstance` match the original exception.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import cloudpickle
 from kernel_runs.errors import TrialError
 
 ERROR_FILE = "error.txt"
-"""In a run's directory: the tracebacks of all its failures."""
+"""The file in a run's directory with the tracebacks of all its failures."""
 RAISED_FILE = "error.pkl"
-"""Beside it: the exception by which the run failed last."""
+"""The file in a run's directory with the pickled exception of its last failure."""
 
 
 def carried(error: BaseException) -> bytes:
-    """Return an exception as bytes, without attributes that can't be pickled; nothing where its class can't be."""
+    """Return an exception as bytes, without attributes that can't be pickled. Return b"" if its class can't be."""
     args = OSError.__reduce__(error)[1] if isinstance(error, OSError) else error.args
     attributes = dict(error.__dict__)
     try:
@@ -51,9 +51,9 @@ def _can_be_pickled(value: Any) -> bool:
 
 
 def text_of(error: BaseException, library: str = "") -> str:
-    """Return the traceback of an error of the user's code, as text; it begins with the user's first line.
+    """Return the traceback of an error in the user's code as text. It begins with the user's first line.
 
-    What stands before that, of kernel_runs and of the package `library`, is left out.
+    Earlier lines, of kernel_runs and of the package `library`, are left out.
     """
     ours = ("kernel_runs", library)
     trace = error.__traceback__
@@ -63,7 +63,7 @@ def text_of(error: BaseException, library: str = "") -> str:
 
 
 def error_in(directory: str) -> TrialError | None:
-    """Return the error that is written down in a run's directory, None where there is none."""
+    """Return the error that is stored in a run's directory, or None."""
     path = os.path.join(directory, ERROR_FILE)
     if not os.path.exists(path):
         return None
@@ -76,9 +76,9 @@ def error_in(directory: str) -> TrialError | None:
 
 
 def rebuilt(message: str, data: bytes) -> TrialError:
-    """Return the error with this message, and of the type of the exception in `data`, which is its `cause`."""
+    """Return an error with this message, and of the type of the exception in `data`, which is its `cause`."""
     if data:
-        with contextlib.suppress(Exception):  # a class that is not here, or that none can be derived from
+        with contextlib.suppress(Exception):  # a class that can't be imported here, or that can't be subclassed
             kind, args, attributes = pickle.loads(data)
             if issubclass(kind, Exception):
                 error = _made(_class_for(kind), args, attributes)
@@ -89,9 +89,9 @@ def rebuilt(message: str, data: bytes) -> TrialError:
 
 
 def _made(kind: type[Any], args: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-    """Return an exception as it was: its own `__init__` may want other arguments, and is not called."""
+    """Return an exception without calling its own `__init__`, which may need other arguments."""
     native: Any = next(base for base in kind.__mro__ if base.__module__ == "builtins" and base is not Exception)
-    # Errors of the system take their number and path there, which the `__new__` of our errors doesn't know.
+    # OSErrors take their number and path in `__new__`; the `__new__` of our own error classes does not accept them.
     error = native.__new__(kind, *args) if issubclass(native, OSError) else kind.__new__(kind, *args)
     native.__init__(error, *args)
     error.__dict__.update(attributes)
@@ -100,7 +100,7 @@ def _made(kind: type[Any], args: tuple[Any, ...], attributes: dict[str, Any]) ->
 
 @lru_cache(maxsize=256)
 def _class_for(kind: type[Exception]) -> type[TrialError]:
-    """Return the class of errors that are `TrialError` and `kind` both."""
+    """Return a class of errors that derives from `TrialError` and from `kind`."""
     bases = (TrialError,) if issubclass(TrialError, kind) else (TrialError, kind)
     namespace = {
         "__module__": TrialError.__module__,

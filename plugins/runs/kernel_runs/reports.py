@@ -1,4 +1,4 @@
-"""Reports: the keys of what a run reports, and of what is filled in for it."""
+"""Reports: the keys that runs report, and those that are added to each report."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from numbers import Number
 from typing import Any
 
 Report = dict[str, Any]
-"""One result of a run: what it gave, and what was filled in (`AUTO_KEYS`)."""
+"""One result of a run: its own metrics, and the keys that are added (`AUTO_KEYS`)."""
 
 DONE = "done"
-"""Whether the run ends with this result. Filled in where it is missing."""
+"""Whether the run ends with this result. Added if it is missing."""
 SHOULD_CHECKPOINT = "should_checkpoint"
-"""Given by a trainable that wants a checkpoint after this result."""
+"""Set by a trainable that wants a checkpoint after this result."""
 HOSTNAME = "hostname"
 TRIAL_ID = "trial_id"
 EXPERIMENT_ID = "experiment_id"
-"""Of the trainable's state: kept over checkpoint and restore."""
+"""An id of the trainable's state, which is kept over checkpoint and restore."""
 EXPERIMENT_TAG = "experiment_tag"
 """The trial's number and the values that were chosen for it: `0_height=40,width=37`."""
 NODE_IP = "node_ip"
@@ -34,11 +34,11 @@ EPISODES_TOTAL = "episodes_total"
 TIMESTEPS_THIS_ITER = "timesteps_this_iter"
 TIMESTEPS_TOTAL = "timesteps_total"
 TIME_THIS_ITER_S = "time_this_iter_s"
-"""Seconds that the iteration took: measured, unless the trainable says."""
+"""The duration of the iteration in seconds: measured, unless the trainable reports it."""
 TIME_TOTAL_S = "time_total_s"
 TIME_SINCE_RESTORE = "time_since_restore"
 TRAINING_ITERATION = "training_iteration"
-"""Of this result: the first has 1."""
+"""The number of the iteration; the first is 1."""
 ITERATIONS_SINCE_RESTORE = "iterations_since_restore"
 CONFIG = "config"
 
@@ -46,21 +46,21 @@ AUTO_KEYS = (
     DONE, HOSTNAME, TRIAL_ID, EXPERIMENT_ID, EXPERIMENT_TAG, NODE_IP, PID, DATE, TIMESTAMP, TIME_THIS_ITER_S,
     TIME_TOTAL_S, TIME_SINCE_RESTORE, TRAINING_ITERATION, ITERATIONS_SINCE_RESTORE, CONFIG,
 )  # fmt: skip
-"""What is filled in. Of these `CONFIG` is what it ran with, and is not a metric."""
+"""The keys that are added to each report. `CONFIG` is the configuration, which is not a metric."""
 
 DEFAULT_METRIC = EPISODE_REWARD_MEAN
-"""What searchers and schedulers go by when nobody says."""
+"""The metric of searchers and schedulers by default."""
 NUMBER_METRIC = "_metric"
-"""What a number is called that a function returns or reports without a name."""
+"""The key of a number that a function returns or reports without a name."""
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is a number, of whatever library."""
+    """Return whether a value is a number, of any library."""
     return isinstance(value, (Number, Decimal)) or getattr(value, "shape", None) == ()
 
 
 def metrics_of(value: Any) -> Report:
-    """Return what a function returns or yields as metrics: a dict, or one number, which is called `_metric`.
+    """Return what a function returns or yields as metrics: a dict, or a number, whose key becomes `_metric`.
 
     Raises TypeError for anything else.
     """
@@ -72,9 +72,9 @@ def metrics_of(value: Any) -> Report:
 
 
 def with_plain_numbers(result: dict[Any, Any]) -> dict[Any, Any]:
-    """Return a copy in which arrays and tensors without a dimension, numpy's numbers too, are what they hold.
+    """Return a copy in which scalar arrays and tensors, numpy's numbers too, are replaced by plain numbers.
 
-    They compare and travel as numbers do: a program need not have the library that they are from, nor its device.
+    The driver may lack the library that they come from, or its device.
     """
     plain = {}
     for key, value in result.items():
@@ -90,7 +90,7 @@ _PLAIN = (float, int, str, bool, type(None))
 
 
 def flatten(result: dict[str, Any], separator: str = "/") -> dict[str, Any]:
-    """Return a copy with nested dicts as one level: `{"a": {"b": 1}}` gives `{"a/b": 1}`. Keys become strings."""
+    """Return a copy without nested dicts: `{"a": {"b": 1}}` becomes `{"a/b": 1}`. Keys become strings."""
     flat: dict[str, Any] = {}
     for key, value in result.items():
         if isinstance(value, dict) and value:
@@ -102,7 +102,7 @@ def flatten(result: dict[str, Any], separator: str = "/") -> dict[str, Any]:
 
 
 def look_up(result: dict[str, Any], key: str) -> Any:
-    """Return the value of a key or, where it has none, of a path like `evaluation/reward`; None if there is neither."""
+    """Return the value of a key, or of a path like `evaluation/reward`; None if there is neither."""
     if key in result:
         return result[key]
     value: Any = result
@@ -114,14 +114,14 @@ def look_up(result: dict[str, Any], key: str) -> Any:
 
 
 def metric_in(result: Report, metric: str) -> str:
-    """Return the key that a result is compared by: `metric`, or where nobody has said one, that of a plain number."""
+    """Return the key that a result is compared by: `metric`, or by default the key of a number without a name."""
     if metric == DEFAULT_METRIC and NUMBER_METRIC in result and metric not in result:
         return NUMBER_METRIC
     return metric
 
 
 def own_keys(result: Report) -> str:
-    """Return the names of what a run reported itself, for messages: flat, sorted, at most 20 of them."""
+    """Return the names of a run's own metrics for messages: flat, sorted, at most 20 of them."""
     flat = flatten({name: value for name, value in result.items() if name not in AUTO_KEYS})
     own = sorted(name for name in flat if not name.startswith("config/"))
     more = f" and {len(own) - 20} more" if len(own) > 20 else ""

@@ -1,4 +1,4 @@
-"""What runs need: a few numbers, or several bundles that are placed together."""
+"""Resources of runs: amounts, or several bundles that are placed together."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from kernel_runs.errors import RunError
 
 Demand = dict[str, float]
-"""Amounts by the kernel's names: CPU, GPU, memory (bytes), and custom ones."""
+"""Amounts of resources by the kernel's names: CPU, GPU, memory (bytes), and custom ones."""
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What one run needs: for its own process, and (`extra_...`) for tasks and actors that it starts.
+    """The resources of one run: for its own process, and (`extra_...`) for tasks and actors that it starts.
 
-    CPUs and GPUs may be fractions, memory is in bytes, the custom ones are dicts of name to amount.
+    CPUs and GPUs may be fractions, memory is in bytes, custom resources are dicts of name to amount.
     """
 
     cpu: float = 1.0
@@ -31,7 +31,7 @@ class Resources:
     extra_custom_resources: Mapping[str, float] = field(default_factory=dict)
 
     def own(self) -> Demand:
-        """Return what the run's process needs."""
+        """Return the resources of the run's process."""
         return without_zeros(
             {
                 "CPU": self.cpu,
@@ -43,7 +43,7 @@ class Resources:
         )
 
     def extra(self) -> Demand:
-        """Return what it may start tasks and actors on."""
+        """Return the resources of the tasks and actors that the run starts."""
         return without_zeros(
             {
                 "CPU": self.extra_cpu,
@@ -55,7 +55,7 @@ class Resources:
         )
 
     def bundles(self) -> list[Demand]:
-        """Return the bundles that are reserved together; the first is the run's process."""
+        """Return the bundles that are reserved together. The first is for the run's process."""
         extra = self.extra()
         return [self.own(), extra] if extra else [self.own()]
 
@@ -66,7 +66,7 @@ class Resources:
 class PlacementGroupFactory:
     """Several bundles that are reserved together for each run: `[{"CPU": 1}, {"GPU": 1}]`.
 
-    The run's process is in the first, which may be empty; the others are for the tasks and actors that it starts.
+    The first is for the run's process, and may be empty; the others are for tasks and actors that the process starts.
     """
 
     bundle_list: list[Demand]
@@ -77,7 +77,7 @@ class PlacementGroupFactory:
             raise ValueError("a PlacementGroupFactory needs at least one bundle, such as {'CPU': 1}")
 
     def bundles(self) -> list[Demand]:
-        """Return the bundles; the first is the run's process."""
+        """Return the bundles. The first is for the run's process."""
         return [without_zeros(bundle) for bundle in self.bundle_list]
 
     @property
@@ -99,10 +99,10 @@ _KEYS = {
 
 
 def make_request(given: Any) -> Request:
-    """Return the request of what users give: a dict, None for one CPU, or one of the two classes.
+    """Return the request for a dict of resources, for None (one CPU), or for one of the two classes, as it is.
 
-    In a dict `cpu`, `gpu`, `memory`, `extra_...` mean the run's; every other name is a custom resource. With `gpu`
-    and no `cpu`, one CPU is taken. Raises RunError for what is no amount.
+    In a dict, `cpu`, `gpu`, `memory` and `extra_...` are those of `Resources`; every other name is a custom resource.
+    With `gpu` and no `cpu`, one CPU is requested. Raises RunError for an amount that is not a number of at least 0.
     """
     if given is None:
         return Resources()
@@ -140,5 +140,5 @@ def total(bundles: list[Demand]) -> Demand:
 
 
 def without_zeros(demand: Mapping[str, float]) -> Demand:
-    """Return amounts without those that are nothing."""
+    """Return the amounts that are not 0."""
     return {name: float(amount) for name, amount in demand.items() if amount}

@@ -1,4 +1,4 @@
-"""A run: what loggers, callbacks and progress lines may know of one, whichever library it is of."""
+"""A run, as loggers, callbacks and progress lines see it, whichever library it belongs to."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from kernel_runs.reports import TRAINING_ITERATION, Report, look_up
 
 @dataclass(eq=False)
 class Run:
-    """One configuration of a trainable, how far it has come, and where its files are. A trial of Tune is one.
+    """One run of a trainable with one configuration: its progress, and its files. A trial of Tune is one.
 
-    Data only. Two runs are equal when they are the same object: loggers keep what they have opened by it.
+    It is data only. Two runs are equal only if they are the same object, so that loggers can use runs as keys.
     """
 
     trainable_name: str
     config: dict[str, Any] = field(default_factory=dict)
     trial_id: str = ""
-    """Its id. Of several that belong together each has its own."""
+    """The id of the run, unique in its experiment."""
     _: KW_ONLY
     experiment_tag: str = ""
-    """What tells it from others of its experiment: `0_height=40,width=37`."""
+    """What distinguishes the run within its experiment: `0_height=40,width=37`."""
     evaluated_params: dict[str, Any] = field(default_factory=dict)
-    """What was chosen for it, by the path in the configuration: `{"layers/0": 16}`."""
+    """The values that a search has chosen, by their path in the configuration: `{"layers/0": 16}`."""
     local_dir: str = ""
-    """The directory that its own directory is in."""
+    """The directory that contains the run's own directory."""
     name: str = ""
-    """What people see, and the name of its directory."""
+    """The name that is displayed, and the name of the run's directory."""
     last_result: Report = field(default_factory=dict)
     results: int = 0
-    """How many it has reported."""
+    """The number of results that it has reported."""
     error_file: str = ""
-    """Where the traceback is by which it failed."""
+    """The path of the file with the traceback of its last failure."""
     error_message: str = ""
-    """The traceback itself; nothing while it has not failed."""
+    """The traceback of its last failure; "" if it has not failed."""
 
     @property
     def logdir(self) -> str:
-        """Where its files are."""
+        """The run's directory."""
         return os.path.join(self.local_dir, self.name)
 
     @property
     def has_failed(self) -> bool:
-        """Whether it has failed for good."""
+        """Whether it has failed, and does not run again."""
         return bool(self.error_message)
 
     @property
     def iteration(self) -> int:
-        """Of the last result, 0 before the first."""
+        """The iteration of the last result; 0 before the first."""
         return int(self.last_result.get(TRAINING_ITERATION, 0))
 
     def value(self, metric: str) -> Any:

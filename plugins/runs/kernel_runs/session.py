@@ -1,8 +1,8 @@
-"""`report`, `get_checkpoint`, `get_context`, `get_dataset_shard`: they find the session of what runs here.
+"""`report`, `get_checkpoint`, `get_context` and `get_dataset_shard`, which find the session of the running function.
 
-There is one of each for all libraries. A library that runs somebody's function has a `Session` for it, which it enters
-in the thread of the function and leaves when that has ended. It is found by this thread, and by the other threads of a
-process in which there is one session.
+There is one of each for all libraries. A library that runs a user's function makes a `Session` for it, enters it in the
+thread of the function, and leaves it when the function has ended. Calls in this thread find it. So do calls in other
+threads, if the process has only one session.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ _log = logging.getLogger("kernel.runs")
 
 
 class Session(Protocol):
-    """What a running function belongs to. All is called by the function's threads."""
+    """What a library provides for a running function. All methods are called in the function's threads."""
 
     place: Place
-    """Which run it is, and where."""
+    """The run, and the machine that it is on."""
 
     @property
     def checkpoint(self) -> Checkpoint | None:
-        """The newest checkpoint, from which the function is to go on; None if it starts anew."""
+        """The newest checkpoint, from which the function is to continue; None if it begins anew."""
 
     @property
     def context(self) -> Context:
-        """What `get_context` returns."""
+        """The return value of `get_context`."""
 
     def report(self, metrics: Report, checkpoint: Checkpoint | None = None) -> None:
-        """Take a report, and keep the checkpoint that comes with it. May wait; raises StopIteration to end the run."""
+        """Take a report, and keep its checkpoint. May wait. Raises StopIteration to end the run."""
 
     def dataset_shard(self, name: str | None = None) -> Any:
-        """Return this worker's share of a dataset. Raises RunError that says which there are where it has none."""
+        """Return this worker's share of a dataset. Raises RunError that lists the datasets, if there is no such one."""
 
 
 class Context:
-    """Which run this is, and which of its workers. Everything is None outside of one.
+    """Describes the current run, and which of its workers this process is. Everything is None outside of a run.
 
     A library whose runs have several workers derives from it.
     """
@@ -73,38 +73,38 @@ class Context:
         return place.directory if place else None
 
     def get_trial_resources(self) -> Any:
-        """Return what was reserved for the run."""
+        """Return the resources that are reserved for the run."""
         place = self._place()
         return place.resources if place else None
 
     def get_experiment_name(self) -> str | None:
-        """Return the name of the experiment that the run is one of."""
+        """Return the name of the run's experiment."""
         place = self._place()
         return place.experiment_name if place else None
 
     def get_world_size(self) -> int:
-        """Return how many workers the run has: 1, unless a library makes it more."""
+        """Return the number of workers of the run: 1, unless a library has more."""
         return 1
 
     def get_world_rank(self) -> int:
-        """Return which of the workers this is, from 0 on."""
+        """Return the rank of this worker among all workers, from 0 on."""
         return 0
 
     def get_local_world_size(self) -> int:
-        """Return how many of the workers are on this node."""
+        """Return the number of workers on this node."""
         return 1
 
     def get_local_rank(self) -> int:
-        """Return which of the workers on this node this is, from 0 on."""
+        """Return the rank of this worker among those on this node, from 0 on."""
         return 0
 
     def get_node_rank(self) -> int:
-        """Return which of the run's nodes this is, from 0 on."""
+        """Return the rank of this node among those of the run, from 0 on."""
         return 0
 
 
 here = Context()
-"""Says which run whoever asks it belongs to. For sessions with nothing more to say."""
+"""Describes the run of the calling thread. For sessions without more to describe."""
 _of_thread = threading.local()
 _of_process: list[Session] = []
 _warned: set[str] = set()
@@ -114,7 +114,7 @@ _warned: set[str] = set()
 
 
 def enter(session: Session) -> None:
-    """Make a session that of this thread, and of threads that have none."""
+    """Make a session the one of this thread, and of threads without a session of their own."""
     _of_thread.session = session
     _of_thread.has_left = False
     _of_process.append(session)
@@ -128,7 +128,7 @@ def leave(session: Session) -> None:
 
 
 def leave_for_good(session: Session) -> None:
-    """Have this thread belong to no run from now on: what it reports goes nowhere, without a word."""
+    """Detach this thread from its run. What it reports from now on is ignored without a warning."""
     leave(session)
     _of_thread.has_left = True
 
@@ -138,7 +138,7 @@ def _has_left() -> bool:
 
 
 def current() -> Session | None:
-    """Return the session of what runs here, None where there is none."""
+    """Return the session of the calling thread, or None."""
     session: Session | None = getattr(_of_thread, "session", None)
     if session is None and len(_of_process) == 1:
         return _of_process[0]
@@ -146,11 +146,11 @@ def current() -> Session | None:
 
 
 def session_for(call: str) -> Session | None:
-    """Return the session of what runs here, for a `call` that needs one: `report()`, say.
+    """Return the session of the calling thread for a `call` that needs one, such as `report()`.
 
-    None in a program that is no run, where the call does nothing: a warning says so once, so that a training function
-    can be tried by calling it. Raises RunError where it can only be a mistake: in a `Trainable` class, and in tasks and
-    actors, whose reports nobody would hear.
+    Returns None outside of a run, where the call has no effect, so that a training function can be tried by calling it;
+    a warning says so once. Raises RunError where the call must be a mistake: in a `Trainable` class, and in tasks and
+    actors, whose reports would be lost.
     """
     session = current()
     if session is not None or _has_left():
@@ -172,18 +172,18 @@ def session_for(call: str) -> Session | None:
     return None
 
 
-# -- for what runs -----------------------------------------------------------------------------------------------------
+# -- for users' functions ----------------------------------------------------------------------------------------------
 
 
 def report(
     _metric: Report | None = None, /, metrics: Report | None = None, *, checkpoint: Checkpoint | None = None,
     **kwargs: Any,
 ) -> None:  # fmt: skip
-    """Report metrics of what runs here, a dict or keywords, and with them a checkpoint of its state.
+    """Report metrics of the current run, given as a dict or as keywords, and optionally a checkpoint of its state.
 
-    May wait until somebody has decided whether the run goes on, and raises StopIteration when it does not. Outside of a
-    run it does nothing; in other tasks and actors it raises RunError, as nobody would hear of what is reported there.
-    Raises TypeError for what is no dict, or no checkpoint.
+    May wait for the decision whether the run continues, and raises StopIteration if it does not. Outside of a run it
+    has no effect. In tasks and actors that are not runs it raises RunError, as the report would be lost. Raises
+    TypeError for metrics that are not a dict, and for a checkpoint that is not a `Checkpoint`.
     """
     for given in (_metric, metrics):
         if not isinstance(given, (dict, type(None), Mapping)):
@@ -201,21 +201,21 @@ def report(
 
 
 def get_checkpoint() -> Checkpoint | None:
-    """Return the newest checkpoint of what runs here, from which it is to go on; None if it starts anew."""
+    """Return the newest checkpoint of the current run, from which it is to continue; None if it begins anew."""
     session = session_for("get_checkpoint()")
     return session.checkpoint if session is not None else None
 
 
 def get_context() -> Context:
-    """Return what says which run this is, and which of its workers."""
+    """Return the context, which describes the current run and the place of this worker in it."""
     session = current()
     return here if session is None else session.context
 
 
 def get_dataset_shard(name: str | None = None) -> Any:
-    """Return this worker's share of the dataset with this name, of the only one by default.
+    """Return this worker's share of the dataset with this name; without a name, of the only dataset.
 
-    Raises RunError where there are no shards: outside of a training with datasets.
+    Raises RunError if there are no shards: outside of a training with datasets.
     """
     session = current()
     if session is None:
@@ -227,15 +227,15 @@ def get_dataset_shard(name: str | None = None) -> Any:
 
 
 def get_trial_id() -> str | None:
-    """Return the run's id, None outside of one."""
+    """Return the run's id, or None outside of a run."""
     return get_context().get_trial_id()
 
 
 def get_trial_name() -> str | None:
-    """Return the run's name, None outside of one."""
+    """Return the run's name, or None outside of a run."""
     return get_context().get_trial_name()
 
 
 def get_trial_dir() -> str | None:
-    """Return the run's directory, None outside of one."""
+    """Return the run's directory, or None outside of a run."""
     return get_context().get_trial_dir()

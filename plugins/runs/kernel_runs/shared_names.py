@@ -1,7 +1,7 @@
-"""Names that a program gives to values, such as environments, and that its tasks, actors and trials find as well.
+"""Names of values, such as environments, that all tasks, actors and trials of a program can look up.
 
-A name is known where it was given, without any session. With one, its value is kept by the head, for the program that
-gave it; a process of that program that does not know a name asks there.
+A name is known where it was registered, without any session. With a session, the head keeps its value for the program;
+a process of that program that does not know a name asks the head.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kernel_spec.errors import OptionError
 
 @dataclass(frozen=True)
 class _Unsendable:
-    """What is kept in place of a value that can't be pickled: why."""
+    """Is stored in place of a value that can't be pickled."""
 
     reason: str
 
@@ -34,27 +34,28 @@ class SharedNames:
         """Begin without names.
 
         Args:
-            kind: What the values are, for messages, and by which processes find them.
+            kind: The kind of the values, such as "environment". It appears in messages, and is part of the key at the
+            head.
         """
         self.kind = kind
         self.values: dict[str, Any] = {}
-        """Those that were given in this process."""
+        """The values that were registered in this process, by name."""
         self._published: dict[str, str | None] = {}
-        """Of those that are for other processes, too: for which program the head has them; None for none so far."""
+        """The job for which the head has each registered value; None if it does not have it yet."""
         self._all.add(self)
 
     def register(self, name: str, value: Any) -> None:
-        """Give a value a name, also for all processes of this program. A name that is given again means the new one."""
+        """Register a value under a name, for all processes of this program. It replaces an earlier value."""
         self.values[name], self._published[name] = value, None
         self.publish()
 
     def know(self, name: str, value: Any) -> None:
-        """Give a value a name in this process alone."""
+        """Register a value under a name in this process only."""
         self.values[name] = value
         self._published.pop(name, None)
 
     def publish(self) -> None:
-        """Let the processes of this program find what was named before there was a session; without one, do nothing."""
+        """Send the values that were registered before the session began to the head. Without a session, do nothing."""
         if not self._published or not kernel.is_initialized():
             return
         job = _job()
@@ -69,7 +70,7 @@ class SharedNames:
         """Return the value of a name, or None.
 
         Raises:
-            RunError: If another process of this program gave the name, and its value can't be had here.
+            RunError: If another process of this program registered it, and the value can't be unpickled here.
         """
         if name in self.values or not kernel.is_initialized():
             return self.values.get(name)
@@ -82,20 +83,20 @@ class SharedNames:
             value = _Unsendable(f"{type(error).__name__}: {error}")
         if isinstance(value, _Unsendable):
             raise RunError(
-                f"the {self.kind} {name!r} was registered in another process, and can't be had in this one: "
+                f"the {self.kind} {name!r} was registered in another process, and can't be loaded in this one: "
                 f"{value.reason}. Define it in a module that both can import, or register it in this process as well"
             )
         return value
 
     def names(self) -> list[str]:
-        """Return all names that can be found here, in order."""
+        """Return all names that this process can look up, sorted."""
         beginning = f"{self.kind}/"
         there = _kept().keys(beginning) if kernel.is_initialized() else []
         return sorted({*self.values, *(key.removeprefix(beginning) for key in there)})
 
 
 def publish_names() -> None:
-    """Let the processes of this program find all names that it gave before there was a session."""
+    """Send all values that were registered before the session began to the head."""
     for names in SharedNames._all:
         names.publish()
 
@@ -104,7 +105,7 @@ def _pickled(value: Any) -> bytes:
     made: bytes
     try:
         made = cloudpickle.dumps(value)
-    except Exception as error:  # whatever a value raises
+    except Exception as error:  # pickling runs methods of the value
         made = cloudpickle.dumps(_Unsendable(f"it can't be pickled: {type(error).__name__}: {error}"))
     return made
 

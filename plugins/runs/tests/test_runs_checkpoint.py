@@ -46,9 +46,9 @@ def test_a_directory_is_where_it_is_and_is_copied_when_asked(written: Checkpoint
 def test_a_directory_that_went_away_is_named(tmp_path: Path) -> None:
     gone = Checkpoint.from_directory(tmp_path / "gone")
     for use in (lambda: gone.as_directory().__enter__(), gone.to_directory, gone.to_bytes, gone.to_dict):
-        with pytest.raises(CheckpointError, match=r"^checkpoint .*/gone is not there \(any more\)"):
+        with pytest.raises(CheckpointError, match=r"^checkpoint .*/gone does not exist \(any more\)"):
             use()
-    with pytest.raises(CheckpointError, match=r"checkpoint memory://nowhere/at/all is not there"):
+    with pytest.raises(CheckpointError, match=r"checkpoint memory://nowhere/at/all does not exist"):
         Checkpoint("memory://nowhere/at/all").to_directory()
     assert gone.get_metadata() == {} and gone.get_preprocessor() is None
 

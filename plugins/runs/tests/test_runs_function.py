@@ -215,7 +215,7 @@ def test_a_generator_cleans_up_when_it_is_told_to_stop(function: Any, caplog: py
     assert one.next_report(SECONDS) is not None
     one.cleanup()
     assert ended.is_set() and one.is_over
-    said = "generator goes_on went on yielding when its trial was told to stop"
+    said = "generator goes_on continued to yield after its trial was stopped"
     assert [record.getMessage() for record in caplog.records] == ([said] if function is goes_on else [])
     over.set()  # so that it lets itself be forgotten
 

@@ -65,7 +65,7 @@ def test_a_logger_must_say_what_to_do_with_a_result(tmp_path: Path) -> None:
     class Nothing(Logger):
         pass
 
-    with pytest.raises(NotImplementedError, match=r"Nothing must say what to do with a result: define on_result"):
+    with pytest.raises(NotImplementedError, match=r"Nothing must handle results: define on_result"):
         Nothing({}, str(tmp_path)).on_result({})
 
 

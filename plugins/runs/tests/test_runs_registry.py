@@ -98,7 +98,7 @@ def test_what_may_be_a_trainable() -> None:
     assert as_trainable(Mine) is Mine and as_trainable(Trainer()) is Mine
     assert as_trainable(mine, "other").__name__ == "other"
     for given, message in [
-        (dict, "^dict is a class, but no Trainable: derive it from that, or give a function"),
+        (dict, "^dict is a class, but not a Trainable: derive it from that, or give a function"),
         ("mine", "^a trainable is a function, a Trainable class or a registered name, not 'mine'"),
     ]:
         with pytest.raises(TypeError, match=message):

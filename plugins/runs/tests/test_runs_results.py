@@ -74,7 +74,7 @@ def test_a_table_is_read_where_there_are_no_lines(tmp_path: Path) -> None:
 
 def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(RunError, match=r"is no run's directory: it has neither result.json nor progress.csv"):
+        with pytest.raises(RunError, match=r"is not the directory of a run: it has neither result.json nor"):
             Result.from_path(path)
     assert is_run(["a", "param.json"]) and not is_run(["checkpoint_000001"])
 
@@ -89,14 +89,14 @@ def test_a_damaged_line_is_named_and_a_half_one_is_none(tmp_path: Path, text: by
         file.write(b'{"loss": 4')
     assert len(read_results(str(folder))) == 1
     (folder / "result.json").write_bytes(text)
-    with pytest.raises(RunError, match=rf"result.json is damaged: it has a line that is no JSON object \(.*{reason}"):
+    with pytest.raises(RunError, match=rf"damaged: it has a line that is not a JSON object \(.*{reason}"):
         read_results(str(folder))
     (folder / "params.json").write_bytes(text)
-    with pytest.raises(RunError, match="params.json is damaged: it has a text that is no JSON object"):
+    with pytest.raises(RunError, match="params.json is damaged: it has a text that is not a JSON object"):
         read_config(str(folder))
     (folder / "result.json").unlink()
     (folder / "progress.csv").write_bytes(b"\xff\xfe\n")
-    with pytest.raises(RunError, match="progress.csv is damaged, it is no table"):
+    with pytest.raises(RunError, match="progress.csv is damaged: it is not a table"):
         read_results(str(folder))
 
 

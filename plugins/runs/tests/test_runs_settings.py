@@ -101,7 +101,7 @@ def test_restarts_of_actors_are_failures_of_the_run() -> None:
     with pytest.warns(DeprecationWarning, match=r"max_actor_restarts is now called failure_config=") as warned:
         assert RunConfig(name="a", max_actor_restarts=1) == RunConfig("a", failure_config=FailureConfig(1))  # type: ignore[call-arg]
     assert warned[0].filename == __file__
-    with pytest.raises(ArgumentError, match="max_actor_restarts and failure_config: say it in the latter only"):
+    with pytest.raises(ArgumentError, match="max_actor_restarts and failure_config: give the latter only"):
         RunConfig(max_actor_restarts=1, failure_config=FailureConfig(2))  # type: ignore[call-arg]
 
 

@@ -67,6 +67,6 @@ def test_what_can_not_be_sent_says_so_where_it_is_asked_for(
     assert names.find("it") is value
     with pytest.raises(
         RunError,
-        match=rf"the thing of .* 'it' was registered in another process, and can't be had in this one: .*{reason}",
+        match=rf"the thing of .* 'it' was registered in another process, and can't be loaded in this one: .*{reason}",
     ):
         kernel.get(elsewhere.remote(names.kind, "it"))

@@ -118,8 +118,8 @@ def test_damage_is_what_is_missing_or_too_short(tmp_path: Path) -> None:
     assert damage_of(str(whole), sizes) == "its file a has 3 of 4 bytes"
     (whole / "a").write_text("longer than before")
     (whole / "inner" / "b").unlink()
-    assert damage_of(str(whole), sizes) == "its file inner/b is not there"
-    assert damage_of(str(tmp_path / "nowhere"), sizes) == "it is not there"
+    assert damage_of(str(whole), sizes) == "its file inner/b is missing"
+    assert damage_of(str(tmp_path / "nowhere"), sizes) == "it does not exist"
 
 
 # -- places ------------------------------------------------------------------------------------------------------------

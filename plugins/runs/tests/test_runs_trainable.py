@@ -132,7 +132,9 @@ def test_what_save_checkpoint_may_not_return_is_named(value: Any, message: str) 
 
 
 def test_what_is_no_checkpoint_of_a_trainable_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"is no checkpoint of a trainable: no .tune_metadata is there or above"):
+    with pytest.raises(
+        CheckpointError, match=r"is not a checkpoint of a trainable: there is no .tune_metadata in it or above"
+    ):
         Counter().restore(str(tmp_path))
 
 
@@ -196,7 +198,7 @@ def test_older_methods_may_be_called_by_who_overrides_them(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("use", "message"),
     [
-        (lambda one: one.train(), r"Trainable has no step\(\): it is what a trial does again and again"),
+        (lambda one: one.train(), r"Trainable has no step\(\), which a trial calls for each iteration"),
         (lambda one: one.save(), r"Trainable has no save_checkpoint\(\) and load_checkpoint\(\)"),
         (lambda one: one.load_checkpoint({}), r"Trainable has no load_checkpoint\(\)"),
     ],

@@ -1,6 +1,6 @@
 """Hyperparameter search on kernel.
 
-Each name is in a file of its own, and is loaded when it is first used.
+Each name is in a file of its own, which is imported when the name is first used.
 """
 
 from typing import Any
@@ -84,7 +84,7 @@ _OF_RUNS: dict[str, tuple[str, ...]] = {
         "with_resources",
     ),
 }
-"""What all libraries share, and this one offers under its name as well."""
+"""Names that all libraries share, and that this library offers as well."""
 _HOMES = {
     **{name: f"kernel_tune.{module}" for module, names in _MODULES.items() for name in names},
     **{name: f"kernel_runs.{module}" for module, names in _OF_RUNS.items() for name in names},
@@ -94,7 +94,7 @@ __all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is exported here, or a module of this package, when it is first used."""
+    """Import an exported name, or a module of this package, when it is first used."""
     import importlib
 
     if name in _MODULES:

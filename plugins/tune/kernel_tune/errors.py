@@ -1,4 +1,4 @@
-"""The errors of this library; each is also one of kernel's, and one of `kernel_runs`."""
+"""The errors of this library. Each is also a KernelError and a RunError."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ __all__ = [
 ]  # fmt: skip
 
 TuneError = RunError
-"""An experiment could not be run, or some of its trials failed. What all libraries raise about runs is one too."""
+"""An experiment could not be run, or some of its trials failed. It is the error of all libraries about runs."""
 
 
 class SearchSpaceError(TuneError, ValueError):
-    """A search space, or a point in one, is not what was expected."""
+    """A search space, or a point in one, is invalid."""
 
 
 class MetricError(TuneError, KeyError):

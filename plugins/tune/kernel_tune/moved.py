@@ -1,7 +1,7 @@
-"""Modules that are parts of `kernel_runs`, under the names that they had here: programs say them, and old pickles.
+"""Former names of modules that are parts of `kernel_runs` now. Programs and old pickles use them.
 
-`import kernel_tune.callbacks` gives the module `kernel_runs.callbacks` itself, so that there is one class of each name.
-What is of several modules there, or in part here, has a file of its own here, which imports it.
+`import kernel_tune.callbacks` returns the module `kernel_runs.callbacks` itself, so that each class exists once. A
+former module whose content is now in several modules, or only partly there, has a file here that imports it.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ MOVED = {
     "kernel_tune.trainable.trainable": "kernel_runs.trainable.trainable",
     "kernel_tune.trainable.wrappers": "kernel_runs.trainable.wrappers",
 }
-"""What each was to what it is. Of a package all modules below it are meant as well."""
+"""Former name to present name. A package stands for all modules below it as well."""
 
 
 def install() -> None:
-    """Let the old names be imported."""
+    """Make the former names importable."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())  # first: below a package that moved the usual finder would load files again
 
 
 class _Finder:
-    """Answers for the old names."""
+    """Finds modules by their former names."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if not name.startswith("kernel_tune."):
@@ -62,7 +62,7 @@ class _Finder:
 
 
 class _Loader:
-    """Loads a module by its name of today, and hands the same object out."""
+    """Loads a module by its present name, and returns the same object."""
 
     def __init__(self, real: str) -> None:
         self._real = real
@@ -77,5 +77,5 @@ class _Loader:
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Undo what the import system did to the module in between: it has run under its real name already."""
+        """Restore the spec that the import system has replaced: the module has run under its present name already."""
         module.__spec__ = self._spec

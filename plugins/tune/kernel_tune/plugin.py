@@ -1,4 +1,4 @@
-"""What this distribution offers to the kernel. The commands are imported when a command line asks for them."""
+"""What this distribution offers to the kernel. The commands are imported when a command line needs them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def kernel_contracts() -> Mapping[str, int]:
-    """Say which contract this was written for."""
+    """Return the version of the contract that this was written for."""
     return {"cli_command": 1}
 
 

@@ -1,4 +1,4 @@
-"""The error of a trial that has failed for good: a `TrialError`, and of the type that its trainable raised as well."""
+"""The error of a failed trial: a `TrialError` that is also of the type that its trainable raised."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ERROR_FILE", "RAISED_FILE", "carried", "error_of", "rebuilt"]  # pic
 
 
 def error_of(trial: Trial) -> TrialError | None:
-    """Return the error of a trial that has failed for good: of the user's type where that could be carried."""
+    """Return the error of a failed trial, of the user's type if that could be pickled; None for other trials."""
     if trial.status is not Status.ERROR:
         return None
     message = trial.error_message
@@ -21,7 +21,7 @@ def error_of(trial: Trial) -> TrialError | None:
         with open(trial.error_file, encoding="utf-8", errors="replace") as file:
             message = file.read().strip()
     data = trial.raised
-    if not data and not trial.error_message:  # of a directory that was read
+    if not data and not trial.error_message:  # the trial was read from its directory
         with contextlib.suppress(OSError), open(os.path.join(trial.logdir, RAISED_FILE), "rb") as pickled:
             data = pickled.read()
     return rebuilt(message or f"{trial} failed", data)

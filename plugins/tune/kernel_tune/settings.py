@@ -1,4 +1,4 @@
-"""What users set up an experiment with: `TuneConfig`, `ResumeConfig`, and what all runs are set up with."""
+"""Settings of an experiment: `TuneConfig`, `ResumeConfig`, and those of all runs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ __all__ = [
 class TuneConfig:
     """How to search.
 
-    `num_samples` is how many trials there are, or how often a grid is gone through (-1: without an end). `metric` and
-    `mode` ("max" or "min") say what is optimised. `search_alg` and `scheduler` are objects or names. `time_budget_s` is
-    in seconds. With `queue_trials` trials that no machine has room for wait for one; that is an error otherwise. `seed`
-    makes everything that is random repeat; with `deterministic` a run with several trials at once also takes their
-    results in the same order each time, at the price of waiting for the slower ones.
+    `num_samples` is the number of trials, or how often a grid is repeated; -1 is without an end. `metric` and `mode`
+    ("max" or "min") say what is optimised. `search_alg` and `scheduler` are objects or names. `time_budget_s` is in
+    seconds. With `queue_trials` trials wait until a machine has room for them; without it, a trial for which no machine
+    has room is an error. `seed` makes all random choices reproducible. With `deterministic` results of several trials
+    that run at once are also processed in the same order each time, which makes faster trials wait for slower ones.
+    Raises ValueError for an impossible mode or number.
     """
 
     metric: str | None = None
@@ -52,7 +53,7 @@ class TuneConfig:
 
 
 class ResumeType(Enum):
-    """What becomes of a trial when its experiment goes on: so does it, or it begins anew, or it is left as it is."""
+    """What a resumed experiment does with a trial: it continues it, begins it anew, or skips it."""
 
     RESUME = "resume"
     RESTART = "restart"
@@ -62,10 +63,10 @@ class ResumeType(Enum):
 @refuses_unknown
 @dataclass
 class ResumeConfig:
-    """Which trials of an experiment that goes on run again, by what had become of them; each is a `ResumeType`.
+    """Which trials a resumed experiment runs again, by how they ended before; each value is a `ResumeType`.
 
-    Trials that had ended are left as they are, those that had not go on where they were: these can be left (`SKIP`),
-    too. Those that failed are left, go on from their last checkpoint, or begin anew.
+    `finished` trials are always skipped. `unfinished` ones are resumed, or skipped. `errored` ones are skipped, resumed
+    from their last checkpoint, or begun anew. Raises ValueError for other combinations.
     """
 
     finished: ResumeType | str = ResumeType.SKIP
@@ -84,7 +85,7 @@ class ResumeConfig:
 
     @property
     def words(self) -> str:
-        """The same as what `resume` of a run is set to."""
+        """The same choice as a value of `resume`."""
         again = {ResumeType.SKIP: "", ResumeType.RESUME: "ERRORED", ResumeType.RESTART: "RESTART_ERRORED"}
         only = "ONLY" if self.unfinished is ResumeType.SKIP else ""
         return "_".join(filter(None, (again[ResumeType(self.errored)], only)))

@@ -1,4 +1,4 @@
-"""When a trial, or the whole experiment, has had enough: stop criteria."""
+"""Stop criteria, which end a trial or the whole experiment."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from kernel_tune.errors import MetricError
 
 
 class Stopper:
-    """Is asked after each result whether its trial, and whether everything is to stop. Subclasses say both.
+    """Decides after each result whether its trial, and whether the experiment ends. Subclasses define both methods.
 
-    Called from one thread, for the results in the order in which they came: a resumed experiment gives a stopper the
-    same results again. Where `stop_all` returns True, running trials end with their next result, and no others start.
+    It is called in one thread, for the results in their order. A resumed experiment repeats the calls. When `stop_all`
+    returns True, running trials end with their next result, and no others start.
     """
 
     def __call__(self, trial_id: str, result: Report) -> bool:
-        """Return whether the trial is to stop with this result."""
+        """Return whether the trial ends with this result."""
         raise NotImplementedError(f"{type(self).__name__} must define __call__(self, trial_id, result)")
 
     def stop_all(self) -> bool:
-        """Return whether the experiment is to stop."""
+        """Return whether the experiment ends."""
         raise NotImplementedError(f"{type(self).__name__} must define stop_all(self)")
 
 
@@ -52,16 +52,16 @@ class FunctionStopper(NoopStopper):
         self._function = function
 
     def __call__(self, trial_id: str, result: Report) -> bool:
-        """Return what the function says."""
+        """Return the result of the function as a bool."""
         return bool(self._function(trial_id, result))
 
 
 class DictionaryStopper(NoopStopper):
-    """Stops a trial whose result has a value that has come to its threshold: `{"training_iteration": 10}`.
+    """Stops a trial whose result has a value that has reached its threshold: `{"training_iteration": 10}`.
 
-    One that has is enough. Values count as growing: a trial stops at a threshold and above. A key is that of a result,
-    what is filled in included, or a path such as `evaluation/reward`; dicts may also be nested. A threshold True waits
-    for a value that is true. Raises `MetricError` where none is reached and the result lacks a key.
+    One reached threshold suffices. A trial stops at a threshold and above it. Keys are those of a result, added ones
+    included, or paths such as `evaluation/reward`; dicts may also be nested. A threshold True waits for a value that is
+    true. Raises `MetricError` if no threshold is reached and the result lacks a key.
     """
 
     def __init__(self, criteria: Mapping[str, Any]) -> None:
@@ -93,16 +93,16 @@ class MaximumIterationStopper(NoopStopper):
         self._counts: dict[str, int] = {}
 
     def __call__(self, trial_id: str, result: Report) -> bool:
-        """Count the result."""
+        """Count the result, and return whether it is the last one."""
         count = self._counts[trial_id] = self._counts.get(trial_id, 0) + 1
         return count >= self._max_iter
 
 
 class TimeoutStopper(NoopStopper):
-    """Stops everything `timeout` seconds (or a timedelta) after it was first asked.
+    """Stops everything `timeout` seconds (or a timedelta) after its first call.
 
-    `clock` returns seconds; only their differences count. What an earlier session has used is in the pickled state,
-    and counts; the time between two sessions does not.
+    `clock` returns seconds; only differences count. The time of earlier sessions is in the pickled state, and counts;
+    the time between two sessions does not. Raises `ArgumentError` for a negative timeout.
     """
 
     def __init__(self, timeout: float | timedelta, clock: Callable[[], float] = time.monotonic) -> None:
@@ -116,7 +116,7 @@ class TimeoutStopper(NoopStopper):
 
     @property
     def used(self) -> float:
-        """Seconds that have passed, earlier sessions included, when it was last asked."""
+        """The seconds up to the last call, earlier sessions included."""
         return self._used
 
     def stop_all(self) -> bool:
@@ -132,11 +132,11 @@ class TimeoutStopper(NoopStopper):
 
 
 class TrialPlateauStopper(NoopStopper):
-    """Stops a trial whose metric does not change any more.
+    """Stops a trial whose metric no longer changes.
 
-    That is when the standard deviation of its last `num_results` values is below `std`, after at least `grace_period`
-    results, and, where `metric_threshold` is given, only once the value is at least as good as that: as large with
-    `mode` "max", as small with "min".
+    It stops when the standard deviation of the last `num_results` values is below `std`, after at least `grace_period`
+    results. With `metric_threshold` the value must also be at least as good as that: as large with `mode` "max", as
+    small with "min". Raises `ArgumentError` for invalid arguments.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class TrialPlateauStopper(NoopStopper):
         self._last: dict[str, deque[float]] = {}
 
     def __call__(self, trial_id: str, result: Report) -> bool:
-        """Return whether the trial has come to a plateau."""
+        """Return whether the trial has reached a plateau. Raises `MetricError` if the result lacks the metric."""
         value = _value(trial_id, result, self._metric, type(self).__name__)
         last = self._last.setdefault(trial_id, deque(maxlen=self._num_results))
         last.append(value)
@@ -174,10 +174,10 @@ class TrialPlateauStopper(NoopStopper):
 
 
 class ExperimentPlateauStopper(Stopper):
-    """Stops everything when the best values of all trials do not get better any more.
+    """Stops everything when the best values of all trials no longer improve.
 
-    That is when the standard deviation of the `top` best values that were ever reported is at most `std`, and was
-    so for `patience` results more. NaN is nobody's best.
+    It stops when the standard deviation of the `top` best values so far is at most `std`, and has been so for
+    `patience` further results. NaN is never among the best. Raises `ArgumentError` for invalid arguments.
     """
 
     def __init__(self, metric: str, std: float = 0.001, top: int = 10, mode: str = "min", patience: int = 0) -> None:
@@ -194,7 +194,7 @@ class ExperimentPlateauStopper(Stopper):
         self._waited = 0
 
     def __call__(self, trial_id: str, result: Report) -> bool:
-        """Take the value; return whether the experiment, and so the trial, is to stop."""
+        """Take a value, and return whether the experiment, and so the trial, ends."""
         value = _value(trial_id, result, self._metric, type(self).__name__)
         if not math.isnan(value):
             self._best = sorted([*self._best, value], reverse=self._mode == "max")[: self._top]
@@ -202,16 +202,16 @@ class ExperimentPlateauStopper(Stopper):
         return self.stop_all()
 
     def has_plateaued(self) -> bool:
-        """Return whether the best values are as good as equal now."""
+        """Return whether the best values are nearly equal now."""
         return len(self._best) == self._top and deviation(self._best) <= self._std
 
     def stop_all(self) -> bool:
-        """Return whether they have been long enough."""
+        """Return whether they have been nearly equal for long enough."""
         return self._waited > self._patience
 
 
 class CombinedStopper(Stopper):
-    """Stops what any of its stoppers stops. All of them see every result."""
+    """Stops what any of its stoppers stops. All of them get every result."""
 
     def __init__(self, *stoppers: Stopper) -> None:
         for stopper in stoppers:
@@ -220,25 +220,25 @@ class CombinedStopper(Stopper):
         self._stoppers = stoppers
 
     def __call__(self, trial_id: str, result: Report) -> bool:
-        """Ask all."""
+        """Call all stoppers."""
         return any([stopper(trial_id, result) for stopper in self._stoppers])
 
     def stop_all(self) -> bool:
-        """Ask all."""
+        """Call all stoppers."""
         return any([stopper.stop_all() for stopper in self._stoppers])
 
 
 def name_of(stopper: Stopper) -> str:
-    """Return what a stopper is called in messages: the function that was given, or its class."""
+    """Return the name of a stopper for messages: that of its function, or of its class."""
     function = getattr(stopper, "_function", None)
     return getattr(function, "__qualname__", type(stopper).__name__)
 
 
 def make_stopper(stop: Any) -> Stopper:
-    """Return the stopper for what people give as `stop`.
+    """Return the stopper for a `stop`: None (nothing stops), a dict of thresholds, a function `(trial_id, result) ->
+    bool`, a `Stopper`, or a list of these, any of which suffices.
 
-    That is None (nothing stops), a dict of thresholds, a function `(trial_id, result) -> bool`, a `Stopper`, or a list
-    of these, any of which is enough. Raises `ArgumentError` for anything else.
+    Raises `ArgumentError` for anything else.
     """
     if stop is None:
         return NoopStopper()
@@ -262,7 +262,7 @@ def make_stopper(stop: Any) -> Stopper:
 
 
 def deviation(values: Any) -> float:
-    """Return the standard deviation of all of a population, infinity where a value is not finite."""
+    """Return the standard deviation of a population; infinity if a value is not finite."""
     if not all(math.isfinite(value) for value in values):
         return math.inf
     return float(statistics.pstdev(values))

@@ -1,4 +1,4 @@
-"""A trial: one configuration, how far it has come, and what it has reported."""
+"""A trial: a configuration, its progress and its results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernel_runs.run import Run
 
 
 class Status(str, enum.Enum):
-    """Where a trial stands. PENDING and PAUSED trials may be started; TERMINATED and ERROR are final."""
+    """The state of a trial. PENDING and PAUSED trials can be started; TERMINATED and ERROR are final."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -27,7 +27,7 @@ class Status(str, enum.Enum):
 
 
 class ExportFormat:
-    """The formats that a model can be exported in."""
+    """The formats in which a model can be exported."""
 
     CHECKPOINT = "checkpoint"
     MODEL = "model"
@@ -37,37 +37,37 @@ class ExportFormat:
 
 @dataclass
 class MetricHistory:
-    """Of one metric of one trial: its extremes, its last value."""
+    """The largest, the smallest and the last value of one metric of a trial."""
 
     max: float
     min: float
     last: float
 
     def add(self, value: float) -> None:
-        """Take another value."""
+        """Add another value."""
         self.max, self.min, self.last = max(self.max, value), min(self.min, value), value
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Trial(Run):
-    """A run that is one of several. Data only: the trial loop, the searcher and the scheduler decide about it.
+    """One of the runs of an experiment. Data only: the trial loop, the searcher and the scheduler decide about it.
 
     `local_dir` is the experiment's directory, `trial_id` eight hexadecimal digits, `experiment_tag` is `index` and the
     values that were chosen.
     """
 
     index: int = 0
-    """How many trials of the experiment were made before."""
+    """The number of trials of the experiment that were made before it."""
     resources: Any = None
     status: Status = Status.PENDING
     metrics: dict[str, MetricHistory] = field(default_factory=dict)
     failures: int = 0
     raised: bytes = b""
-    """The exception by which it failed last, pickled; nothing where that could not be."""
+    """The pickled exception of its last failure; empty if it could not be pickled."""
     location: str = ""
-    """Address and process id of where it runs."""
+    """The address and the process id of its process."""
     extra: dict[str, Any] = field(default_factory=dict)
-    """What a scheduler notes about it. Kept when an experiment resumes."""
+    """Notes of the scheduler. They are kept when an experiment resumes."""
 
     PENDING = Status.PENDING
     RUNNING = Status.RUNNING
@@ -77,19 +77,19 @@ class Trial(Run):
 
     @property
     def logdir(self) -> str:
-        """Where its files are."""
+        """The directory of its files."""
         return os.path.join(self.local_dir, self.extra.get("directory") or self.name)
 
     @property
     def local_path(self) -> str:
-        """Where its files are: the same as `logdir` and `path`."""
+        """The directory of its files: the same as `logdir` and `path`."""
         return self.logdir
 
     path = local_path
 
     @property
     def checkpoint(self) -> Any:
-        """Its newest `Checkpoint` on this machine, None where it has none."""
+        """Its newest `Checkpoint` on this machine, or None."""
         from kernel_runs.checkpoint import Checkpoint  # here: few programs ask for it
         from kernel_runs.storage.directories import checkpoint_directories  # see above
 
@@ -98,7 +98,7 @@ class Trial(Run):
 
     @property
     def placement_group_factory(self) -> Any:
-        """What is reserved for it, as a `PlacementGroupFactory`; None before that is known."""
+        """The resources that are reserved for it, as a `PlacementGroupFactory`; None before they are known."""
         from kernel_runs.resources import PlacementGroupFactory  # see above
 
         if self.resources is None or isinstance(self.resources, PlacementGroupFactory):
@@ -107,14 +107,14 @@ class Trial(Run):
 
     @property
     def has_failed(self) -> bool:
-        """Whether it has failed for good."""
+        """Whether it has failed, and does not run again."""
         return self.status is Status.ERROR
 
     @property
     def has_ended(self) -> bool:
-        """Whether it will never run again."""
+        """Whether it has ended, and does not run again."""
         return self.status in (Status.TERMINATED, Status.ERROR)
 
     def is_finished(self) -> bool:
-        """Return the same as `has_ended`: schedulers and callbacks that were written for Ray call it."""
+        """Return `has_ended`. Schedulers and callbacks that were written for Ray call it."""
         return self.has_ended

@@ -74,7 +74,7 @@ def test_failed_trials_go_on_where_the_experiment_is_there() -> None:
         ({"callbacks": [5]}, "^tune: 5, one of callbacks, is no tune.Callback$"),
         ({"callbacks": [tune.Callback]}, r"one of callbacks, is no tune.Callback: give an object, Callback\(\)$"),
         ({"loggers": 5}, "^tune: loggers is 5, but must be a list or tuple of loggers"),
-        ({"loggers": [5]}, "^tune: 5, one of loggers, is no LoggerCallback, nor a class like Logger"),
+        ({"loggers": [5]}, "^tune: 5, one of loggers, is neither a LoggerCallback nor a class like Logger"),
         ({"progress_reporter": 5}, "^tune: progress_reporter is 5, but must be a tune.ProgressReporter"),
         (
             {"trial_name_creator": lambda trial: 1 / 0},

@@ -40,20 +40,22 @@ def test_a_damaged_result_is_named(ended: Path, line: bytes, reason: str) -> Non
     [file] = ended.glob("*/result.json")
     file.write_bytes(file.read_bytes() + line + b"\n")
     for read in (ResultGrid, lambda path: tune.Tuner.restore(path, reports).get_results()[0].history):
-        with pytest.raises(tune.TuneError, match=f"{file} is damaged: it has a line that is no JSON object.*{reason}"):
+        with pytest.raises(
+            tune.TuneError, match=f"{file} is damaged: it has a line that is not a JSON object.*{reason}"
+        ):
             read(str(ended))
 
 
 def test_a_damaged_table_and_damaged_parameters_are_named(ended: Path) -> None:
     [file] = ended.glob("*/params.json")
     file.write_bytes(b"{\xff")
-    with pytest.raises(tune.TuneError, match=f"{file} is damaged: it has a text that is no JSON object"):
+    with pytest.raises(tune.TuneError, match=f"{file} is damaged: it has a text that is not a JSON object"):
         ResultGrid(str(ended))
     file.unlink()
     file.with_name("result.json").unlink()
     table = file.with_name("progress.csv")
     table.write_bytes(table.read_bytes() + b"\xff\xfe\n")
-    with pytest.raises(tune.TuneError, match=f"{table} is damaged, it is no table"):
+    with pytest.raises(tune.TuneError, match=f"{table} is damaged: it is not a table"):
         ResultGrid(str(ended))
 
 

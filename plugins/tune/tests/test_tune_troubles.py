@@ -144,8 +144,8 @@ def remove_all(file: Path) -> None:
     ("harm", "what"),
     [
         (cut, "its file second has 0 of 1 bytes"),
-        (remove, "its file second is not there"),
-        (remove_all, "it is not there"),
+        (remove, "its file second is missing"),
+        (remove_all, "it does not exist"),
     ],
 )
 def test_a_damaged_checkpoint_is_passed_over(

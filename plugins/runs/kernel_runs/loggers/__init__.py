@@ -1,4 +1,4 @@
-"""Loggers: what runs report, written where people and other programs read it."""
+"""Loggers: they write what runs report to files and to trackers of experiments."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ __all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is exported here when it is first used."""
+    """Import an exported name when it is first used."""
     import importlib
 
     if name not in _HOMES:

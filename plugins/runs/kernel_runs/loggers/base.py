@@ -1,4 +1,4 @@
-"""What a logger is: a callback that hears of each trial by itself."""
+"""The base of loggers: a callback with one method for each event of a trial."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from kernel_runs.run import Run
 
 
 class LoggerCallback(Callback):
-    """Override what you want to hear. All is called on the driver, for each trial in the order in which it happens.
+    """Override the methods that you need. They are called in the driver, for each trial in the order of its events.
 
-    What is opened for a trial should be closed in `log_trial_end`. A trial may start several times: after a pause,
-    after a failure, and when an experiment resumes. `trial.results` says how many results it has reported before: a
-    logger that finds more (from after the last moment that the experiment remembers) takes them back. A library
-    without trials has one `Run` that it calls this with.
+    Close in `log_trial_end` what you open for a trial. A trial may start several times: after a pause, after a failure,
+    and when an experiment resumes. `trial.results` is the number of results that it has reported before. A logger that
+    has written more (after the last saved state) deletes the surplus. A library without trials passes the one `Run`
+    that it has.
     """
 
     def log_trial_start(self, trial: Run) -> None:
-        """A trial runs, for the first time or again."""
+        """A trial starts, for the first time or again."""
 
     def log_trial_restore(self, trial: Run) -> None:
-        """A trial goes on from a checkpoint."""
+        """A trial continues from a checkpoint."""
 
     def log_trial_save(self, trial: Run) -> None:
         """A trial is about to save a checkpoint."""
@@ -32,7 +32,7 @@ class LoggerCallback(Callback):
         """A trial has reported; `iteration` counts the steps of the loop."""
 
     def log_trial_end(self, trial: Run, failed: bool = False) -> None:
-        """A trial has ended; `failed` says that it was by an error."""
+        """A trial has ended. `failed`: whether by an error."""
 
     def on_trial_start(self, iteration: int, trials: Sequence[Run], trial: Run, **info: Any) -> None:
         self.log_trial_start(trial)

@@ -1,4 +1,4 @@
-"""Results in Comet: one experiment a trial."""
+"""Logging to Comet: one experiment a trial."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from kernel_runs.run import Run
 _QUIET = (
     "auto_output_logging", "log_git_metadata", "log_git_patch", "log_env_cpu", "log_env_gpu",
 )  # fmt: skip
-"""What Comet would log of the driver, for each trial again."""
+"""Automatic logging of Comet that is switched off: it would log the driver once for each trial."""
 _LEFT_OUT = (DONE, SHOULD_CHECKPOINT)
 _SYSTEM = (NODE_IP, HOSTNAME, PID, DATE)
 _OTHERS = (TRIAL_ID, EXPERIMENT_ID, EXPERIMENT_TAG)
 
 
 class CometLoggerCallback(LoggerCallback):
-    """Logs each trial as a Comet experiment, which is uploaded as it runs, or with `online=False` kept in a file.
+    """Logs each trial as a Comet experiment, which is uploaded as it runs, or kept in a file with `online=False`.
 
-    `tags` are added to each, `save_checkpoints` uploads checkpoints as artifacts. Other arguments (`project_name`,
-    `workspace`, `api_key`, ...) go to `comet_ml.Experiment`.
+    `tags` are added to each experiment. With `save_checkpoints` checkpoints are uploaded as artifacts. Other arguments
+    (`project_name`, `workspace`, `api_key`, ...) go to `comet_ml.Experiment`.
     """
 
     def __init__(self, online: bool = True, tags: list[str] | None = None, save_checkpoints: bool = False,

@@ -1,4 +1,4 @@
-"""CRC-32C (Castagnoli), by a C library where there is one."""
+"""CRC-32C (Castagnoli) checksums, by a C library if one is installed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BLOCK = 1024
 
 @lru_cache(maxsize=1)
 def _tables() -> Any:
-    """Return what each byte at each distance from the end of a block adds to the remainder: shape (_BLOCK, 256)."""
+    """Return what each byte adds to the remainder, by its distance from the end of a block: shape (_BLOCK, 256)."""
     first = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         first = np.where(first & 1, (first >> 1) ^ np.uint32(_POLYNOMIAL), first >> 1).astype(np.uint32)
@@ -29,10 +29,11 @@ def _tables() -> Any:
 
 
 def crc32c_by_tables(data: bytes) -> int:
-    """Return the checksum, with numpy alone.
+    """Return the checksum, computed by numpy alone.
 
-    The remainder is linear over GF(2): that of a message is the sum of those of its bytes, each followed by zeros. So a
-    block is one look-up by distance and byte, and a sum. The register is folded into the first four bytes.
+    The remainder is linear over GF(2): the remainder of a message is the sum of the remainders of its bytes, each
+    followed by zeros. So a block takes one look-up by distance and byte, and a sum. The register is added to the first
+    four bytes.
     """
     tables, register = _tables(), 0xFFFFFFFF
     for begin in range(0, len(data), _BLOCK):
@@ -45,7 +46,7 @@ def crc32c_by_tables(data: bytes) -> int:
 
 
 def _choose() -> Any:
-    """Return the quickest function there is."""
+    """Return the fastest function that is available."""
     for name, find in (("google_crc32c", _of_google), ("crc32c", _of_crc32c)):
         try:
             found = find()
@@ -58,7 +59,7 @@ def _choose() -> Any:
 
 
 def _of_google() -> Any:
-    """Return the function of google-crc32c, None where it is slow."""
+    """Return the function of google-crc32c, or None if it is the slow pure-Python one."""
     import google_crc32c
 
     return google_crc32c.value if google_crc32c.implementation == "c" else None
@@ -72,10 +73,10 @@ def _of_crc32c() -> Any:
 
 @lru_cache(maxsize=1)
 def checksum() -> Any:
-    """Return the function from bytes to their CRC-32C, chosen at the first call."""
+    """Return a function from bytes to their CRC-32C. It is chosen at the first call."""
     return _choose()
 
 
 def masked(value: int) -> int:
-    """Return a CRC as it stands in TFRecord files: rotated, plus a constant."""
+    """Return a CRC as TFRecord files store it: rotated, plus a constant."""
     return (((value >> 15) | (value << 17)) + 0xA282EAD8) & 0xFFFFFFFF

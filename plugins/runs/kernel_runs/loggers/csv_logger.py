@@ -1,4 +1,4 @@
-"""progress.csv: what a trial has reported, as a table."""
+"""progress.csv: the results of a trial as a table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROGRESS_FILE = "progress.csv"
 
 
 class CSVFile(TrialFile):
-    """A table with the columns of its first row, and those of later rows for which it has no place."""
+    """A table with the columns of its first row. `left_out` are the columns of later rows that it lacks."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -27,7 +27,7 @@ class CSVFile(TrialFile):
 
 
 class _Lines:
-    """Takes what a csv writer writes: making one writer for all rows is quicker than one for each."""
+    """Collects what a csv writer writes. One writer for all rows is faster than one for each."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -37,7 +37,8 @@ class _Lines:
 class CSVLoggerCallback(TrialFileLogger[CSVFile]):
     """Writes `progress.csv`: nested dicts as columns like `a/b`, without the configuration.
 
-    The columns are those of the first result. Of a metric that comes later a warning tells once; `result.json` has it.
+    The columns are those of the first result. A metric that first comes later is missing there, and one warning says
+    so; `result.json` has it.
     """
 
     says_done = True
@@ -86,7 +87,7 @@ class CSVLoggerCallback(TrialFileLogger[CSVFile]):
         return found, size
 
     def _warn(self, trial: Run, file: CSVFile, row: dict[str, Any]) -> None:
-        known = {*file.columns, *file.left_out, SHOULD_CHECKPOINT}  # that is no metric, but asked for now and then
+        known = {*file.columns, *file.left_out, SHOULD_CHECKPOINT}  # the last is a request, and not a metric
         new = [column for column in row if column not in known]
         if new:
             file.left_out.update(new)

@@ -1,4 +1,4 @@
-"""Any value as JSON that every reader accepts."""
+"""JSON for any value, readable by every JSON parser."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _DEEPEST = 64
 
 
 def _substitute(value: Any) -> Any:
-    """Return what stands for a value that JSON has no form for: numbers and arrays as such, all else as its text."""
+    """Return a substitute for a value that JSON can't represent: numbers and arrays as such, others as text."""
     convert = getattr(value, "tolist", None)  # numpy's scalars and arrays, and tensors
     if convert is not None and not isinstance(value, type):
         try:
             return convert()
-        except Exception:  # an object of somebody else: whatever it raises, its text is good enough for a log
+        except Exception:  # a foreign object may raise anything; its text is good enough for a log
             return text_of(value)
     if isinstance(value, (set, frozenset)):
         return sorted(value, key=repr)
@@ -25,7 +25,7 @@ def _substitute(value: Any) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """Return `str(value)`, or for an object that fails at that the name of its type."""
+    """Return `str(value)`, or the name of its type if that raises."""
     try:
         return str(value)
     except Exception:
@@ -33,7 +33,7 @@ def text_of(value: Any) -> str:
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """Return a copy of dicts, lists, strings and numbers only; NaN becomes None, infinity a mark of its own."""
+    """Return a copy of dicts, lists, strings and numbers only. NaN becomes None, infinity a mark of its own."""
     if isinstance(value, float) and not math.isfinite(value):
         return _INFINITY.get(value)
     if value is None or isinstance(value, (str, int, float)):
@@ -48,7 +48,7 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def _key_of(key: Any) -> str:
-    """Return a key as JSON would write it."""
+    """Return a key of a dict as JSON writes it."""
     return json.dumps(key) if key is None or isinstance(key, (bool, int)) else text_of(key)
 
 
@@ -56,10 +56,10 @@ _ENCODER = json.JSONEncoder(allow_nan=False, default=_substitute)
 
 
 def to_json(value: Any, indent: int | None = None, sort_keys: bool = False) -> str:
-    """Return a value as one line of JSON, or with `indent` as several.
+    """Return a value as one line of JSON, or as several lines with `indent`.
 
-    numpy's numbers and arrays become numbers and lists, NaN `null`, infinity `1e999` (which is JSON, and is read as
-    infinity), and objects their text. So every value can be written, and each line can be read by anything.
+    numpy's numbers and arrays become numbers and lists, NaN becomes `null`, infinity `1e999` (valid JSON that is read
+    as infinity), and other objects become their text. So every value can be written, and every parser can read it.
     """
     encoder = _ENCODER
     if indent is not None or sort_keys:

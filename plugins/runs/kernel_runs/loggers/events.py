@@ -1,4 +1,4 @@
-"""TensorBoard's event files: records of events, each with a checksum, and what an event is made of.
+"""TensorBoard's event files: records with checksums, and the events that they hold.
 
 The record format is that of TFRecord files (tensorflow/core/lib/io/record_writer.h): length, masked CRC-32C of the
 length, data, masked CRC-32C of the data. Field numbers are those of tensorboard/compat/proto/event.proto and
@@ -22,12 +22,12 @@ _LENGTH = struct.Struct("<Q")
 _CHECK = struct.Struct("<I")
 _WALL_TIME = struct.Struct("<Bd")
 _LARGEST = 3.4028234663852886e38
-"""What a float of four bytes can hold."""
+"""The largest number that a float of four bytes can hold."""
 
 
 @lru_cache(maxsize=4096)
 def _head(size: int) -> bytes:
-    """Return the length of a record with its checksum; most records have one of a few lengths."""
+    """Return the length of a record with its checksum. Cached, as most records have one of a few lengths."""
     length = _LENGTH.pack(size)
     return length + _CHECK.pack(masked(checksum()(length)))
 
@@ -38,7 +38,7 @@ def record(data: bytes) -> bytes:
 
 
 def records(text: bytes) -> Iterator[tuple[bytes, int]]:
-    """Yield the data of each record of a file, and where the record ends; stop where one is damaged or cut short."""
+    """Yield the data of each record, and the position where it ends. Stops at a damaged or incomplete record."""
     crc, position = checksum(), 0
     while position + _HEADER.size <= len(text):
         length, check = _HEADER.unpack_from(text, position)
@@ -58,17 +58,17 @@ def version_event(wall_time: float) -> bytes:
 
 
 def summary_event(wall_time: float, step: int, summary: bytes) -> bytes:
-    """Return an event with a summary: the values of one step. `wall_time` is in seconds since 1970."""
+    """Return an event with a summary, the values of one step. `wall_time` is in seconds since 1970."""
     return b"".join((_WALL_TIME.pack(0x09, wall_time), b"\x10", varint(step), b"\x2a", varint(len(summary)), summary))
 
 
 def plugin_value(tag: str, plugin: str, content: bytes) -> bytes:
-    """Return a summary's value that carries data of a TensorBoard plugin."""
+    """Return a value of a summary that carries the data of a TensorBoard plugin."""
     return field(1, field(1, tag) + field(9, field(1, field(1, plugin) + field(2, content))))
 
 
 class ScalarsTemplate:
-    """Makes summaries of numbers under always the same tags: all but the numbers themselves is made once."""
+    """Makes summaries of numbers that always have the same tags. All but the numbers is encoded once."""
 
     def __init__(self, tags: Sequence[str]) -> None:
         parts = [field(1, tag) + b"\x15" for tag in tags]
@@ -77,7 +77,7 @@ class ScalarsTemplate:
         self._arguments: list[Any] = [item for head in heads for item in (head, 0.0)]
 
     def pack(self, values: Sequence[Any]) -> bytes:
-        """Return the summary of these values, one for each tag; what four bytes can't hold becomes infinity."""
+        """Return the summary of these values, one for each tag. Values too large for four bytes become infinity."""
         arguments = self._arguments
         arguments[1::2] = values
         try:
@@ -98,7 +98,7 @@ def _as_float(value: Any) -> float:
 
 
 def histogram_value(tag: str, values: Any, bins: int = 30) -> bytes | None:
-    """Return a summary's value with the distribution of the numbers in an array or a list; None if it has none."""
+    """Return a summary's value with the distribution of the numbers in an array or list, or None without numbers."""
     try:
         numbers = np.asarray(values, dtype=np.float64).ravel()
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Files that are only appended to, many of them, each complete after every call."""
+"""Many files that are appended to, each complete after every call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
 
 
 def _most_open() -> int:
-    """Return how many files may stay open: an eighth of what the process may have, as others want some too."""
+    """Return how many files may stay open: an eighth of the limit of the process, as other code opens files too."""
     try:
         import resource
     except ImportError:  # not on Windows
@@ -22,9 +22,9 @@ def _most_open() -> int:
 
 
 class AppendedFiles:
-    """Appends to files by path, straight to the operating system: a killed process loses nothing that was appended.
+    """Appends to files by path, unbuffered: what was appended survives a kill of the process.
 
-    Files stay open up to a limit, and are opened again when needed: opening costs several times what writing does.
+    Files stay open up to a limit, and are reopened when needed: opening costs several times as much as writing.
     """
 
     def __init__(self, most_open: int | None = None) -> None:
@@ -32,7 +32,7 @@ class AppendedFiles:
         self._open: dict[str, int] = {}
 
     def append(self, path: str, data: bytes) -> None:
-        """Append to a file, which is made if it is not there; raise RunError if not all could be written."""
+        """Append to a file, which is created if needed. Raises RunError if not all could be written."""
         try:
             descriptor = self._open.get(path)
             if descriptor is None:
@@ -43,8 +43,8 @@ class AppendedFiles:
         except OSError as error:
             self.close(path)
             raise RunError(
-                f"can't write {path}: {error.strerror or error}. Results are safe in the log of the experiment; "
-                "when the reason is gone, resume it: what was half written is cut off, and what is missing is written."
+                f"can't write {path}: {error.strerror or error}. Results are safe in the log of the experiment. "
+                "Fix that and resume it: incomplete records are removed, and missing ones are written."
             ) from error
 
     def close(self, path: str) -> None:
@@ -72,7 +72,7 @@ class AppendedFiles:
 
 
 def cut(path: str, size: int) -> None:
-    """Take away what a file has after `size` bytes; a file with nothing left is removed."""
+    """Truncate a file to `size` bytes. With 0 it is removed."""
     try:
         if size == 0:
             os.remove(path)
@@ -83,19 +83,19 @@ def cut(path: str, size: int) -> None:
 
 
 def write_whole(path: str, data: bytes) -> None:
-    """Write a file so that readers of one that was there before see all of it or all of this one."""
+    """Replace a file atomically: readers see all of the old content or all of the new one."""
     with written_whole(path) as beside, open(beside, "wb") as file:
         file.write(data)
 
 
 @contextlib.contextmanager
 def written_whole(path: str) -> Iterator[str]:
-    """Give the path of a file to write, which is `path` when the body has ended; if it raises, all is as before.
+    """Provide the path of a file to write, which replaces `path` at the end of the block. If that raises, `path` stays.
 
-    Raises RunError where the operating system can't write it.
+    Raises RunError if the operating system can't write it.
     """
     home, name = os.path.split(path)
-    beside = os.path.join(home, f".writing_{name}")  # with its ending, by which some writers know the format
+    beside = os.path.join(home, f".writing_{name}")  # with the same ending, by which some writers know the format
     try:
         os.makedirs(home or ".", exist_ok=True)
         yield beside

@@ -8,9 +8,9 @@ from kernel_runs.reports import CONFIG, Report, flatten
 
 
 def flat_of(result: Report) -> dict[str, Any]:
-    """Return a copy without the configuration, with nested dicts as keys like `a/b`.
+    """Return a copy without the configuration, and with nested dicts as keys like `a/b`.
 
-    What `flatten` returns; a result that is flat already, as most are, costs little.
+    The result is that of `flatten`, but a result that is flat already, as most are, costs little.
     """
     row: dict[str, Any] = {}
     for key, value in result.items():

@@ -1,4 +1,4 @@
-"""What TensorBoard's HParams tab reads: the hyperparameters of a trial, its metrics, and how it ended.
+"""Data for TensorBoard's HParams tab: the hyperparameters of a trial, its metrics, and how it ended.
 
 Field numbers are those of tensorboard/plugins/hparams/api.proto and plugin_data.proto.
 """
@@ -22,8 +22,8 @@ def hparams_summary(
 ) -> bytes:
     """Return the summary of a trial that has ended.
 
-    `metrics` are tags of numbers that the trial has logged, `begun` and `ended` seconds since 1970. Parameters that are
-    neither texts nor numbers nor true or false are shown as their text.
+    `metrics` are the tags of numbers that the trial has logged; `begun` and `ended` are in seconds since 1970.
+    Parameters other than strings, numbers and booleans are shown as text.
     """
     values = {name: _value(value) for name, value in parameters.items()}
     infos = [field(4, field(1, name) + whole(4, kind)) for name, (kind, _) in values.items()]

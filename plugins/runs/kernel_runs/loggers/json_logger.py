@@ -1,4 +1,4 @@
-"""result.json: what a trial has reported, one JSON object a line; params.json and params.pkl: what it ran with."""
+"""result.json: the results of a trial, one JSON object a line; params.json and params.pkl: its configuration."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ PICKLED_PARAMETERS_FILE = "params.pkl"
 
 
 class JsonLoggerCallback(TrialFileLogger[TrialFile]):
-    """Writes `result.json`, and with each new configuration of a trial `params.json` and `params.pkl`.
+    """Writes `result.json`, and `params.json` and `params.pkl` for each new configuration of a trial.
 
-    What can't be written as JSON is written as its text, NaN as `null`, infinity as `1e999`. What can't be pickled is
-    pickled as its text.
+    Values that JSON can't represent are written as text, NaN as `null`, infinity as `1e999`. Values that can't be
+    pickled are pickled as text.
     """
 
     says_done = True
@@ -57,7 +57,7 @@ class JsonLoggerCallback(TrialFileLogger[TrialFile]):
         self._written.pop(trial, None)
 
     def update_config(self, trial: Run, config: dict[str, Any]) -> None:
-        """Write a trial's configuration, if it is another one than before."""
+        """Write a trial's configuration if it has changed."""
         text = to_json(config, indent=2, sort_keys=True)
         if self._written.get(trial) != text:
             write_whole(os.path.join(trial.logdir, PICKLED_PARAMETERS_FILE), _pickled(config))
@@ -66,7 +66,7 @@ class JsonLoggerCallback(TrialFileLogger[TrialFile]):
 
 
 def _pickled(config: dict[str, Any]) -> bytes:
-    """Return a configuration, pickled; of values that can't be, their text."""
+    """Return a pickled configuration, in which values that can't be pickled are replaced by their text."""
     try:
         data: bytes = cloudpickle.dumps(config)
     except Exception:  # pickling runs methods of the values: it may raise anything

@@ -1,4 +1,4 @@
-"""Results in MLflow: one run a trial."""
+"""Logging to MLflow: one run a trial."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _LONGEST_VALUE = 500
 class MLflowLoggerCallback(LoggerCallback):
     """Logs each trial as an MLflow run: parameters, metrics, and with `save_artifact` the files of its directory.
 
-    `tracking_uri` says where (a directory, a database or a server; what MLflow is set to by default), and
-    `experiment_name` under which name, which is made if it is not there; without one MLFLOW_EXPERIMENT_ID or
-    MLFLOW_EXPERIMENT_NAME say. `tags` are added to each run, `log_params_on_trial_end` logs the parameters last. A
-    resumed experiment finds the run of a trial by its tag `trial_id`, and logs nothing twice.
+    `tracking_uri` is a directory, a database or a server; by default what MLflow is configured with. `experiment_name`
+    is created if it does not exist; by default MLFLOW_EXPERIMENT_ID or MLFLOW_EXPERIMENT_NAME name it. `tags` are added
+    to each run. With `log_params_on_trial_end` the parameters are logged last. A resumed experiment finds the run of a
+    trial by its tag `trial_id`, and logs nothing twice. Raises RunError if no experiment is named.
     """
 
     hears_again = True
@@ -66,7 +66,7 @@ class MLflowLoggerCallback(LoggerCallback):
     def log_trial_result(self, iteration: int, trial: Run, result: Report) -> None:
         self._reported[trial] += 1
         if self._reported[trial] <= self._logged[trial]:
-            return  # a run can't forget: what was logged before the experiment was resumed is there
+            return  # runs of MLflow can't be cut: results from before the experiment was resumed are there already
         number = self._reported[trial]
         step = int(result.get(TIMESTEPS_TOTAL) or result.get(TRAINING_ITERATION) or number)
         time = int(float(result.get(TIMESTAMP) or 0) * 1000)
@@ -87,7 +87,7 @@ class MLflowLoggerCallback(LoggerCallback):
         del self._logged[trial], self._reported[trial]
 
     def _find_experiment(self) -> str:
-        """Return the id of the experiment by argument or environment, made if it has only a name."""
+        """Return the id of the experiment that an argument or the environment names. It is created if needed."""
         name = self.experiment_name
         if name is None:
             given = os.environ.get("MLFLOW_EXPERIMENT_ID")
@@ -96,14 +96,14 @@ class MLflowLoggerCallback(LoggerCallback):
             name = os.environ.get("MLFLOW_EXPERIMENT_NAME")
         if not name:
             raise RunError(
-                f"{type(self).__name__} does not know the MLflow experiment: give experiment_name=..., or set "
+                f"{type(self).__name__} has no MLflow experiment: give experiment_name=..., or set "
                 "MLFLOW_EXPERIMENT_NAME or MLFLOW_EXPERIMENT_ID"
             )
         there = self._client.get_experiment_by_name(name)
         return str(there.experiment_id if there is not None else self._client.create_experiment(name))
 
     def _find_run(self, trial: Run) -> tuple[str, int]:
-        """Return the run of a trial, a new one if there is none, and how many results it has."""
+        """Return the id of the run of a trial, which is created if needed, and how many results it has."""
         if trial.results:
             wanted = f"tags.{_TRIAL_TAG} = '{trial.trial_id}'"
             for run in self._client.search_runs([self._experiment_id], wanted):
@@ -121,7 +121,7 @@ class MLflowLoggerCallback(LoggerCallback):
 
 
 def _numbers(flat: dict[str, Any]) -> dict[str, float]:
-    """Return what can be a metric."""
+    """Return the values that can be metrics, as floats."""
     found = {}
     for key, value in flat.items():
         if not isinstance(value, (str, bytes)):

@@ -1,4 +1,4 @@
-"""Loggers that are one object a trial, made from its configuration and its directory; and which loggers run."""
+"""Loggers with one object for each trial, and the choice of loggers that run."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kernel_runs.reports import Report
 from kernel_runs.run import Run
 
 LoggerCreator = Callable[..., "Logger"]
-"""A class like `Logger`, or a function with its arguments."""
+"""A class like `Logger`, or a function with the same arguments."""
 
 DEFAULT_LOGGERS: tuple[type[LoggerCallback], ...] = (JsonLoggerCallback, CSVLoggerCallback, TBXLoggerCallback)
-"""What runs when nobody says otherwise; add your own: `loggers=(*DEFAULT_LOGGERS, MyLogger)`."""
+"""The loggers that run by default. Add your own: `loggers=(*DEFAULT_LOGGERS, MyLogger)`."""
 
 
 class Logger:
-    """Logs one trial. A subclass overrides `_init` where something is to be opened, `on_result`, and `close`.
+    """Logs one trial. A subclass overrides `on_result`, and `_init` and `close` if it opens something.
 
     `config` is the trial's configuration, `logdir` its directory, `trial` the trial.
     """
@@ -34,24 +34,24 @@ class Logger:
         self._init()
 
     def _init(self) -> None:
-        """Open what is needed."""
+        """Open what the logger needs."""
 
     def on_result(self, result: Report) -> None:
         """The trial has reported."""
-        raise NotImplementedError(f"{type(self).__name__} must say what to do with a result: define on_result(result)")
+        raise NotImplementedError(f"{type(self).__name__} must handle results: define on_result(result)")
 
     def update_config(self, config: dict[str, Any]) -> None:
-        """The trial goes on with another configuration."""
+        """The trial continues with another configuration."""
 
     def flush(self) -> None:
-        """Write what is still in memory."""
+        """Write buffered data."""
 
     def close(self) -> None:
         """The trial has ended."""
 
 
 class PerTrialCallback(LoggerCallback):
-    """Runs one logger of each kind for every trial, made when it first runs."""
+    """Creates one logger of each kind for every trial, when the trial first starts."""
 
     def __init__(self, logger_classes: Sequence[LoggerCreator]) -> None:
         self._creators = list(logger_classes)
@@ -82,10 +82,10 @@ class PerTrialCallback(LoggerCallback):
 def callbacks_of(
     loggers: Sequence[LoggerCreator | LoggerCallback | type[LoggerCallback]] | None = None, owner: str = "runs"
 ) -> list[LoggerCallback]:
-    """Return the callbacks that do what these loggers do; `DEFAULT_LOGGERS` for None. Errors begin with `owner`.
+    """Return callbacks for these loggers, `DEFAULT_LOGGERS` for None. Error messages begin with `owner`.
 
-    Each is a callback or the class of one, or a class like `Logger`. Such a class may say which callback does the same
-    for all trials, as its own `callback_type`.
+    Each logger is a callback, the class of one, or a class like `Logger`. If such a class has an attribute
+    `callback_type` of its own, that callback is used instead. Raises `ArgumentError` for other loggers.
     """
     if not isinstance(loggers, (Sequence, type(None))):
         raise ArgumentError(f"{owner}: loggers is {loggers!r}, but must be a list or tuple of loggers")
@@ -97,7 +97,9 @@ def callbacks_of(
         elif isinstance(logger, type) and issubclass(logger, LoggerCallback):
             found.append(logger())
         elif not callable(logger):
-            raise ArgumentError(f"{owner}: {logger!r}, one of loggers, is no LoggerCallback, nor a class like Logger")
+            raise ArgumentError(
+                f"{owner}: {logger!r}, one of loggers, is neither a LoggerCallback nor a class like Logger"
+            )
         elif (own := getattr(logger, "__dict__", {}).get("callback_type")) is not None:  # a subclass does other things
             found.append(own())
         else:

@@ -1,4 +1,4 @@
-"""Results and configurations as text for people."""
+"""Results and configurations as readable text."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from kernel_runs.loggers.encoding import to_json
 
 _IN_ONE_LINE = 3
-"""Lists that are longer stand in one line."""
+"""The largest number of items that a list has one line each for; longer lists are written in one line."""
 
 
 def pretty_print(result: dict[str, Any], exclude: set[str] | None = None) -> str:
-    """Return a result as YAML: sorted keys, nested values indented; without `config`, `hist_stats`, `exclude`, None.
+    """Return a result as YAML with sorted keys, without `config`, `hist_stats`, the keys of `exclude`, and values None.
 
-    Nothing is printed: `print(pretty_print(result))`.
+    It does not print: `print(pretty_print(result))`.
     """
     left_out = {"config", "hist_stats", *(exclude or ())}
     kept = {key: value for key, value in result.items() if key not in left_out and value is not None}
@@ -32,7 +32,7 @@ def _lines(value: Any, indent: str) -> Iterator[str]:
 
 
 def _entry(head: str, value: Any, indent: str) -> Iterator[str]:
-    """Yield a key or a dash with its value: behind it if it is short, otherwise below."""
+    """Yield a key or a dash with its value: on the same line if it is short, otherwise below."""
     if isinstance(value, list) and (len(value) > _IN_ONE_LINE or not value) and not _nested(value):
         yield f"{head} [{', '.join(_scalar(item) for item in value)}]"
     elif isinstance(value, (dict, list)) and value:
@@ -47,7 +47,7 @@ def _nested(values: list[Any]) -> bool:
 
 
 def _scalar(value: Any) -> str:
-    """Return a value as YAML reads it back."""
+    """Return a value in a form that YAML reads as the same value."""
     if isinstance(value, float) and value in (float("inf"), float("-inf")):
         return ".inf" if value > 0 else "-.inf"
     if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""As much of the protocol buffers wire format as event files need."""
+"""The part of the protocol buffers wire format that event files need."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import struct
 
 
 def varint(value: int) -> bytes:
-    """Return a whole number in groups of seven bits; a negative one in ten bytes, as int64 has it."""
+    """Return an integer in groups of seven bits. A negative one takes ten bytes, as an int64."""
     value &= 0xFFFFFFFFFFFFFFFF
     parts = bytearray()
     while value > 0x7F:
@@ -17,13 +17,13 @@ def varint(value: int) -> bytes:
 
 
 def field(number: int, data: bytes | str) -> bytes:
-    """Return a field that holds a text, bytes or a message."""
+    """Return a field that holds a string, bytes or a message."""
     data = data.encode() if isinstance(data, str) else data
     return varint(number << 3 | 2) + varint(len(data)) + data
 
 
 def whole(number: int, value: int) -> bytes:
-    """Return a field that holds a whole number, an enumeration's value or a bool."""
+    """Return a field that holds an integer, a value of an enumeration or a bool."""
     return varint(number << 3) + varint(value)
 
 

@@ -1,4 +1,4 @@
-"""Event files for TensorBoard: one event a result, distributions of arrays, and the HParams tab."""
+"""Event files for TensorBoard: one event a result, histograms of arrays, and the HParams tab."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SEVERAL = (list, tuple, np.ndarray)
 
 
 class EventFile(TrialFile):
-    """An event file, and the times and tags that its last event, when the trial ends, will have."""
+    """An event file, and the times, step and tags for the event that is written when the trial ends."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -51,12 +51,12 @@ class EventFile(TrialFile):
 
 
 class TBXLoggerCallback(TrialFileLogger[EventFile]):
-    """Writes event files that TensorBoard shows as a trial runs; no library is needed.
+    """Writes event files that TensorBoard can show while a trial runs. It needs no library.
 
-    Nested dicts are flattened: `{"a": {"b": 1}}` is `a/b`. Numbers are scalars, lists and arrays histograms. The
-    step is `timesteps_total` where it is reported and not 0, otherwise `training_iteration`. When a trial ends, the
-    HParams tab gets what was chosen for it, and its own metrics. `prefix` is put before each tag. `clock` gives the
-    time of results without a `timestamp`, in seconds since 1970.
+    Nested dicts are flattened: `{"a": {"b": 1}}` is `a/b`. Numbers become scalars, lists and arrays histograms. The
+    step is `timesteps_total` if it is reported and not 0, otherwise `training_iteration`. When a trial ends, its chosen
+    hyperparameters and its own metrics are added for the HParams tab. `prefix` is put before each tag. `clock` returns
+    the time of results without a `timestamp`, in seconds since 1970.
     """
 
     def __init__(self, prefix: str = "", clock: Callable[[], float] = time.time) -> None:
@@ -151,5 +151,5 @@ def _number(value: Any) -> float | None:
 
 
 def _wall_time(event: bytes) -> float | None:
-    """Return the time of an event that was written here: it stands first."""
+    """Return the time of an event that this module has written: it comes first in the event."""
     return float(np.frombuffer(event, "<f8", 1, 1)[0]) if event[:1] == b"\x09" and len(event) >= 9 else None

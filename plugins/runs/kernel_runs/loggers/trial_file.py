@@ -1,4 +1,4 @@
-"""Loggers that write one file a trial, with a record for each result."""
+"""Loggers that write one file for each trial, with a record for each result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernel_runs.run import Run
 
 
 class TrialFile:
-    """The file of a trial that is being written: where it is, and of how many results it has records."""
+    """The file of a trial: its path, and the number of results that it has records of."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -26,38 +26,39 @@ FileT = TypeVar("FileT", bound=TrialFile)
 
 
 class TrialFileLogger(LoggerCallback, Generic[FileT]):
-    """A subclass says what a record looks like (`encode`) and how to find it again (`end_of`).
+    """Base of loggers with one file a trial. A subclass defines how a record looks (`encode`) and is found (`end_of`).
 
-    A batch of results is one write. When a trial starts, its file is cut to the results that the trial has reported, as
-    far as the experiment remembers; what was written after them comes again. So an experiment that was killed and
-    resumed leaves the same files as one that was not.
+    A batch of results is one write. When a trial starts, its file is cut to the results that the trial has reported
+    according to the saved state of the experiment; later results are reported again. So an experiment that was killed
+    and resumed leaves the same files as one that ran through.
     """
 
     hears_again = True
     says_done = False
-    """Whether records say `done`: the last one of a trial is then written again where that was not known before."""
+    """Whether records have `done`. If the end was not known when the last result was written, it is written again."""
 
     def __init__(self) -> None:
         self._files = AppendedFiles()
         self._trials: dict[Run, FileT] = {}
 
     def file_of(self, trial: Run) -> FileT:
-        """Return a new record of the trial's file."""
+        """Return a new description of the trial's file."""
         raise NotImplementedError
 
     def encode(self, trial: Run, file: FileT, results: Sequence[Report]) -> bytes:
-        """Return the records of some results, with what comes before the first one."""
+        """Return the records of some results. The first ones of a file include its header."""
         raise NotImplementedError
 
     def end_of(self, file: FileT, records: int) -> tuple[int, int]:
-        """Return how many of the first `records` results the file on disk has, and where in it the last of them ends.
+        """Return how many of the first `records` results the file on disk has, and the position where the last of them
+        ends.
 
-        A record of which a part is missing is not there.
+        Incomplete records do not count.
         """
         raise NotImplementedError
 
     def end(self, trial: Run, file: FileT, failed: bool) -> bytes:
-        """Return what is written when a trial has ended."""
+        """Return the bytes that are appended when a trial has ended."""
         return b""
 
     def log_trial_start(self, trial: Run) -> None:
@@ -78,7 +79,7 @@ class TrialFileLogger(LoggerCallback, Generic[FileT]):
         file.is_done = bool(results[-1].get(DONE))
 
     def log_trial_end(self, trial: Run, failed: bool = False) -> None:
-        if trial.results and trial not in self._trials:  # it waited since an earlier run
+        if trial.results and trial not in self._trials:  # it was paused or pending since an earlier run
             self._begin(trial)
         file = self._trials.pop(trial, None)
         if file is not None:
@@ -97,7 +98,7 @@ class TrialFileLogger(LoggerCallback, Generic[FileT]):
         self._files.close_all()
 
     def _write_last_again(self, trial: Run, file: FileT) -> None:
-        """Have the last record say that it is the last: of a function nobody knew that before it had returned."""
+        """Replace the last record by one with `done`: the end of a function is known only when it has returned."""
         self._files.close(file.path)
         _, size = self.end_of(file, file.records - 1)
         cut(file.path, size)

@@ -1,4 +1,4 @@
-"""Results in Weights & Biases: one run a trial."""
+"""Logging to Weights & Biases: one run a trial."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from kernel_runs.reports import DONE, SHOULD_CHECKPOINT, TRAINING_ITERATION, Rep
 from kernel_runs.run import Run
 
 _IN_CONFIG = ("trial_id", "experiment_id", "experiment_tag", "node_ip", "hostname", "pid", "date")
-"""Of a result, what belongs to the run and not to its step."""
+"""Keys of a result that belong to the run, and not to one of its steps."""
 
 
 class WandbLoggerCallback(LoggerCallback):
-    """Logs each trial as a W&B run, whose id is the trial's: a resumed experiment goes on with the same runs.
+    """Logs each trial as a W&B run. The run has the id of the trial, so that a resumed experiment continues its runs.
 
-    `project` and `group` (by default the trainable's name) say where. The key is `api_key`, or in the file
-    `api_key_file`, or as W&B finds it. Results whose keys begin with one of `excludes` are left out. `log_config`
-    brings the run's configuration up to date with each result, `upload_checkpoints` uploads checkpoints as artifacts.
-    Other arguments go to `wandb.init`.
+    `project` and `group` (by default the trainable's name) group the runs. The key is `api_key`, or the content of
+    `api_key_file`, or as W&B finds it. Metrics whose keys begin with one of `excludes` are left out. With `log_config`
+    the run's configuration is updated with each result, with `upload_checkpoints` checkpoints are uploaded as
+    artifacts. Other arguments go to `wandb.init`.
     """
 
-    hears_again = True  # W&B leaves out steps that a run has already
+    hears_again = True  # W&B ignores steps that a run has already
 
     def __init__(self, project: str | None = None, group: str | None = None, api_key_file: str | None = None,
                  api_key: str | None = None, excludes: list[str] | None = None, log_config: bool = False,

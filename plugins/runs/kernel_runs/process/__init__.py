@@ -1,1 +1,1 @@
-"""What the process of a run sets up for it: which GPUs it sees, where what it prints goes."""
+"""What the process of a run sets up: visible GPUs, files for its output, handling of Ctrl-C."""

@@ -1,4 +1,4 @@
-"""Which GPUs a trial's process sees: those that were reserved for it, and none if none were."""
+"""The GPUs that a trial's process sees: those that are reserved for it, or none."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class VisibleDevices:
-    """Sets the variable that CUDA goes by, and sets it back: in local mode the process is the program's own."""
+    """Sets the variable that CUDA reads, and restores it: in local mode the process is the driver itself."""
 
     def __init__(self) -> None:
         self._is_set = False
         self._before: str | None = None
 
     def show(self) -> None:
-        """Have what is imported from now on see the process' own GPUs. An accelerator plugin may have done so."""
+        """Make only the process' own GPUs visible to libraries that are imported later.
+
+        An accelerator plugin may have done so already.
+        """
         own = kernel.get_gpu_ids()
         if self._is_set or (own and VISIBLE in os.environ):
             return
@@ -25,7 +28,7 @@ class VisibleDevices:
         os.environ[VISIBLE] = ",".join(map(str, own))
 
     def undo(self) -> None:
-        """Set back what was before."""
+        """Restore the variable."""
         if not self._is_set:
             return
         self._is_set = False

@@ -1,4 +1,4 @@
-"""Ctrl-C while something runs: the first is counted, and not raised at whatever line happens to run."""
+"""Ctrl-C during an experiment: the first one is counted instead of raised."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 
 class TrialInterrupts:
-    """While entered, `count` says how often SIGINT came; the second and later ones raise KeyboardInterrupt.
+    """Counts SIGINTs during a `with` block. The second and later ones raise KeyboardInterrupt.
 
-    In other threads than the main one it stays 0.
+    In threads other than the main one `count` stays 0.
     """
 
     def __init__(self) -> None:

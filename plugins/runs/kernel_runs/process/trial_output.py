@@ -1,4 +1,4 @@
-"""What a trial prints, in files of its directory as well (`log_to_file`)."""
+"""Copies of what a trial prints in files of its directory (`log_to_file`)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, TextIO
 from kernel_runs.errors import RunError
 
 Names = tuple[str, str]
-"""The files of what goes to stdout and to stderr; "" for none. They may be one."""
+"""The files for stdout and for stderr; "" for none. They may be the same file."""
 
 
 def names_of(log_to_file: Any) -> Names:
-    """Return the files of what users give: True, a name for both, or two names. Raises RunError for anything else."""
+    """Return the file names of a `log_to_file`: None, True, one name or two names. Raises RunError otherwise."""
     if log_to_file is None or log_to_file is False:
         return "", ""
     if log_to_file is True:
@@ -33,20 +33,20 @@ def names_of(log_to_file: Any) -> Names:
 
 
 class _Both:
-    """A stream that writes into a file too. All else is the stream's."""
+    """A stream that also writes into a file. All other attributes are those of the stream."""
 
     def __init__(self, stream: TextIO, file: TextIO) -> None:
         self._stream = stream
         self._file = file
 
     def write(self, text: str) -> int:
-        """Write to both. A file that can't be written (a full disk, a trial that has ended) does not matter."""
+        """Write to both. Errors of the file (a full disk, a closed file) are ignored."""
         with contextlib.suppress(OSError, ValueError):
             self._file.write(text)
         return self._stream.write(text)
 
     def writelines(self, lines: Any) -> None:
-        """Write several texts."""
+        """Write several strings."""
         for line in lines:
             self.write(line)
 
@@ -61,7 +61,7 @@ class _Both:
 
 
 class OutputFiles:
-    """The files of the trial that this process runs; another trial gets others, and what was there is added to."""
+    """The output files of the trial that this process runs. Existing files are appended to."""
 
     def __init__(self) -> None:
         self._streams: tuple[TextIO, TextIO] | None = None
@@ -69,7 +69,7 @@ class OutputFiles:
         self._errors: TextIO | None = None
 
     def switch(self, directory: str, names: Names) -> None:
-        """Have what is printed from now on go to these files of a directory too, and no longer to those before."""
+        """Copy what is printed from now on into these files of a directory, and no longer into those before."""
         self.close()
         if not any(names):
             return
@@ -88,13 +88,13 @@ class OutputFiles:
             sys.stderr = _Both(sys.stderr, opened[names[1]])  # type: ignore[assignment]
 
     def add_error(self, text: str) -> None:
-        """Write the traceback with which a trial ended beside what it has printed to stderr."""
+        """Append the traceback of a failed trial to the file for stderr."""
         if self._errors is not None:
             with contextlib.suppress(OSError, ValueError):
                 self._errors.write(text + "\n")
 
     def close(self) -> None:
-        """Close the files; what is printed goes where it went before."""
+        """Close the files, and restore stdout and stderr."""
         if self._streams is not None:
             sys.stdout, sys.stderr = self._streams
             self._streams = None

@@ -1,1 +1,1 @@
-"""Progress: lines and tables of text about runs that report."""
+"""Progress: lines and tables of text about runs."""

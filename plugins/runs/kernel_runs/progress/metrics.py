@@ -1,4 +1,4 @@
-"""Which metrics of a report are shown where nobody has said which."""
+"""The metrics of a report that are shown by default."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from kernel_runs.reports import (
 
 FIRST_METRICS = {MEAN_ACCURACY: "acc", MEAN_LOSS: "loss", EPISODE_REWARD_MEAN: "reward"}
 LAST_METRICS = {TIME_TOTAL_S: "total time (s)", TRAINING_ITERATION: "iter", TIMESTEPS_TOTAL: "ts"}
-"""What is always shown where it is reported; what else runs report stands between these."""
+"""Metrics that are always shown if they are reported; other metrics of the run stand between these and the first."""
 _NEVER_INFERRED = {*AUTO_KEYS, *FIRST_METRICS, *LAST_METRICS, SHOULD_CHECKPOINT, TIMESTEPS_THIS_ITER}
 
 
 def own_numbers(reports: Iterable[Report], limit: int) -> list[str]:
-    """Return the keys of up to `limit` numbers that are reported beside those that are always shown."""
+    """Return the keys of up to `limit` reported numbers that are not always shown."""
     found: dict[str, None] = {}
     for report in reports:
         for key, value in report.items():

@@ -1,4 +1,4 @@
-"""Lines about single trials, as they report and end."""
+"""Lines that are printed as trials report and end."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _SHOWN = 4
 
 
 class TrialProgressCallback(Callback):
-    """Prints a line for a result (`verbose=2`) or all of it (`verbose=3`); nothing below that.
+    """Prints a line for each result (`verbose=2`) or the whole result (`verbose=3`), and nothing below that.
 
-    Of one trial at most one result in `period` seconds is printed, but its last always, and its end or its error.
-    `metric` comes first, `progress_metrics` are all that a line shows. `stream` is standard output unless given.
+    At most one result of a trial is printed every `period` seconds, but always its last one, and its end or its error.
+    `metric` comes first; `progress_metrics` are all metrics that a line shows. `stream` is standard output by default.
     """
 
     def __init__(self, metric: str | None = None, progress_metrics: Sequence[str] | None = None, verbose: int = 2,

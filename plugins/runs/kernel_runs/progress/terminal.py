@@ -1,4 +1,4 @@
-"""What displays on terminals share: whether there is one, and little curves of text."""
+"""Helpers of displays on terminals: detection, and sparklines."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Return whether a display can be drawn on a stream."""
+    """Return whether the stream is a terminal that supports a live display."""
     dumb = os.environ.get("TERM", "") in ("dumb", "unknown") or bool(os.environ.get("NO_COLOR"))
     return not dumb and hasattr(stream, "isatty") and stream.isatty()
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Return numbers as little columns, the least the lowest, the greatest the highest."""
+    """Return numbers as a line of block characters, "" for fewer than two. The lowest block is the smallest number."""
     finite = [value for value in values if abs(value) != float("inf")]
     if len(finite) < 2:
         return ""

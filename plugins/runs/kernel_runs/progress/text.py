@@ -1,4 +1,4 @@
-"""Tables and times as text and as HTML."""
+"""Tables and durations as text and as HTML."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def cell(value: Any) -> str:
-    """Return a value as it stands in a table: numbers with six digits that count."""
+    """Return a value as it stands in a table: numbers with six significant digits."""
     if value is None:
         return ""
     if isinstance(value, (bool, numbers.Integral)) or not isinstance(value, numbers.Real):
@@ -18,7 +18,7 @@ def cell(value: Any) -> str:
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return a table of text with a frame; numbers stand on the right."""
+    """Return a table of text with a frame. Columns of numbers are aligned to the right."""
     cells = [[cell(value) for value in row] for row in rows]
     right = [
         bool(rows) and all(value is None or _is_number(value) for value in column)
@@ -49,7 +49,7 @@ def _is_number(value: Any) -> bool:
 
 
 def duration(seconds: float) -> str:
-    """Return a length of time: `01:02:03`, with days before it where there are any."""
+    """Return a duration as `01:02:03`, after the number of days if there are any."""
     whole = max(0, int(seconds))
     days, rest = divmod(whole, 86400)
     shown = f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"

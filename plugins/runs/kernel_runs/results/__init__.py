@@ -1,1 +1,1 @@
-"""Results: what came of a run, read back from its directory."""
+"""Results of runs, read from their directories."""

@@ -14,7 +14,7 @@ _NAMED_IN_RESULT = "checkpoint_dir_name"
 
 
 def checkpoints_with_results(directory: str, history: Sequence[Report]) -> list[tuple[str, Report]]:
-    """Return the path of each checkpoint with the result after which it was saved, {} if that is not known."""
+    """Return the path of each checkpoint with the result after which it was saved, as far as that is known."""
     by_name = {result[_NAMED_IN_RESULT]: result for result in history if result.get(_NAMED_IN_RESULT)}
     by_iteration = {result.get(TRAINING_ITERATION): result for result in history}
     return [
@@ -24,7 +24,7 @@ def checkpoints_with_results(directory: str, history: Sequence[Report]) -> list[
 
 
 def best_checkpoint_path(found: Sequence[tuple[str, Report]], metric: str, mode: str) -> str | None:
-    """Return the path of the checkpoint whose result is best, the newest of equal ones; None if none has the metric."""
+    """Return the path of the checkpoint with the best result, the newest of equal ones; None if none has the metric."""
     sign = 1.0 if mode == "max" else -1.0
     valued = [(number(look_up(result, metric)), place) for place, (_, result) in enumerate(found)]
     scored = [(sign * value, place) for value, place in valued if value is not None]
@@ -32,7 +32,7 @@ def best_checkpoint_path(found: Sequence[tuple[str, Report]], metric: str, mode:
 
 
 def checkpoint_at(path: str) -> Any:
-    """Return the checkpoint that a directory is."""
-    from kernel_runs.checkpoint import Checkpoint  # with what it needs of archives, only when needed
+    """Return a `Checkpoint` for a directory."""
+    from kernel_runs.checkpoint import Checkpoint  # here: it imports much that only users of checkpoints need
 
     return Checkpoint(path)

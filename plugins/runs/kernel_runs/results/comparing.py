@@ -1,4 +1,4 @@
-"""Which of several runs is best."""
+"""Comparing runs by a metric."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from kernel_runs.reports import Report, look_up
 
 SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
-"""What of a run counts: its last value, its best one, the mean of all, of the last five, of the last ten."""
+"""The value that a run is compared by: its last one, its best one, or the mean of all, the last 5 or the last 10."""
 
 
 def check(mode: str | None, scope: str = "last") -> None:
-    """Raise ValueError if a mode or a scope is not one of those there are."""
+    """Raise ValueError for an unknown mode or scope."""
     if mode not in ("min", "max"):
         raise ValueError(f"mode is {mode!r}: it is 'min' or 'max'")
     if scope not in SCOPES:
@@ -22,16 +22,16 @@ def check(mode: str | None, scope: str = "last") -> None:
 
 
 def number(value: Any, finite: bool = True) -> float | None:
-    """Return a value as a number; None if it is none, is NaN, or is infinite where only `finite` ones count."""
+    """Return a value as a number; None if it is not a number, is NaN, or is infinite while `finite` is set."""
     if not isinstance(value, numbers.Real) or isinstance(value, bool) or math.isnan(value):
         return None
     return float(value) if not finite or math.isfinite(value) else None
 
 
 def score(history: Sequence[Report], metric: str, mode: str, scope: str, finite: bool = True) -> float | None:
-    """Return by what a run is compared; None if it has no such value.
+    """Return the value that a run is compared by, or None if it has no such value.
 
-    With "last", a run whose last value does not count has none; the other scopes leave out single values.
+    With "last", the score is None if the last value does not count; the other scopes ignore such values.
     """
     if scope == "last":
         return number(look_up(history[-1], metric), finite) if history else None
@@ -46,7 +46,7 @@ def score(history: Sequence[Report], metric: str, mode: str, scope: str, finite:
 
 
 def best_of(scored: Iterable[tuple[Any, float | None]], mode: str) -> Any:
-    """Return what has the best score, the first of equal ones; None if nothing has a score."""
+    """Return the item with the best score, the first of equal ones; None if no item has a score."""
     best, sign = None, 1.0 if mode == "max" else -1.0
     value = 0.0
     for item, its in scored:

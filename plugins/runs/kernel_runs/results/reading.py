@@ -1,4 +1,4 @@
-"""What loggers have left in the directories of runs, read back."""
+"""Reading the files that loggers have written into the directories of runs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ PARAMETERS_FILES = ("params.json", "param.json")
 
 
 def read_results(directory: str) -> list[Report]:
-    """Return all results in a run's directory: of result.json, otherwise progress.csv, otherwise none.
+    """Return all results in a run's directory: from result.json, else from progress.csv, else none.
 
-    A last line of which a part is missing, as a killed program leaves it, is left out. Raises RunError for a damaged
-    file.
+    An incomplete last line, which a killed program may leave, is ignored. Raises RunError for a damaged file.
     """
     path = os.path.join(directory, RESULT_FILE)
     if os.path.exists(path):
@@ -31,12 +30,12 @@ def read_results(directory: str) -> list[Report]:
             with open(path, encoding="utf-8", newline="") as table:
                 return [{key: _value(text) for key, text in row.items()} for row in csv.DictReader(table)]
         except (csv.Error, UnicodeError) as error:
-            raise RunError(f"{path} is damaged, it is no table ({error}): take out what is, or the file") from error
+            raise RunError(f"{path} is damaged: it is not a table ({error}). Repair or remove it") from error
     return []
 
 
 def _object(text: bytes, path: str, part: str) -> dict[str, Any]:
-    """Return the JSON object that a `part` of a file is. Raises RunError that names the file and shows the part."""
+    """Return the JSON object in a `part` of a file. Raises RunError that names the file and shows the part."""
     try:
         found = json.loads(text.decode("utf-8"))
         if not isinstance(found, dict):
@@ -44,14 +43,14 @@ def _object(text: bytes, path: str, part: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         shown = text[:60].decode("utf-8", "backslashreplace").strip()
         raise RunError(
-            f"{path} is damaged: it has a {part} that is no JSON object ({error}): {shown!r}. Take it out; the rest "
+            f"{path} is damaged: it has a {part} that is not a JSON object ({error}): {shown!r}. Remove it; the rest "
             "can then be read"
         ) from error
     return found
 
 
 def _value(text: str | None) -> Any:
-    """Return a cell of a table as the number or the text that it was."""
+    """Return a cell of a table as a number, a bool or a string; None for an empty one."""
     if not text:
         return None
     for convert in (int, float):
@@ -63,7 +62,7 @@ def _value(text: str | None) -> Any:
 
 
 def read_config(directory: str) -> dict[str, Any] | None:
-    """Return the configuration in a run's directory; None where there is none."""
+    """Return the configuration in a run's directory, or None."""
     for name in PARAMETERS_FILES:
         path = os.path.join(directory, name)
         if os.path.exists(path):
@@ -73,5 +72,5 @@ def read_config(directory: str) -> dict[str, Any] | None:
 
 
 def is_run(names: list[str]) -> bool:
-    """Return whether a directory with these files is one of a run."""
+    """Return whether a directory with these files is the directory of a run."""
     return any(name in names for name in (RESULT_FILE, PROGRESS_FILE, *PARAMETERS_FILES))

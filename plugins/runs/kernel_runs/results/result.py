@@ -1,4 +1,4 @@
-"""What came of one run."""
+"""The result of one run."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from kernel_runs.results.reading import is_run, read_config, read_results
 class Result:
     """The last metrics of a run, its newest checkpoint, its directory, and its error if it failed.
 
-    `best_checkpoints` are all checkpoints that are kept, oldest first, each with the metrics of the result after which
-    it was saved.
+    `best_checkpoints` are all kept checkpoints, oldest first, each with the metrics of the result after which it was
+    saved.
     """
 
     metrics: Report
@@ -32,7 +32,7 @@ class Result:
 
     @property
     def config(self) -> dict[str, Any]:
-        """What it ran with."""
+        """The configuration of the run."""
         if self._config is not None:
             return self._config
         found: dict[str, Any] = self.metrics.get(CONFIG) or {}
@@ -40,16 +40,16 @@ class Result:
 
     @property
     def history(self) -> list[Report]:
-        """All that it has reported, in order."""
+        """All results of the run, in order."""
         return read_results(self.path) or ([self.metrics] if self.metrics else [])
 
     @property
     def metrics_dataframe(self) -> Any:
-        """All that it has reported, as a pandas table with columns like `a/b` for what is nested."""
+        """All results of the run as a pandas table, with columns like `a/b` for nested values."""
         return frame_of(self.history)
 
     def get_best_checkpoint(self, metric: str, mode: str) -> Any:
-        """Return the checkpoint whose metrics are best; raise CheckpointError if there is none with that metric."""
+        """Return the checkpoint with the best metrics. Raises CheckpointError if none has that metric."""
         check(mode)
         found = [(str(place), metrics) for place, (_, metrics) in enumerate(self.best_checkpoints)]
         best = best_checkpoint_path(found, metric, mode)
@@ -61,10 +61,10 @@ class Result:
 
     @classmethod
     def from_path(cls, path: str | os.PathLike[str]) -> Result:
-        """Return what came of the run whose directory it is; raise RunError if it is not one."""
+        """Return the result of the run in a directory. Raises RunError if it is not the directory of a run."""
         directory = os.path.abspath(os.path.expanduser(os.fspath(path)))
         if not os.path.isdir(directory) or not is_run(os.listdir(directory)):
-            raise RunError(f"{directory} is no run's directory: it has neither result.json nor progress.csv")
+            raise RunError(f"{directory} is not the directory of a run: it has neither result.json nor progress.csv")
         history = read_results(directory)
         metrics = history[-1] if history else {}
         found = checkpoints_in(directory)
@@ -84,8 +84,8 @@ class Result:
 
 
 def checkpoints_in(directory: str) -> list[tuple[Any, Report]]:
-    """Return the checkpoints that are kept in a run's directory, oldest first, each with the metrics of its result."""
-    if not checkpoints_with_results(directory, ()):  # without reading what was reported
+    """Return the kept checkpoints in a run's directory, oldest first, each with the metrics of its result."""
+    if not checkpoints_with_results(directory, ()):  # saves reading the results
         return []
     found = checkpoints_with_results(directory, read_results(directory))
     return [(checkpoint_at(path), metrics) for path, metrics in found]

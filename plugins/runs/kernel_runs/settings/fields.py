@@ -1,4 +1,4 @@
-"""The fields of settings: unknown ones are refused with the nearest that there is, and dicts of them are accepted."""
+"""Settings as dataclasses that refuse unknown fields, and that can be given as dicts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ SettingsT = TypeVar("SettingsT")
 
 
 def refuses_unknown(kind: type[SettingsT]) -> type[SettingsT]:
-    """Have a dataclass raise `ArgumentError` for an argument that it has not, with the nearest that it has.
+    """Make a dataclass raise `ArgumentError`, with the nearest field, for an argument that is not one of its fields.
 
-    Where it has a method `_of_older(arguments)`, that is given them first, to return those of older releases by the
-    fields of today.
+    If the class has a method `_of_older(arguments)`, that first translates names of older releases into present fields.
     """
     plain: Any = kind.__init__
     names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
@@ -35,12 +34,12 @@ def refuses_unknown(kind: type[SettingsT]) -> type[SettingsT]:
 
 
 def made(kind: type[SettingsT], given: Any) -> SettingsT:
-    """Return settings that are given, or made of a dict of their fields, or of nothing.
+    """Return settings: those given, or new ones from a dict of their fields or from None.
 
-    Raises `ArgumentError` for anything else, and for a key that is no field.
+    Raises `ArgumentError` for anything else, and for a key that is not a field.
     """
     if isinstance(given, kind):
         return given
     if given is not None and not isinstance(given, Mapping):
-        raise ArgumentError(f"{given!r} is no {kind.__name__}: give one, or a dict of its fields")
+        raise ArgumentError(f"{given!r} is not a {kind.__name__}: give one, or a dict of its fields")
     return kind(**dict(given or {}))

@@ -1,4 +1,4 @@
-"""What users set up a run with: where its files are, when it saves, what happens when it fails, what is copied."""
+"""Settings of a run: its files, its checkpoints, handling of failures, copies elsewhere."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from kernel_runs.settings.fields import made, refuses_unknown
 @refuses_unknown
 @dataclass
 class FailureConfig:
-    """What happens when trials fail: each is tried again `max_failures` times (-1: always), or `fail_fast` ends all.
+    """What happens when trials fail. Each runs again up to `max_failures` times (-1: always), or `fail_fast` ends all.
 
-    With `fail_fast="raise"` what the trial has raised is raised from the run at once, and nothing is waited for.
+    With `fail_fast="raise"` the exception of the trial is raised at once, without waiting for other trials. Raises
+    ValueError if both are given.
     """
 
     max_failures: int = 0
@@ -28,7 +29,7 @@ class FailureConfig:
         if self.fail_fast and self.max_failures:
             raise ValueError(
                 f"fail_fast={self.fail_fast!r} ends all at the first failure, but max_failures={self.max_failures!r} "
-                "has trials tried again: say one of them"
+                "lets trials run again: give one of them"
             )
 
 
@@ -37,9 +38,10 @@ class FailureConfig:
 class CheckpointConfig:
     """When trials save their state, and which checkpoints are kept.
 
-    The frequency is in iterations, and for classes, as is `checkpoint_at_end`; functions report checkpoints themselves.
-    Where that is None, a `Tuner` has classes saved at the end that can be, and `tune.run` has not. `num_to_keep` are
-    kept, the best by `checkpoint_score_attribute` ("max" or "min" by `checkpoint_score_order`), and the newest.
+    `checkpoint_frequency` is in iterations, with 0 none are saved. It is for classes, as is `checkpoint_at_end`;
+    functions report checkpoints themselves. If `checkpoint_at_end` is None, a `Tuner` saves classes that can be saved
+    at the end, and `tune.run` does not. `num_to_keep` checkpoints are kept, at least 1: the best by
+    `checkpoint_score_attribute` ("max" or "min" by `checkpoint_score_order`), and always the newest.
     """
 
     num_to_keep: int | None = None
@@ -58,14 +60,14 @@ class CheckpointConfig:
 @refuses_unknown
 @dataclass
 class SyncConfig:
-    """Copying an experiment to where it is kept.
+    """Where an experiment is copied, and how.
 
-    `upload_dir` is any fsspec address. `syncer` is "auto" (by fsspec), None (no copying), a command with `{source}` and
-    `{target}`, or a function of both. `sync_period` is in seconds; copies are also made at the end.
+    `upload_dir` is any fsspec address. `syncer` is "auto" (by fsspec), None (no copies), a command with `{source}` and
+    `{target}`, or a function of both. `sync_period` is in seconds; the last copy is made at the end.
 
-    What trials write into their directories on other machines comes to the program's by kernel itself, unless
-    `sync_artifacts` is False; `sync_to_driver` may be a command or a function that does it instead, and is called on
-    the program's machine, with a path or `user@host:/path`.
+    Files that trials write into their directories on other machines are copied to the driver's machine by kernel,
+    unless `sync_artifacts` is False. `sync_to_driver` may be a command or a function that copies them instead: it is
+    called on the driver's machine, with a path or `user@host:/path`.
     """
 
     upload_dir: str | None = None
@@ -79,12 +81,12 @@ class SyncConfig:
 @refuses_unknown
 @dataclass
 class RunConfig:
-    """Where an experiment's files are, when it ends, and who is told.
+    """Where an experiment's files are, when it ends, and what is called as it proceeds.
 
-    `storage_path` is a directory or an fsspec address, `~/kernel_results` by default; files are in the folder `name` of
-    it. `stop` is a dict of thresholds, a function, a `Stopper` or a list of these. With `log_to_file` what trials print
-    is in files of their directories as well: True for `stdout` and `stderr`, a name, or two names. `resume` is "AUTO"
-    to go on with the experiment of that name if there is one, True if there must be one, False (the default) to begin
+    `storage_path` is a directory or an fsspec address, `~/kernel_results` by default; files are in its folder `name`.
+    `stop` is a dict of thresholds, a function, a `Stopper` or a list of these. With `log_to_file` what trials print is
+    also written into files of their directories: True for `stdout` and `stderr`, one name, or two names. `resume` is
+    "AUTO" to continue the experiment of that name if it exists, True if it must exist, and False (the default) to begin
     anew.
     """
 
@@ -108,13 +110,13 @@ class RunConfig:
 
     @staticmethod
     def _of_older(arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return arguments with `max_actor_restarts`, of the first trainers, as what it is called today."""
+        """Translate `max_actor_restarts`, of the first trainers, into a `failure_config`."""
         if "max_actor_restarts" not in arguments:
             return arguments
         current = dict(arguments)
         restarts = current.pop("max_actor_restarts")
         if "failure_config" in current:
-            raise ArgumentError("RunConfig was given max_actor_restarts and failure_config: say it in the latter only")
+            raise ArgumentError("RunConfig was given max_actor_restarts and failure_config: give the latter only")
         text = "RunConfig: max_actor_restarts is now called failure_config=FailureConfig(max_failures=...)"
         warnings.warn(text, DeprecationWarning, stacklevel=3)
         return {**current, "failure_config": FailureConfig(max_failures=restarts)}

@@ -1,4 +1,4 @@
-"""How many workers a run has, and what each of them needs."""
+"""The number of workers of a run, and the resources of each."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _NAMES = {"cpu": "CPU", "num_cpus": "CPU", "gpu": "GPU", "num_gpus": "GPU"}
 _OLDER = {"num_actors": "num_workers", "cpus_per_actor": "resources_per_worker={'CPU': ...}",
           "gpus_per_actor": "resources_per_worker={'GPU': ...}"}  # fmt: skip
 _LEAST_UNITS = 0.0001
-"""How much of a model of accelerators is asked for: as much as can be, so that all who ask for it find some."""
+"""The units of an accelerator's model that a worker requests: the smallest amount, so that many can have it."""
 
 
 @refuses_unknown
 @dataclass
 class ScalingConfig:
-    """How many workers a run has, what each of them needs, and how they lie on the machines.
+    """The number of workers of a run, their resources, and how they are spread over the machines.
 
-    `num_workers` is a number, or the least and the most of them where they may come and go. A worker has one CPU, or
+    `num_workers` is a number, or a pair of the least and the largest number if it may vary. A worker has one CPU, or
     with `use_gpu` one GPU, unless `resources_per_worker` says more: `{"CPU": 2, "GPU": 0.5, "memory": 1e9}` (bytes),
-    and custom ones. `trainer_resources` are for the process that looks after the workers, one CPU by default.
+    and custom resources. `trainer_resources` are for the process that manages the workers, one CPU by default.
     `placement_strategy` is one of `STRATEGIES`, `accelerator_type` the name of a model, such as "A100".
 
-    Any field may be what a search is to choose from; the amounts are known when it has been chosen. Raises
-    `ArgumentError` for what is none of this.
+    Any field may be a choice of a search space; the amounts are known when a value has been chosen. Raises
+    `ArgumentError` for other values.
     """
 
     num_workers: Any = 1
@@ -70,7 +70,7 @@ class ScalingConfig:
 
     @staticmethod
     def _of_older(arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return arguments with those of the first trainers (`num_actors`, ...) as what they are called today."""
+        """Translate arguments of the first trainers (`num_actors`, ...) into present ones."""
         current = {name: value for name, value in arguments.items() if name not in _OLDER}
         older = {name: value for name, value in arguments.items() if name in _OLDER}
         for name in older:
@@ -85,23 +85,23 @@ class ScalingConfig:
                 current.setdefault("use_gpu", True)
         return current
 
-    # -- what that comes to ----------------------------------------------------------------------------------------
+    # -- amounts -----------------------------------------------------------------------------------------------------
 
     @property
     def min_workers(self) -> int:
-        """The least number of workers with which the run can go on."""
+        """The least number of workers that the run needs."""
         workers = self._chosen("num_workers")
         return int(workers[0] if isinstance(workers, tuple) else workers)
 
     @property
     def max_workers(self) -> int:
-        """The number of workers that it has where there is room."""
+        """The number of workers that the run has if there is room."""
         workers = self._chosen("num_workers")
         return int(workers[1] if isinstance(workers, tuple) else workers)
 
     @property
     def worker_resources(self) -> Demand:
-        """What is reserved for each worker."""
+        """The resources that are reserved for each worker."""
         given = self._chosen("resources_per_worker")
         use_gpu = self._chosen("use_gpu")
         demand = dict(given) if given is not None else ({"GPU": 1.0} if use_gpu else {"CPU": 1.0})
@@ -113,40 +113,40 @@ class ScalingConfig:
 
     @property
     def own_resources(self) -> Demand:
-        """What is reserved for the process that looks after the workers."""
+        """The resources that are reserved for the process that manages the workers."""
         given = self._chosen("trainer_resources")
         return without_zeros({"CPU": 1.0} if given is None else given)
 
     @property
     def num_cpus_per_worker(self) -> float:
-        """How many CPUs a worker has."""
+        """The number of CPUs of a worker."""
         return self.worker_resources.get("CPU", 0.0)
 
     @property
     def num_gpus_per_worker(self) -> float:
-        """How many GPUs a worker has."""
+        """The number of GPUs of a worker."""
         return self.worker_resources.get("GPU", 0.0)
 
     @property
     def additional_resources_per_worker(self) -> Demand:
-        """What a worker has beside CPUs and GPUs."""
+        """The resources of a worker other than CPUs and GPUs."""
         return {name: amount for name, amount in self.worker_resources.items() if name not in ("CPU", "GPU")}
 
     @property
     def total_resources(self) -> Demand:
-        """What all of it needs, with the least number of workers."""
+        """The resources of the whole run, with the least number of workers."""
         return total([self.own_resources, *self.worker_bundles()])
 
     def worker_bundles(self, workers: int | None = None) -> list[Demand]:
-        """Return the bundles of a placement group for so many workers, by default the least number there may be."""
+        """Return a placement group's bundles for a number of workers, by default the least number."""
         count = self.min_workers if workers is None else workers
         return [dict(self.worker_resources) for _ in range(count)]
 
     def as_placement_group_factory(self) -> PlacementGroupFactory:
-        """Return what a trial needs that looks after the workers.
+        """Return the request of a trial that manages the workers.
 
-        Its process is in a bundle of its own that is empty. What is reserved for it is in the bundle of the first
-        worker, so that both are on one machine.
+        The trial's process has an empty bundle of its own. Its resources are in the bundle of the first worker, so that
+        both are on one machine.
         """
         first, *others = self.worker_bundles() or [{}]
         shared = total([self.own_resources, first])
@@ -154,9 +154,9 @@ class ScalingConfig:
 
     @classmethod
     def from_placement_group_factory(cls, factory: PlacementGroupFactory) -> ScalingConfig:
-        """Return the settings of which `as_placement_group_factory` makes these bundles.
+        """Return settings from the bundles that `as_placement_group_factory` has made of them.
 
-        Of a single worker nobody can tell what is its own: it gets all.
+        If there is only one worker, it gets all resources: its share can't be told apart.
         """
         bundles = [bundle for bundle in factory.bundles() if bundle] or [{}]
         first, worker = bundles[0], bundles[-1]
@@ -170,7 +170,7 @@ class ScalingConfig:
         )
 
     def _chosen(self, name: str) -> Any:
-        """Return the value of a field. Raises `ArgumentError` for one that a search has still to choose."""
+        """Return the value of a field. Raises `ArgumentError` if a search has still to choose it."""
         value = getattr(self, name)
         if not _is_plain(value) and not isinstance(value, (int, str, tuple, type(None))):
             raise ArgumentError(
@@ -181,12 +181,12 @@ class ScalingConfig:
 
 
 def _is_plain(amounts: Any) -> bool:
-    """Whether amounts are numbers by their names, and nothing that a search is to choose from."""
+    """Return whether amounts are a dict of numbers, without choices of a search space."""
     return isinstance(amounts, dict) and all(isinstance(amount, (int, float)) for amount in amounts.values())
 
 
 def _check_workers(given: Any) -> None:
-    """Raise `ArgumentError` for a number of workers that can't be."""
+    """Raise `ArgumentError` for an impossible number of workers."""
     pair = tuple(given) if isinstance(given, (tuple, list)) else (given,)
     plain = [each for each in pair if isinstance(each, (int, float, str, type(None)))]
     good = all(isinstance(each, int) and not isinstance(each, bool) and each >= 0 for each in plain)
@@ -200,7 +200,7 @@ def _check_workers(given: Any) -> None:
 
 
 def _amounts(field: str, given: Any) -> Any:
-    """Return amounts by the kernel's names; what a search is to choose from stays as it is."""
+    """Return amounts by the kernel's names. Choices of a search space are left as they are."""
     if isinstance(given, (int, float, str, list, tuple)):
         raise ArgumentError(f"ScalingConfig: {field} is {given!r}, but must be a dict such as {{'CPU': 2, 'GPU': 0.5}}")
     if not isinstance(given, Mapping) or set(given) == {"grid_search"}:

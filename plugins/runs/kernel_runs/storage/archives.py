@@ -1,4 +1,4 @@
-"""A directory as one piece of bytes, and back: a zip file that is not compressed, the same for the same files."""
+"""Directories as bytes: uncompressed zip files, which are equal for equal files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import zipfile
 from kernel_runs.errors import CheckpointError
 
 _DATE = (1980, 1, 1, 0, 0, 0)
-"""The first that zip files know: bytes are to depend on contents alone."""
+"""The earliest date of the zip format, used for all files: the bytes are to depend on contents alone."""
 
 
 def to_archive(directory: str) -> bytes:
@@ -34,5 +34,5 @@ def from_archive(data: bytes, directory: str) -> None:
             archive.extractall(directory)
     except zipfile.BadZipFile as error:
         raise CheckpointError(
-            f"{len(data):,} bytes are no checkpoint ({error}): give what Checkpoint.to_bytes() has returned"
+            f"{len(data):,} bytes are not a checkpoint ({error}): give what Checkpoint.to_bytes() has returned"
         ) from error

@@ -20,7 +20,7 @@ from kernel_runs.run import Run
 _log = logging.getLogger("kernel.runs")
 
 Copy = Callable[[str, str], Any]
-"""Makes `target` hold what `source` does; both are directories, one of them an address."""
+"""Copies a directory: `copy(source, target)`. One of the two is an address."""
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
@@ -29,12 +29,12 @@ def is_remote(path: str | os.PathLike[str]) -> bool:
 
 
 def copy_by_fsspec(source: str, target: str, last: Sequence[str] = ()) -> None:
-    """Copy what is new or has changed in size or is younger; one of the two is an address.
+    """Copy files that are new, differ in size or are younger. One of the two directories is an address.
 
-    `last` are the files that say where a run stands, by their paths in the directory. They are written last, in this
-    order, and as they were at the beginning, where they were read in the reverse order: so all that they name is there.
+    `last` are the files that describe the state of a run, by their paths in the directory. Their content is taken at
+    the beginning, in reverse order, and they are written last, in this order. So all files that they name are there.
     """
-    import fsspec  # here: what stays here does not need it
+    import fsspec  # here: only for addresses
 
     if is_remote(target):
         filesystem, root = fsspec.core.url_to_fs(target)
@@ -42,7 +42,7 @@ def copy_by_fsspec(source: str, target: str, last: Sequence[str] = ()) -> None:
         return
     filesystem, root = fsspec.core.url_to_fs(source)
     if not filesystem.exists(root):
-        raise RunError(f"nothing is at {source}")
+        raise RunError(f"there is nothing at {source}")
     filesystem.invalidate_cache()
     for remote in filesystem.find(root):
         path = os.path.join(target, os.path.relpath(remote, root))
@@ -51,7 +51,7 @@ def copy_by_fsspec(source: str, target: str, last: Sequence[str] = ()) -> None:
 
 
 def check_address(address: str) -> None:
-    """Raise RunError for an address that fsspec can't make use of here: of no kind, or of one that needs a library."""
+    """Raise RunError for an address that fsspec can't use: of an unknown kind, or of one that needs a library."""
     import fsspec  # see above
 
     kind = address.split("://")[0]
@@ -89,7 +89,7 @@ def _copy_up(source: str, filesystem: Any, root: str, last: list[str]) -> None:
                 filesystem.put_file(path, remote)
             except FileNotFoundError:
                 if os.path.exists(path):
-                    raise  # otherwise it was a checkpoint that is no longer kept
+                    raise  # otherwise it was a checkpoint that has been deleted meanwhile
 
 
 def _listing(filesystem: Any, root: str) -> dict[str, tuple[int, float | None]]:
@@ -110,7 +110,7 @@ def _listing(filesystem: Any, root: str) -> dict[str, tuple[int, float | None]]:
 def _files(folder: str, last: list[str]) -> list[tuple[str, str]]:
     """Return path and relative path of all files, those in `last` at the end.
 
-    Names with a dot in front are of what is being written, except in checkpoints.
+    Names that begin with a dot are files that are being written, and are left out, except in checkpoints.
     """
     found = []
     for directory, folders, names in os.walk(folder):
@@ -128,9 +128,9 @@ def _is_checkpoint(relative: str) -> bool:
 
 
 def make_copy(syncer: Any, by_fsspec: Copy = copy_by_fsspec) -> Copy | None:
-    """Return what copies, of what users give: "auto", a command with `{source}` and `{target}`, a function, or None.
+    """Return a copy function for a syncer: "auto", a command with `{source}` and `{target}`, a function, or None.
 
-    "auto" is `by_fsspec`. Raises ValueError for a command without the two places.
+    "auto" is `by_fsspec`. Raises ValueError for a command without both places, and for anything else.
     """
     if syncer in (None, False):
         return None
@@ -159,9 +159,9 @@ def _run_command(template: str, source: str, target: str) -> None:
 
 
 class SyncCallback(Callback):
-    """Copies an experiment's directory now and then, and at the end, without holding the experiment up.
+    """Copies an experiment's directory every `period` seconds in a thread of its own, and at the end.
 
-    A copy that fails is logged and tried again with the next; the last one raises.
+    A copy that fails is logged, and tried again with the next one. The last one raises.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class SyncCallback(Callback):
         self._thread: threading.Thread | None = None
 
     def on_step_end(self, iteration: int, trials: Sequence[Run], **info: Any) -> None:
-        """Begin a copy when it is time, unless one is being made."""
+        """Begin a copy when it is due, unless one is in progress."""
         if self._clock() - self._last >= self._period and (self._thread is None or not self._thread.is_alive()):
             self._last = self._clock()
             self._thread = threading.Thread(target=self._try, name="sync", daemon=True)
@@ -185,11 +185,11 @@ class SyncCallback(Callback):
     def _try(self) -> None:
         try:
             self._copy(self.source, self.target)
-        except Exception as error:  # the experiment goes on
+        except Exception as error:  # the experiment is to continue
             _log.warning("%s could not be copied to %s: %s", self.source, self.target, error)
 
     def after_end(self) -> None:
-        """Make the last copy, when all files are written. Raises RunError, with what is where, if it fails."""
+        """Make the last copy, when all files are written. If it fails, raise RunError that says where the files are."""
         if self._thread is not None:
             self._thread.join()
         try:
@@ -197,6 +197,6 @@ class SyncCallback(Callback):
         except Exception as error:
             raise RunError(
                 f"the experiment has ended, and all of it is in {self.source}, but could not be copied to "
-                f"{self.target}: {type(error).__name__}: {error}. When that is mended, resume it: nothing runs again, "
+                f"{self.target}: {type(error).__name__}: {error}. Fix that and resume it: nothing runs again, "
                 "and it is copied"
             ) from error

@@ -1,4 +1,4 @@
-"""The directories of checkpoints in that of a run: named, published at one stroke, listed, packed into bytes."""
+"""The directories of checkpoints in that of a run: named, published atomically, listed, packed into bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from kernel_runs.errors import CheckpointError
 
 METADATA_FILE = ".metadata.json"
-"""In a checkpoint: what was noted about it, and may change later."""
+"""The file in a checkpoint with its metadata, which may change later."""
 _UNFINISHED = ".checkpoint_"
 _OLD = ".old_"
 _NAME = re.compile(r"checkpoint_0*(\d+)")
@@ -21,9 +21,9 @@ _SHORT_NAME = re.compile(r"(?<![^/])checkpoint_(\d+)(?=/|$)")
 
 
 def publish(directory: str, path: str) -> str:
-    """Give a finished directory the name of a checkpoint, at one stroke: nobody sees half of one. Return `path`.
+    """Rename a finished directory to the path of a checkpoint, and return the path.
 
-    What was at `path` before is replaced.
+    Readers never see a part of a checkpoint. An earlier one at that path is replaced.
     """
     _write_through(directory)
     if os.path.isdir(path):
@@ -37,16 +37,16 @@ def publish(directory: str, path: str) -> str:
 
 
 def unfinished_directory(home: str, suffix: str = "") -> str:
-    """Make and return a directory for a checkpoint that is being written, in the trial's. `suffix` ends its name."""
+    """Create and return a directory for a checkpoint in progress, in the trial's. `suffix` ends its name."""
     return tempfile.mkdtemp(prefix=_UNFINISHED, suffix=suffix, dir=home)
 
 
 @contextlib.contextmanager
 def being_written(home: str, iteration: int, resumed_by: str = "") -> Iterator[str]:
-    """Give such a directory for the checkpoint after an iteration; it is deleted if the body raises.
+    """Provide such a directory for the checkpoint after an iteration. It is deleted if the block raises.
 
-    Raises CheckpointError that says how much room there is where the disk is full. `resumed_by` says how to go on then,
-    where that is not an experiment of Tune.
+    Raises CheckpointError with the free space if the disk is full. `resumed_by` is advice how to resume, unless the run
+    is an experiment of Tune.
     """
     how = resumed_by or (
         "make room (CheckpointConfig(num_to_keep=...) keeps fewer), and resume with resume='ERRORED' or "
@@ -63,7 +63,7 @@ def being_written(home: str, iteration: int, resumed_by: str = "") -> Iterator[s
             raise CheckpointError(
                 f"the checkpoint after iteration {iteration} can't be written to {home}: no space left on device "
                 f"({shutil.disk_usage(home).free:,} bytes are free now). The one before it is kept, and the trial can "
-                f"go on from there: {how}"
+                f"continue from there: {how}"
             ) from error
         raise
 
@@ -78,7 +78,7 @@ def _is_of_full_disk(error: BaseException) -> bool:
 
 
 def clear_unfinished(home: str) -> None:
-    """Delete what a killed process was writing when it died. A checkpoint that it was about to replace is put back."""
+    """Delete what a killed process was writing. A checkpoint that it was about to replace is restored."""
     for name in os.listdir(home):
         path = os.path.join(home, name)
         if name.startswith(_OLD):
@@ -91,7 +91,7 @@ def clear_unfinished(home: str) -> None:
 
 
 def _write_through(directory: str) -> None:
-    """Have the files on the disk before the name says that they are there."""
+    """Flush the files to disk, so that a crash can't leave a named checkpoint without its data."""
     for folder, _, files in os.walk(directory):
         for name in files:
             descriptor = os.open(os.path.join(folder, name), os.O_RDONLY)
@@ -102,12 +102,12 @@ def _write_through(directory: str) -> None:
 
 
 def directory_name(iteration: int) -> str:
-    """Return the name of the directory of the checkpoint that was made after an iteration."""
+    """Return the name of the directory of the checkpoint after an iteration."""
     return f"checkpoint_{iteration:06d}"
 
 
 def checkpoint_directories(directory: str) -> list[tuple[int, str]]:
-    """Return number and path of each checkpoint in a trial's directory, the oldest first."""
+    """Return number and path of each checkpoint in a trial's directory, oldest first."""
     try:
         names = os.listdir(directory)
     except (FileNotFoundError, NotADirectoryError):
@@ -117,9 +117,9 @@ def checkpoint_directories(directory: str) -> list[tuple[int, str]]:
 
 
 def written_as(path: str) -> str:
-    """Return where the checkpoint is that a path means: what older programs call `checkpoint_5` is `checkpoint_000005`.
+    """Return the path of a checkpoint: if `checkpoint_5`, the name of older programs, is missing, `checkpoint_000005`.
 
-    Whatever follows it in the path stays.
+    The rest of the path stays.
     """
     found = _SHORT_NAME.search(path)
     if found is None or os.path.exists(path):
@@ -129,7 +129,7 @@ def written_as(path: str) -> str:
 
 
 def sizes_of(directory: str) -> dict[str, int]:
-    """Return how long the files of a checkpoint are, in bytes, by their path in it; not its metadata, which change."""
+    """Return the sizes of a checkpoint's files in bytes, by their path in it, without its metadata, which change."""
     return {
         os.path.relpath(path, directory): os.path.getsize(path)
         for path in (os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names)
@@ -138,20 +138,20 @@ def sizes_of(directory: str) -> dict[str, int]:
 
 
 def damage_of(directory: str, sizes: dict[str, int] | None) -> str:
-    """Say what a checkpoint lacks of what it had when it was made; nothing if it is whole, as far as is known."""
+    """Return what is missing from a checkpoint with files of these `sizes`; "" if nothing is known to be missing."""
     if not os.path.isdir(directory):
-        return "it is not there"
+        return "it does not exist"
     there = sizes_of(directory)
     for name, size in (sizes or {}).items():
         if name not in there:
-            return f"its file {name} is not there"
+            return f"its file {name} is missing"
         if there[name] < size:
             return f"its file {name} has {there[name]:,} of {size:,} bytes"
     return ""
 
 
 def pack(directory: str) -> dict[str, bytes]:
-    """Return the files of a directory as bytes, by their path in it: a checkpoint in memory."""
+    """Return the files of a directory as bytes, by their path in it."""
     files = {}
     for folder, _, names in os.walk(directory):
         for name in names:
@@ -162,7 +162,7 @@ def pack(directory: str) -> dict[str, bytes]:
 
 
 def unpack(files: dict[str, bytes], directory: str) -> None:
-    """Write what `pack` has returned into a directory."""
+    """Write the files that `pack` has returned into a directory."""
     for relative, data in files.items():
         path = os.path.join(directory, relative)
         os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -1,4 +1,4 @@
-"""Where runs have their files: the directory of all results, and the names of those below it."""
+"""Where experiments are stored: the directory of all results, and names below it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import os
 from kernel_runs.errors import RunError
 
 RESULTS_VARIABLE = "TUNE_RESULT_DIR"
-"""In the environment: where results are, in place of `~/kernel_results`."""
+"""The environment variable that replaces `~/kernel_results`."""
 
 
 def results_directory() -> str:
-    """Return where experiments are by default."""
+    """Return the directory of experiments by default."""
     return os.path.expanduser(os.environ.get(RESULTS_VARIABLE) or "~/kernel_results")
 
 
 def unused_name(root: str, name: str) -> str:
-    """Make a directory below `root` that nobody has; return its name: the one wanted, or that with a number."""
+    """Create a new directory below `root`, and return its name: `name`, or `name` with a number."""
     for number in itertools.count(1):
         unused = name if number == 1 else f"{name}_{number}"
         try:
@@ -25,13 +25,13 @@ def unused_name(root: str, name: str) -> str:
         except FileExistsError:
             continue
         except OSError:
-            break  # said when the experiment begins
+            break  # reported when the experiment begins
         return unused
     return name
 
 
 def check_name(root: str, name: str) -> None:
-    """Raise RunError for a name that no directory can have, or whose directory would not be below `root`."""
+    """Raise RunError for a name that is not possible, or whose directory would not be below `root`."""
     if "\0" in name:
         raise RunError(f"an experiment can't be called {name!r}: no directory can have a NUL in its name")
     directory = os.path.normpath(os.path.join(root, name))

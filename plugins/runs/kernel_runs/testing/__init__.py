@@ -1,1 +1,1 @@
-"""Helpers for tests of what runs: a training function without an experiment."""
+"""Helpers for tests of training functions."""

@@ -1,4 +1,4 @@
-"""What a training function reports, without an experiment: for tests of such functions.
+"""Runs a training function in a test, without an experiment, and returns its reports.
 
 with running_trial(tmp_path) as trial:
     train({"rate": 0.1})
@@ -21,7 +21,7 @@ from kernel_runs.trainable.function_session import FunctionSession
 
 
 class RunningTrial:
-    """A trial whose function is this process. `stop` has its next report raise StopIteration, as a scheduler would."""
+    """A trial whose function runs in this process. `stop` ends it as a scheduler would."""
 
     def __init__(self, directory: str, checkpoint: Checkpoint | None = None) -> None:
         count = itertools.count(1)
@@ -31,11 +31,11 @@ class RunningTrial:
         )
 
     def stop(self) -> None:
-        """Have the next report raise StopIteration."""
+        """Make the next report raise StopIteration."""
         self.session.stop()
 
     def reports(self) -> list[tuple[Report, Checkpoint | None]]:
-        """Return what was reported since the last call, each with its checkpoint or None."""
+        """Return the reports since the last call, each with its checkpoint or None."""
         found = []
         while (report := self.session.take(0)) is not None:
             result, where = report
@@ -45,7 +45,7 @@ class RunningTrial:
 
 @contextmanager
 def running_trial(directory: str | os.PathLike[str], checkpoint: Any = None) -> Iterator[RunningTrial]:
-    """Give a trial that runs here while a `with` lasts; its files go to `directory`, it goes on from `checkpoint`."""
+    """Run a trial in this thread during a `with` block. Files go to `directory`; it continues from `checkpoint`."""
     trial = RunningTrial(os.fspath(directory), checkpoint)
     session.enter(trial.session)
     try:

@@ -1,1 +1,1 @@
-"""Trainables: what a run does, as functions and as classes, found by name."""
+"""Trainables: functions and classes that runs execute, and their names."""

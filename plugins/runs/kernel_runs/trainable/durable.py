@@ -1,4 +1,4 @@
-"""Trainables whose checkpoints are kept in a store elsewhere, by the trial's own process."""
+"""Trainables that copy their checkpoints to remote storage themselves."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from kernel_runs.trainable.trainable import Trainable
 
 
 class DurableTrainable(Trainable):
-    """Copies each checkpoint to `remote_checkpoint_dir` (any fsspec address) and restores from there where it must.
+    """Copies each checkpoint to `remote_checkpoint_dir` (any fsspec address), and restores from there if needed.
 
-    For experiments whose trials run on machines that come and go; results need not be copied to the driver then.
+    It is for experiments on machines that come and go. Results need not be copied to the driver then.
     """
 
     remote_checkpoint_dir = ""
 
     def __init__(self, remote_checkpoint_dir: Any = None, *args: Any, **kwargs: Any) -> None:
-        if isinstance(remote_checkpoint_dir, dict):  # the configuration: made by an experiment
+        if isinstance(remote_checkpoint_dir, dict):  # an experiment passes the configuration as first argument
             args, remote_checkpoint_dir = (remote_checkpoint_dir, *args), None
         if remote_checkpoint_dir:
             self.remote_checkpoint_dir = str(remote_checkpoint_dir)
@@ -26,7 +26,7 @@ class DurableTrainable(Trainable):
 
     @property
     def storage_client(self) -> Any:
-        """The fsspec file system of the remote directory, None where none was given."""
+        """The fsspec file system of the remote directory; None if there is no such directory."""
         if not self._root:
             return None
         import fsspec  # here: only durable trainables need it
@@ -38,7 +38,7 @@ class DurableTrainable(Trainable):
         return self.remote_checkpoint_dir or self._run_place.upload_dir
 
     def checkpoint_is_there(self, path: str) -> None:
-        """Copy a checkpoint that was written."""
+        """Copy a checkpoint that was written to the remote directory."""
         target = self._remote(path)
         if target:
             client = self.storage_client
@@ -46,7 +46,7 @@ class DurableTrainable(Trainable):
             client.put(path.rstrip("/") + "/", target + "/", recursive=True)
 
     def restore(self, checkpoint_path: Any) -> None:
-        """Go on from a checkpoint; one that is not here is fetched."""
+        """Continue from a checkpoint. If it is missing here, it is fetched."""
         path = os.fspath(getattr(checkpoint_path, "path", checkpoint_path))
         target = self._remote(path)
         if target and not os.path.exists(path):
@@ -54,7 +54,7 @@ class DurableTrainable(Trainable):
         super().restore(path)
 
     def delete_checkpoint(self, checkpoint_path: str) -> None:
-        """Delete a checkpoint here and there."""
+        """Delete a checkpoint here and in the remote directory."""
         super().delete_checkpoint(checkpoint_path)
         target = self._remote(checkpoint_path)
         if target and self.storage_client.exists(target):

@@ -1,4 +1,4 @@
-"""Functions as trainables: the function runs on a thread of the trial's process, and reports as it goes."""
+"""Functions as trainables. A function runs in a thread of the trial's process."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from kernel_runs.trainable.trainable import Trainable
 _log = logging.getLogger("kernel.runs")
 
 _GRACE_SECONDS = 5.0
-"""How long a function that was told to stop may take to leave its report."""
+"""Seconds that a stopped function may take to leave its report."""
 
 
 class StatusReporter:
     """The second argument of functions of two: `reporter(score=1)` reports, `done=True` ends the trial.
 
-    One that is made with a `result_queue` (and a `continue_semaphore`) puts what is reported there (and waits until it
-    may go on), outside of a trial: for tests of such functions.
+    With a `result_queue` it puts reports into that queue instead, and waits for the `continue_semaphore` if one is
+    given. That is for tests of such functions, outside of a trial.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class StatusReporter:
             self._place = Place(trial_id, trial_name, logdir=logdir or "")
 
     def __call__(self, _metric: Any = None, /, **metrics: Any) -> None:
-        """Report metrics. Raises StopIteration when the trial is to stop."""
+        """Report metrics. Raises StopIteration if the trial is to stop."""
         if self._queue is None:
             session.report({**({} if _metric is None else metrics_of(_metric)), **metrics})
             return
@@ -69,25 +69,25 @@ class FunctionTrainable(Trainable):
     function: ClassVar[Callable[..., Any]]
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Nothing is begun before the first iteration: a checkpoint may be given until then."""
+        """Reset the state. The function is started by the first iteration: a checkpoint may be set until then."""
         self._session: FunctionSession | None = None
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
         self._strict = False
         self._start: Checkpoint | None = None
 
-    # -- by the runner ---------------------------------------------------------------------------------------------
+    # -- called by the runner ----------------------------------------------------------------------------------------
 
     def be_strict(self, strict: bool) -> None:
-        """Say whether the function waits after each report until the next one is asked for."""
+        """Set whether the function waits after each report until the next one is requested."""
         self._strict = strict
         if self._session is not None:
             self._session.strict = strict
 
     def next_report(self, timeout: float) -> Delivery | None:
-        """Return the next report; None when there was none for `timeout` seconds, or the function has ended.
+        """Return the next report, or None if none comes within `timeout` seconds or the function has ended.
 
-        Raises what the function raised.
+        Raises the exception of the function.
         """
         self._begin()
         assert self._session is not None
@@ -98,26 +98,26 @@ class FunctionTrainable(Trainable):
 
     @property
     def has_more(self) -> bool:
-        """Whether a report can be had without waiting."""
+        """Whether a report is available without waiting."""
         return self._session is not None and self._session.has_more
 
     @property
     def is_over(self) -> bool:
-        """Whether the function has ended and all of its reports were read."""
+        """Whether the function has ended and all of its reports were returned."""
         return self._session is not None and self._session.is_over and self._failure is None
 
     def start_from(self, checkpoint: Checkpoint) -> None:
-        """Have the function find this checkpoint when it asks for one."""
+        """Set the checkpoint that the function continues from."""
         self._start = checkpoint
 
     def count_from(self, iteration: int) -> None:
-        """Number the reports from what a checkpoint had."""
+        """Set the iteration that the numbers of reports continue from."""
         self._iteration = self._restored_at = iteration
 
     # -- as a trainable --------------------------------------------------------------------------------------------
 
     def train(self) -> Report:
-        """Wait for the function's next report and return it; `done` is true in one after its last."""
+        """Wait for the function's next report and return it. After its last one, `done` is true."""
         while True:
             report = self.next_report(timeout=60.0)
             if report is not None:
@@ -127,21 +127,21 @@ class FunctionTrainable(Trainable):
                 return {**getattr(self, "_last", {}), DONE: True}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Raise: only the function can say what its state is."""
+        """Raise CheckpointError: only the function itself can save its state."""
         raise CheckpointError(
             f"function {type(self).__name__}() can't be saved from outside: have it report(metrics, checkpoint=...), "
             "or use a Trainable class"
         )
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """A function always takes another configuration: it starts again. False if it did not stop in time."""
+        """Restart the function with another configuration. Return False if it did not stop in time."""
         if not self._end():
             return False
         self.setup(new_config)
         return True
 
     def cleanup(self) -> None:
-        """Have the function leave its next report."""
+        """Stop the function at its next report."""
         self._end()
 
     # -- the thread ------------------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class FunctionTrainable(Trainable):
 
 
 def _is_stop(error: BaseException) -> bool:
-    """Whether a function has left its report because it was told to stop; in generators Python makes another of it."""
+    """Return whether a function has ended because it was stopped. Generators turn StopIteration into RuntimeError."""
     return isinstance(error, StopIteration) or (
         isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration)
     )
@@ -204,22 +204,22 @@ def _call(function: Callable[..., Any], config: dict[str, Any], place: Place, cu
 
 
 _open: list[Any] = []
-"""Generators that did not let themselves be closed: Python would complain of one that it forgets."""
+"""Generators that could not be closed. They are kept, as Python would complain when it deletes them."""
 
 
 def _close(generator: Any) -> None:
-    """Have a generator clean up after itself. One that yields all the same is left where it is."""
+    """Close a generator, so that it cleans up. One that yields again is left as it is."""
     try:
         generator.close()
     except RuntimeError as error:
         if "ignored GeneratorExit" not in str(error):
             raise
         _open.append(generator)
-        _log.warning("generator %s went on yielding when its trial was told to stop", generator.__name__)
+        _log.warning("generator %s continued to yield after its trial was stopped", generator.__name__)
 
 
 def _takes_reporter(function: Callable[..., Any]) -> bool:
-    """Whether a function has a second positional parameter without a default, or one named `reporter`."""
+    """Return whether a function has a second positional parameter without a default, or one named `reporter`."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     positional = [each for each in inspect.signature(function).parameters.values() if each.kind in kinds]
     return len(positional) > 1 and (
@@ -228,7 +228,7 @@ def _takes_reporter(function: Callable[..., Any]) -> bool:
 
 
 def _without_our_frames(error: BaseException) -> BaseException:
-    """Return the error with the traceback beginning in the user's function."""
+    """Return the error with a traceback that begins in the user's function."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
@@ -236,7 +236,10 @@ def _without_our_frames(error: BaseException) -> BaseException:
 
 
 def wrap_function(function: Callable[..., Any], name: str | None = None) -> type[FunctionTrainable]:
-    """Return the trainable class of a function of `config`, of `config` and a reporter, or of no argument."""
+    """Return the trainable class of a function of `config`, of `config` and a reporter, or of nothing.
+
+    Raises TypeError for a function that needs more arguments.
+    """
     parameters = inspect.signature(function).parameters.values()
     required = [each for each in parameters if each.default is each.empty and each.kind in (0, 1)]
     if len(required) > 2:

@@ -1,4 +1,4 @@
-"""The session of a function trainable: its reports wait here until the process of the trial asks for the next one."""
+"""The session of a function trainable. Reports wait in it until the process of the trial requests the next one."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from kernel_runs.session import here, session_for
 from kernel_runs.storage.directories import being_written, directory_name, publish, unfinished_directory
 
 FARTHEST_AHEAD = 10_000
-"""How many reports a function may be ahead of who reads them."""
+"""The largest number of reports that a function may be ahead of the reader."""
 
 Delivery = tuple[Report, "str | None"]
-"""A filled report, and the directory of the checkpoint that came with it."""
+"""A completed report, and the directory of its checkpoint."""
 
 
 class FunctionSession:
-    """The reports of one function on their way to who reads them. `fill_in(metrics, seconds)` completes a result.
+    """A queue of the reports of one function. `fill_in(metrics, seconds)` completes a report.
 
-    The function may be ahead of who reads its reports; where `strict`, it goes on only when its report was decided
-    about.
+    The function may be ahead of the reader of its reports. If the session is `strict`, it continues only after the
+    decision about its last report.
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class FunctionSession:
         self._ended = False
         self._pending_directory: str | None = None
 
-    # -- the function's side ---------------------------------------------------------------------------------------
+    # -- called by the function --------------------------------------------------------------------------------------
 
     def report(self, metrics: Report, checkpoint: Checkpoint | None = None) -> None:
-        """Hand over a result, and wait until the function may go on. Raises StopIteration when the trial is to stop."""
+        """Queue a report, and wait until the function may continue. Raises StopIteration if the trial is to stop."""
         now = self._clock()
         result = self._fill_in(metrics, now - self._last)
         source = checkpoint.path if checkpoint is not None and checkpoint.is_local else None
@@ -87,7 +87,7 @@ class FunctionSession:
             raise StopIteration("the trial is to stop")
 
     def _keep(self, source: str, result: Report, moves: bool) -> str:
-        """Copy a checkpoint into the trial's directory, under the iteration's name."""
+        """Put a checkpoint into the trial's directory, under the name of the iteration, and return its path."""
         home, iteration = self.place.directory, int(result["training_iteration"])
         path = os.path.join(home, directory_name(iteration))
         if moves:
@@ -97,7 +97,7 @@ class FunctionSession:
             return publish(temporary, path)
 
     def dataset_shard(self, name: str | None = None) -> Any:
-        """Raise: a trial is one process, and shares its data with nobody."""
+        """Raise RunError: a trial has only one process, and so no shards."""
         raise RunError(
             f"trial {self.place.trial_name or self.place.trial_id} has no shard of dataset {name or 'train'!r}: shards "
             "are for the workers of a training. What Tuner.fit(datasets=...) was given is in config['datasets']"
@@ -105,7 +105,7 @@ class FunctionSession:
 
     @contextlib.contextmanager
     def checkpoint_directory(self) -> Iterator[str]:
-        """Give a directory to write a checkpoint into, which goes with the next report."""
+        """Provide a directory to write a checkpoint into, which belongs to the next report."""
         directory = unfinished_directory(self.place.directory)
         yield directory
         if self._pending_directory is not None:
@@ -113,15 +113,15 @@ class FunctionSession:
         self._pending_directory = directory
 
     def end(self) -> None:
-        """The function has returned or raised."""
+        """Note that the function has returned or raised."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
 
-    # -- the reader's side -----------------------------------------------------------------------------------------
+    # -- called by the reader ----------------------------------------------------------------------------------------
 
     def take(self, timeout: float) -> Delivery | None:
-        """Return the next report; None when there is none within `timeout` seconds or there will be none."""
+        """Return the next report, or None if none comes within `timeout` seconds or the function has ended."""
         deadline = self._clock() + timeout
         with self._changed:
             while not self._reports:
@@ -137,29 +137,29 @@ class FunctionSession:
 
     @property
     def has_more(self) -> bool:
-        """Whether a report can be taken without waiting."""
+        """Whether a report is available without waiting."""
         return bool(self._reports)
 
     @property
     def is_over(self) -> bool:
-        """Whether the function has ended and everything was taken."""
+        """Whether the function has ended and all reports were taken."""
         with self._changed:
             return self._ended and not self._reports
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the function was told to stop."""
+        """Whether the function was stopped."""
         return self._stopped
 
     def go_on(self) -> None:
-        """Let a strict function go on after the report that was taken last."""
+        """Let a strict function continue after the last report that was taken."""
         with self._changed:
             if self._is_taken:
                 self._is_granted, self._is_taken = True, False
                 self._changed.notify_all()
 
     def stop(self) -> None:
-        """Have the function's next report raise StopIteration."""
+        """Make the function's next report raise StopIteration."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -167,9 +167,10 @@ class FunctionSession:
 
 @contextlib.contextmanager
 def checkpoint_dir(step: int) -> Iterator[str]:
-    """Give a directory to write a checkpoint into, for the next report. `step` is accepted, and the report's counts.
+    """Provide a directory to write a checkpoint into, for the next report.
 
-    Raises RunError in a run whose checkpoints are made otherwise.
+    `step` has no effect: the checkpoint belongs to the iteration of the report. Raises RunError in a run that is not a
+    function trainable.
     """
     session = session_for("checkpoint_dir()")
     if session is None:

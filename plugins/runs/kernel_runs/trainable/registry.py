@@ -15,50 +15,50 @@ from kernel_runs.trainable.function import wrap_function
 from kernel_runs.trainable.trainable import Trainable
 
 GROUP = "kernel.trainables"
-"""The entry points by which an installed library offers trainables by name, without being imported before."""
+"""The group of entry points by which an installed library offers trainables, without being imported before."""
 
 GROUP_OF_REASONS = "kernel.trainables.reasons"
-"""The entry points by which an installed library says of a name why it offers none: functions of a name."""
+"""The group of entry points with functions from a name to the reason why a library does not offer it, or None."""
 
 _trainables = SharedNames("trainable")
 _environments = SharedNames("environment")
 
 
 def register_trainable(name: str, trainable: Any) -> None:
-    """Give a function or a `Trainable` class a name that experiments may use in place of it, in all processes."""
+    """Register a function or a `Trainable` class under a name that experiments of all processes may use instead."""
     _trainables.register(name, as_trainable(trainable, name))
 
 
 def know_trainable(name: str, trainable: Any) -> None:
-    """Do as `register_trainable` in this process alone: for what is sent to others anyway, or only used here."""
+    """Register a trainable in this process only: for one that is sent to other processes anyway, or is local."""
     _trainables.know(name, as_trainable(trainable, name))
 
 
 def register_env(name: str, env_creator: Callable[[Any], Any]) -> None:
-    """Give a function that makes an environment of its configuration a name, which all processes of a program know."""
+    """Register a function from a configuration to an environment under a name, for all processes of the program."""
     if not callable(env_creator):
         raise TypeError(f"environment {name!r} is {env_creator!r}: it is a function that makes one")
     _environments.register(name, env_creator)
 
 
 def find_environment(name: str) -> Callable[[Any], Any] | None:
-    """Return what was registered as an environment, here or by the program that this process works for, or None.
+    """Return the function that was registered for an environment by any process of this program, or None.
 
-    Raises RunError where it was registered elsewhere, and can't be sent here.
+    Raises RunError if another process registered it, and it can't be sent here.
     """
     found: Callable[[Any], Any] | None = _environments.find(name)
     return found
 
 
 def environment_names() -> Iterable[str]:
-    """Return the names of all environments that were registered."""
+    """Return the names of all registered environments."""
     return _environments.names()
 
 
 def find_trainable(name: str) -> type[Trainable]:
-    """Return the trainable with this name: one that was registered, or that an installed library offers.
+    """Return the trainable with this name: a registered one, or one of an installed library.
 
-    Raises RunError that names what is near, or has what an installed library says of the name.
+    Raises RunError that suggests a similar name, or gives the reason of an installed library.
     """
     known: type[Trainable] | None = _trainables.find(name)
     if known is not None:
@@ -76,20 +76,20 @@ def find_trainable(name: str) -> type[Trainable]:
 
 
 def as_trainable(given: Any, name: str | None = None) -> type[Trainable]:
-    """Return the class of what users give as a trainable: a class, a function, or something with `as_trainable()`."""
+    """Return a trainable class for a class, a function or an object with `as_trainable()`, else raise TypeError."""
     if inspect.isclass(given) and issubclass(given, Trainable):
         return given
     if hasattr(given, "as_trainable"):
         return as_trainable(given.as_trainable(), name)
     if inspect.isclass(given):
-        raise TypeError(f"{given.__name__} is a class, but no Trainable: derive it from that, or give a function")
+        raise TypeError(f"{given.__name__} is a class, but not a Trainable: derive it from that, or give a function")
     if not callable(given):
         raise TypeError(f"a trainable is a function, a Trainable class or a registered name, not {given!r}")
     return wrap_function(given, name)
 
 
 def name_of(trainable: Any) -> str:
-    """Return what a trainable is called; `lambda` where it has no name."""
+    """Return the name of a trainable; "lambda" if it has none."""
     if isinstance(trainable, str):
         return trainable
     if isinstance(trainable, functools.partial):

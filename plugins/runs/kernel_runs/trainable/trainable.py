@@ -1,7 +1,7 @@
-"""Trainables as classes: `setup`, then `step` after `step`, with `save_checkpoint` and `load_checkpoint` between.
+"""Trainables as classes: `setup`, then `step` after `step`, with `save_checkpoint` and `load_checkpoint` in between.
 
 The names of the first releases (`_setup`, `_train`, `_save`, `_restore`, `_stop`, `_log_result`, `_export_model`) mean
-the same and are called where a class has them.
+the same, and are called if a class has them.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _PROGRESS = ("_iteration", "_timesteps_total", "_episodes_total", "_time_total",
 
 
 class Trainable:
-    """What a trial runs, as a class: override `setup`, `step`, and to be paused or resumed also the checkpoint methods.
+    """A trial as a class: override `setup` and `step`, and the checkpoint methods if trials are to pause or resume.
 
-    It is made in a process of its own, whose working directory is the trial's (`logdir`). `config` is what was chosen
-    for the trial. Outside of an experiment it works as well: `Example({"x": 1}).train()`.
+    It is created in a process of its own, whose working directory is the trial's (`logdir`). `config` is the trial's
+    configuration. It also works outside of an experiment: `Example({"x": 1}).train()`.
     """
 
-    # In the class, for subclasses whose __init__ does not call this one's.
+    # Class attributes, for subclasses whose __init__ does not call this one.
     config: Any = {}  # noqa: RUF012 - never changed in place; a derived class may keep an object of its own here
     _given_run_place: Place | None = None
     _logger: Any = None
@@ -74,62 +74,62 @@ class Trainable:
     # -- to be overridden ------------------------------------------------------------------------------------------
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Prepare; called once, with a copy of the configuration."""
+        """Prepare. Is called once, with a copy of the configuration."""
         self._setup(config)
 
     def step(self) -> Report:
         """Do one iteration, seconds to minutes of work, and return its metrics.
 
-        `done: True` among them ends the trial, `should_checkpoint: True` asks for a checkpoint.
+        With `done: True` the trial ends, with `should_checkpoint: True` a checkpoint is saved.
         """
         return self._train()
 
     def save_checkpoint(self, checkpoint_dir: str) -> str | dict[str, Any] | None:
-        """Write the state into a directory; return None, the directory, a path in it, or a dict in place of files.
+        """Write the state into a directory. Return None, the directory, a path in it, or a dict instead of files.
 
-        The directory may be moved later: nothing may depend on where it is.
+        The directory may be moved later: the files must not depend on its path.
         """
         return self._save(checkpoint_dir)
 
     @classmethod
     def can_save(cls) -> bool:
-        """Return whether the class has `save_checkpoint`, under its own name or the older one."""
+        """Return whether the class overrides `save_checkpoint` or `_save`."""
         return cls.save_checkpoint is not Trainable.save_checkpoint or cls._save is not Trainable._save
 
     def load_checkpoint(self, checkpoint: Any) -> None:
-        """Take the state of what `save_checkpoint` has returned; a path has another beginning, perhaps."""
+        """Restore the state that `save_checkpoint` has returned. The directory of a path may have changed."""
         self._restore(checkpoint)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Take another configuration without a new process; return whether that was done."""
+        """Switch to another configuration without a new process. Return whether that was done."""
         return False
 
     def cleanup(self) -> None:
-        """Let go of what the trainable holds; the process ends after it."""
+        """Release what the trainable holds. The process ends afterwards."""
         self._stop()
 
     def log_result(self, result: Report) -> None:
-        """Do something of its own with a result, in the trial's process."""
+        """Handle a result in the trial's process, for subclasses with logging of their own."""
         self._log_result(result)
 
     def export(self, export_formats: list[str], export_dir: str) -> dict[str, str]:
-        """Write the model in these formats; return a path for each."""
+        """Write the model in these formats. Return a path for each."""
         return self._export_model(export_formats, export_dir)
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> Any:
-        """Return the resources that a trial with this configuration needs, or None for the usual ones."""
+        """Return the resources of a trial with this configuration, or None for the default."""
         return None
 
     @classmethod
     def resource_help(cls, config: dict[str, Any]) -> str:
-        """Return what to tell people who ask how to configure its resources."""
+        """Return a text for users about how to configure its resources."""
         return ""
 
-    # -- what the runner calls -------------------------------------------------------------------------------------
+    # -- called by the runner --------------------------------------------------------------------------------------
 
     def train(self) -> Report:
-        """Do one iteration and return its result, with what is filled in. Not to be overridden."""
+        """Do one iteration and return its completed result. Not to be overridden."""
         began = time.monotonic()
         result = self.step()
         if not isinstance(result, dict):
@@ -139,7 +139,7 @@ class Trainable:
         return filled
 
     def fill_in(self, result: Report, seconds: float) -> Report:
-        """Count an iteration that took `seconds`; return a copy of its result with what that lacks filled in."""
+        """Count an iteration that took `seconds`. Return a copy of its result, completed by the keys of `AUTO_KEYS`."""
         result = with_plain_numbers(result)
         self._iteration += 1
         seconds = result.setdefault(TIME_THIS_ITER_S, seconds)
@@ -169,7 +169,7 @@ class Trainable:
         return result
 
     def save(self, checkpoint_dir: str | None = None) -> str:
-        """Write a checkpoint, and how far the trial has come beside it; return a path that `restore` takes."""
+        """Write a checkpoint, and the progress of the trial into it. Return a path for `restore`."""
         directory = checkpoint_dir or os.path.join(self.logdir, directory_name(self._iteration))
         os.makedirs(directory, exist_ok=True)
         value = self.save_checkpoint(directory)
@@ -192,10 +192,10 @@ class Trainable:
         return os.path.join(directory, inside) if inside else directory
 
     def checkpoint_is_there(self, path: str) -> None:
-        """A checkpoint has been written completely, and has its name: for trainables that copy it elsewhere."""
+        """A checkpoint is complete and has its final name. For trainables that copy it elsewhere."""
 
     def restore(self, checkpoint_path: Any) -> None:
-        """Go on from what `save` has returned, or from a `Checkpoint`."""
+        """Continue from a path that `save` has returned, or from a `Checkpoint`."""
         path = written_as(os.path.expanduser(os.fspath(getattr(checkpoint_path, "path", checkpoint_path))))
         directory = _home_of(path)
         with open(os.path.join(directory, _PROGRESS_FILE), "rb") as file:
@@ -210,7 +210,7 @@ class Trainable:
         self._restored_at, self._time_since_restore = self._iteration, 0.0
 
     def save_to_object(self) -> bytes:
-        """Return the state as bytes. Files are written on the way, into a directory that is gone afterwards."""
+        """Return the state as bytes. It is written to a temporary directory in between."""
         temporary = unfinished_directory(self.logdir, "save_to_object")
         try:
             directory = os.path.join(temporary, f"checkpoint_{self._iteration}")
@@ -220,7 +220,7 @@ class Trainable:
             shutil.rmtree(temporary, ignore_errors=True)
 
     def restore_from_object(self, obj: bytes) -> None:
-        """Go on from what `save_to_object` has returned."""
+        """Continue from bytes that `save_to_object` has returned."""
         saved = pickle.loads(obj)
         temporary = unfinished_directory(self.logdir, "restore_from_object")
         try:
@@ -239,12 +239,12 @@ class Trainable:
         shutil.rmtree(directory, ignore_errors=True)
 
     def export_model(self, export_formats: str | list[str], export_dir: str | None = None) -> dict[str, str]:
-        """Export the model, into the trial's directory by default; return a path for each format."""
+        """Export the model, by default into the trial's directory. Return a path for each format."""
         formats = [export_formats] if isinstance(export_formats, str) else list(export_formats)
         return self.export(formats, export_dir or self.logdir)
 
     def reset(self, new_config: dict[str, Any], place: Place | None = None) -> bool:
-        """Become another trial with another configuration, without a new process; return whether that was done."""
+        """Become another trial with another configuration, without a new process. Return whether that was done."""
         if not self.reset_config(new_config):
             return False
         self.config = new_config
@@ -255,12 +255,12 @@ class Trainable:
         return True
 
     def stop(self) -> None:
-        """Let go of everything."""
+        """Close the logger, and clean up."""
         if self._logger is not None:
             self._logger.close()
         self.cleanup()
 
-    # -- what it is ------------------------------------------------------------------------------------------------
+    # -- attributes ------------------------------------------------------------------------------------------------
 
     def get_config(self) -> dict[str, Any]:
         """Return the configuration."""
@@ -269,7 +269,7 @@ class Trainable:
 
     @property
     def _run_place(self) -> Place:
-        """Where it runs and as which trial."""
+        """The trial that it runs as, and the machine."""
         if self._given_run_place is None:
             self._given_run_place = Place.current() or Place()
         return self._given_run_place
@@ -280,52 +280,52 @@ class Trainable:
 
     @property
     def iteration(self) -> int:
-        """How many iterations were done."""
+        """The number of iterations that were done."""
         return self._iteration
 
     training_iteration = iteration
 
     @property
     def experiment_id(self) -> str:
-        """An id of this state, kept over checkpoint and restore."""
+        """An id of this state, which is kept over checkpoint and restore."""
         if not self._experiment_id:
             self._experiment_id = uuid.uuid4().hex
         return self._experiment_id
 
     @property
     def logdir(self) -> str:
-        """Where the trial's files are: results, checkpoints, whatever it writes. Outside of an experiment made now."""
+        """The directory of the trial's results, checkpoints and other files. A temporary one outside of experiments."""
         return self._run_place.directory
 
     @property
     def trial_id(self) -> str | None:
-        """The trial's id, None outside of an experiment."""
+        """The trial's id, or None outside of an experiment."""
         return self._run_place.trial_id
 
     @property
     def trial_name(self) -> str | None:
-        """The trial's name, None outside of an experiment."""
+        """The trial's name, or None outside of an experiment."""
         return self._run_place.trial_name
 
     @property
     def trial_resources(self) -> Any:
-        """What was reserved for the trial, None outside of an experiment."""
+        """The resources that are reserved for the trial, or None outside of an experiment."""
         return self._run_place.resources
 
-    # -- the older names, to be overridden too, and called by who does ---------------------------------------------
+    # -- older names, which subclasses may override and call -------------------------------------------------------
 
     def _setup(self, config: dict[str, Any]) -> None:
         """See `setup`."""
 
     def _train(self) -> Report:
         """See `step`."""
-        raise NotImplementedError(f"{type(self).__name__} has no step(): it is what a trial does again and again")
+        raise NotImplementedError(f"{type(self).__name__} has no step(), which a trial calls for each iteration")
 
     def _save(self, checkpoint_dir: str) -> str | dict[str, Any] | None:
         """See `save_checkpoint`."""
         raise NotImplementedError(
             f"{type(self).__name__} has no save_checkpoint() and load_checkpoint(): its trials can't be paused, "
-            "copied, or go on where they were"
+            "copied or resumed"
         )
 
     def _restore(self, checkpoint: Any) -> None:
@@ -336,7 +336,7 @@ class Trainable:
         """See `cleanup`."""
 
     def _log_result(self, result: Report) -> None:
-        """See `log_result`. Tells the logger, where it was made with one."""
+        """See `log_result`. Passes the result to the logger, if there is one."""
         if self._logger is not None:
             self._logger.on_result(result)
 
@@ -356,12 +356,14 @@ def _inside(directory: str, value: str, name: str) -> str:
 
 
 def _home_of(path: str) -> str:
-    """Return the directory that `save` wrote, given it, a path in it, or the start of a file name in it."""
+    """Return the directory that `save` wrote, from its path, a path in it, or the start of a file name in it."""
     folder = path
     while True:
         if os.path.exists(os.path.join(folder, _PROGRESS_FILE)):
             return folder
         parent = os.path.dirname(folder)
         if parent == folder:
-            raise CheckpointError(f"{path} is no checkpoint of a trainable: no {_PROGRESS_FILE} is there or above it")
+            raise CheckpointError(
+                f"{path} is not a checkpoint of a trainable: there is no {_PROGRESS_FILE} in it or above it"
+            )
         folder = parent

@@ -1,4 +1,4 @@
-"""Trainables with more given to them: large objects, resources."""
+"""Trainables with additional parameters, data sets or resources."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _pinned: dict[bytes, kernel.ObjectRef] = {}
 
 
 def with_parameters(trainable: Any, **parameters: Any) -> Any:
-    """Return a trainable whose function (or `setup`) gets these as further keyword arguments.
+    """Return a trainable whose function (or `setup`) gets these values as additional keyword arguments.
 
-    Each is put into the object store once, and read from there by every trial: for data sets, models. Of an
-    `ObjectRef` the trials get the value.
+    Each value is put into the object store once, and every trial reads it from there: for data sets and models. For an
+    `ObjectRef` the trials get its value. Raises TypeError if the trainable has no such parameter.
     """
     references = {name: _put(name, value) for name, value in parameters.items()}
     if inspect.isclass(trainable) and issubclass(trainable, FunctionTrainable):
@@ -34,9 +34,9 @@ def with_parameters(trainable: Any, **parameters: Any) -> Any:
 
 
 def _function_with(given: Callable[..., Any], references: Mapping[str, kernel.ObjectRef]) -> Callable[..., Any]:
-    """Return a function that calls the given one with the values of the references as well as what it is called with.
+    """Return a function that passes the values of the references, and its own arguments, to the given one.
 
-    To whoever looks it takes the other parameters: `config`, perhaps a reporter.
+    Its signature has the remaining parameters only: `config`, and perhaps a reporter.
     """
     signature = inspect.signature(given)
     known = signature.parameters
@@ -56,12 +56,12 @@ def _function_with(given: Callable[..., Any], references: Mapping[str, kernel.Ob
 
 
 def _with_function(base: type[FunctionTrainable], function: Callable[..., Any]) -> type[FunctionTrainable]:
-    """Return a class that is as `base`, its resources too, and runs another function."""
+    """Return a subclass of `base` that runs another function."""
     return type(base.__name__, (base,), {"function": staticmethod(function), "__module__": base.__module__})
 
 
 def _put(name: str, value: Any) -> kernel.ObjectRef:
-    if isinstance(value, kernel.ObjectRef):  # it is in the store already: the trials get its value
+    if isinstance(value, kernel.ObjectRef):  # it is in the store already
         return value
     return put(value, f"parameter {name!r} of with_parameters()", name, _HINT)
 
@@ -78,14 +78,15 @@ def _class_with(trainable: type[Trainable], references: dict[str, kernel.ObjectR
 
 
 def with_datasets(trainable: Any, datasets: Mapping[str, Any]) -> type[Trainable]:
-    """Return a trainable whose function (or `setup`) finds these in its configuration, as `config["datasets"]`.
+    """Return a trainable whose function (or `setup`) finds these data sets in its configuration, in
+    `config["datasets"]`.
 
-    Each is put into the object store once, and read from there by every trial. What the configuration has there itself
-    comes first.
+    Each is put into the object store once, and every trial reads it from there. A data set of the same name in the
+    configuration takes precedence.
     """
     references = {name: put(value, f"dataset {name!r}", name, _HINT) for name, value in datasets.items()}
     base = find_trainable(trainable) if isinstance(trainable, str) else as_trainable(trainable, name_of(trainable))
-    # A registered name goes on meaning what it meant.
+    # A registered name keeps its meaning, so the class gets another one.
     name = f"{trainable}_with_datasets" if isinstance(trainable, str) else name_of(trainable)
 
     def joined(config: dict[str, Any]) -> dict[str, Any]:
@@ -129,22 +130,23 @@ def with_resources(trainable: Any, resources: Any) -> Any:
 
 
 def pin_in_object_store(value: Any) -> kernel.ObjectRef:
-    """Put a value into the object store, to stay as long as the program; return its reference, for closures."""
+    """Put a value into the object store for as long as the program runs. Return its reference, for closures."""
     reference = kernel.put(value)
     _pinned[reference.binary()] = reference
     return reference
 
 
 def get_pinned_object(reference: kernel.ObjectRef) -> Any:
-    """Return the value that `pin_in_object_store` has put; any process."""
+    """Return the value that `pin_in_object_store` has stored. Works in any process."""
     return kernel.get(reference)
 
 
 def validate_save_restore(trainable: type[Trainable], config: dict[str, Any] | None = None,
                           num_gpus: float = 0, use_object_store: bool = False) -> bool:  # fmt: skip
-    """Train, save, restore in another process and train on; return True, or raise what goes wrong.
+    """Train, save, restore in another process and train on. Return True, or raise the error of the failing step.
 
-    `use_object_store` goes by way of an object in memory, as pausing a trial does, in place of files.
+    `use_object_store` saves to an object in memory instead of files, as pausing a trial does. `num_gpus` is per
+    process. Raises ValueError if the iteration or the experiment id is lost.
     """
     actor = kernel.remote(trainable).options(num_gpus=num_gpus)
     first = actor.remote(config or {})

@@ -14,7 +14,7 @@ __all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is exported here, or a module of this package, when it is first used."""
+    """Import an exported name, or a module of this package, when it is first used."""
     import importlib
 
     if name == "plots":

@@ -1,4 +1,4 @@
-"""Which of several trials is best."""
+"""Comparing trials by a metric."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["SCOPES", "best_of", "check", "number", "score", "score_of"]
 def score_of(
     trial: Trial, history: Callable[[Trial], Sequence[Report]], metric: str, mode: str, scope: str, finite: bool = True
 ) -> float | None:
-    """Return the `score` of a trial, from what is in memory where that is enough."""
+    """Return the `score` of a trial, from values in memory if these suffice."""
     if scope == "last" and trial.last_result:
         return score([trial.last_result], metric, mode, scope, finite)
     kept = trial.metrics.get(metric)

@@ -1,4 +1,4 @@
-"""An experiment as pictures and pages need it: curves, scores, and parameters that differ."""
+"""The data of an experiment for plots and pages: curves, scores, and parameters that differ."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from kernel_tune.trial import Trial
 Source = ResultGrid | Analysis | str | os.PathLike[str]
 """A grid, an analysis, or the directory of an experiment."""
 _LOGARITHMIC = 50.0
-"""A logarithmic axis is for parameters whose greatest value is at least so many times their least one."""
+"""The ratio of the largest to the smallest value from which on an axis may be logarithmic."""
 
 
 @dataclass(frozen=True)
 class TrialData:
-    """A trial: the metric at each step, and its last value if that can be compared."""
+    """A trial with its metric at each step, and its last value, if that is a finite number."""
 
     trial: Trial
     parameters: dict[str, Any]
@@ -35,7 +35,7 @@ class TrialData:
 
 @dataclass(frozen=True)
 class Axis:
-    """Where the values of a parameter stand between 0 and 1; `categories` is empty where they are numbers."""
+    """Maps the values of a parameter to 0..1. `categories` is empty if the values are numbers."""
 
     name: str
     low: float
@@ -45,7 +45,7 @@ class Axis:
 
     @classmethod
     def of(cls, name: str, values: Sequence[Any]) -> Axis:
-        """Return the axis that fits some values; None among them does not count."""
+        """Return an axis for these values. None among them is ignored."""
         given = [value for value in values if value is not None]
         finite = [float(value) for value in given if number(value) is not None]
         if not finite or len(finite) < len(given):
@@ -55,7 +55,7 @@ class Axis:
         return cls(name, low, high, is_logarithmic=low > 0 and high / low >= _LOGARITHMIC and _is_skew(finite))
 
     def position(self, value: Any) -> float | None:
-        """Return where a value stands; None for one that is missing."""
+        """Return the position of a value on the axis, 0 to 1; None for None."""
         if value is None:
             return None
         if self.categories:
@@ -68,7 +68,7 @@ class Axis:
 
 
 def _is_skew(values: Sequence[float]) -> bool:
-    """Return whether the middle of some positive numbers is nearer to the middle of a logarithmic axis."""
+    """Return whether the median of positive numbers is nearer to the middle of a logarithmic than of a linear axis."""
     low, high, middle = min(values), max(values), statistics.median(values)
     linear = (middle - low) / (high - low)
     return abs(math.log(middle / low) / math.log(high / low) - 0.5) < abs(linear - 0.5)
@@ -76,7 +76,7 @@ def _is_skew(values: Sequence[float]) -> bool:
 
 @dataclass(frozen=True)
 class ExperimentData:
-    """An experiment by one metric; `best` is the best trial by its last value, `axes` are of what differs."""
+    """An experiment by one metric. `best` has the best last value, `axes` are of the parameters that differ."""
 
     path: str
     metric: str
@@ -87,22 +87,22 @@ class ExperimentData:
 
     @property
     def compared(self) -> list[TrialData]:
-        """The trials that have a score, the worst first, of equal ones the newest first: so the best is the last."""
+        """The trials with a score, the worst first and of equal ones the newest first, so that the best is the last."""
         sign = 1.0 if self.mode == "max" else -1.0
         return sorted((t for t in reversed(self.trials) if t.score is not None), key=lambda t: sign * (t.score or 0.0))
 
 
 def analysis_of(source: Source) -> Analysis:
-    """Return the analysis behind a grid or of a directory."""
+    """Return the analysis of a grid, or of a directory."""
     if isinstance(source, ResultGrid):
         return source.analysis
     return source if isinstance(source, Analysis) else ExperimentAnalysis(source)
 
 
 def data_of(source: Source, metric: str | None = None, mode: str | None = None) -> ExperimentData:
-    """Return an experiment by a metric: the one given, or its own, or the only one that its trials report.
+    """Return an experiment by a metric: the given one, else the experiment's, else the only one that its trials report.
 
-    Raises ValueError if none of these says which.
+    Raises ValueError if the trials report several.
     """
     analysis = analysis_of(source)
     metric = metric or analysis.default_metric or _only_metric(analysis.trials)

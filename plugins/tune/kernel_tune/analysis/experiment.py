@@ -1,4 +1,4 @@
-"""What came of an experiment, trial by trial."""
+"""The results of an experiment, trial by trial."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _log = logging.getLogger("kernel.tune")
 
 
 class Configs(list[dict[str, Any]]):
-    """Configurations in the order of the trials; `keys()` are the trials' directories, as in `items()`."""
+    """Configurations in the order of the trials. `keys()` and `items()` have the trials' directories."""
 
     def __init__(self, trials: Sequence[Trial], configs: Sequence[dict[str, Any]]) -> None:
         super().__init__(configs)
@@ -53,7 +53,7 @@ class Configs(list[dict[str, Any]]):
 
 
 class ByTrial(dict[str, Any]):
-    """A dict by the trials' directories, in which a trial's id finds the same."""
+    """A dict by the trials' directories, which also accepts a trial's id as key."""
 
     def __init__(self, trials: Sequence[Trial], values: Sequence[Any]) -> None:
         super().__init__(zip((trial.logdir for trial in trials), values, strict=True))
@@ -66,10 +66,10 @@ class ByTrial(dict[str, Any]):
 
 
 class Analysis:
-    """Looks at the trials in a directory, of one experiment or of several, by the files of their loggers.
+    """Reads the trials in a directory, of one experiment or of several, from the files of their loggers.
 
-    `~` is understood. `default_metric` and `default_mode` count where a method is given none. Raises TuneError if there
-    are no trials.
+    `~` is expanded. `default_metric` and `default_mode` are used by methods that are called without them. Raises
+    TuneError if there are no trials.
     """
 
     def __init__(self, experiment_dir: str | os.PathLike[str], default_metric: str | None = None,
@@ -83,7 +83,7 @@ class Analysis:
         self.default_metric = default_metric or self._usual_metric()
 
     def _usual_metric(self) -> str | None:
-        """Return what trials are compared by where nobody says: the number that they return, if they do that."""
+        """Return the default metric: the number that trials return without a name, if they do."""
         if any(NUMBER_METRIC in trial.last_result for trial in self.trials):
             return NUMBER_METRIC
         return DEFAULT_METRIC if self.default_mode else None
@@ -99,13 +99,13 @@ class Analysis:
         return trials
 
     def history(self, trial: Trial) -> list[Report]:
-        """Return all results of a trial, in order, as its loggers have written them."""
+        """Return all results of a trial in order, from the files of its loggers."""
         return read_results(trial.logdir) or ([trial.last_result] if trial.last_result else [])
 
     def dataframe(self, metric: str | None = None, mode: str | None = None) -> Any:
         """Return a pandas table with a row for each trial: its last result, or its best by `metric` and `mode`.
 
-        Configurations are columns like `config/lr`, directories are in `logdir`.
+        Configurations are columns like `config/lr`; the column `logdir` has the directories.
         """
         if metric is not None:
             mode = mode or self.default_mode or "max"
@@ -125,11 +125,11 @@ class Analysis:
 
     def get_best_trial(self, metric: str | None = None, mode: str | None = None, scope: str = "all",
                        filter_nan_and_inf: bool = True) -> Trial | None:  # fmt: skip
-        """Return the best trial; None if no trial has the metric.
+        """Return the best trial, or None if no trial has the metric.
 
-        `scope` says what of each trial is compared: "all" its best value, "last" its last, "avg", "last-5-avg" and
-        "last-10-avg" means. NaN never counts, infinite values only without `filter_nan_and_inf`. Raises ValueError if
-        nobody says which metric.
+        `scope` is the value of a trial that is compared: "all" its best one, "last" its last one, "avg", "last-5-avg"
+        or "last-10-avg" a mean. NaN never counts; infinite values count only without `filter_nan_and_inf`. Raises
+        ValueError if there is no metric to compare by.
         """
         metric, mode = self._by(metric, mode)
         check(mode, scope)
@@ -154,29 +154,29 @@ class Analysis:
         return None if best is None else best.logdir
 
     def get_all_configs(self, prefix: bool = False) -> Configs:
-        """Return the configurations of all trials; with `prefix` flat, with keys like `config/lr`."""
+        """Return the configurations of all trials. With `prefix` they are flat, with keys like `config/lr`."""
         configs = [flatten({CONFIG: trial.config}) if prefix else trial.config for trial in self.trials]
         return Configs(self.trials, configs)
 
     def fetch_trial_dataframes(self) -> ByTrial:
-        """Return for each trial's directory a pandas table of all its results."""
+        """Return a pandas table of all results of each trial, by the trials' directories."""
         return ByTrial(self.trials, [frame_of(self.history(trial)) for trial in self.trials])
 
     @property
     def trial_dataframes(self) -> ByTrial:
-        """For each trial's directory (or id) a pandas table of all its results."""
+        """A pandas table of all results of each trial, by the trials' directories or ids."""
         return self.fetch_trial_dataframes()
 
     def get_trial_checkpoints_paths(
         self, trial: Trial | str, metric: str = TRAINING_ITERATION
     ) -> list[tuple[str, Any]]:
-        """Return path and metric of each checkpoint that a trial, or the trial with that directory, has on disk."""
+        """Return path and metric of each checkpoint of a trial, which is given itself or by its directory."""
         directory = os.path.expanduser(trial) if isinstance(trial, str) else trial.logdir
         found = checkpoints_with_results(directory, read_results(directory))
         return [(path, look_up(result, metric)) for path, result in found]
 
     def get_best_checkpoint(self, trial: Trial | str, metric: str | None = None, mode: str | None = None) -> Any:
-        """Return the checkpoint of a trial after whose result the metric was best; None if there is none."""
+        """Return the checkpoint of a trial with the best metric, or None."""
         metric, mode = self._by(metric, mode)
         check(mode)
         directory = os.path.expanduser(trial) if isinstance(trial, str) else trial.logdir
@@ -186,11 +186,11 @@ class Analysis:
     def get_last_checkpoint(
         self, trial: Trial | str | None = None, metric: str = TRAINING_ITERATION, mode: str = "max"
     ) -> Any:
-        """Return the newest checkpoint of a trial, by default the one that came furthest; None if it has none."""
+        """Return the newest checkpoint of a trial, by default of the trial with the most iterations; or None."""
         return self.get_best_checkpoint(trial or self.get_best_trial(metric, mode) or "", TRAINING_ITERATION, "max")
 
     def _by(self, metric: str | None, mode: str | None) -> tuple[str, str]:
-        """Return the metric and mode to go by."""
+        """Return the metric and mode to compare by. Raises ValueError if there is no metric."""
         metric = metric or self.default_metric
         if metric is None:
             raise ValueError(
@@ -201,9 +201,9 @@ class Analysis:
 
 
 class ExperimentAnalysis(Analysis):
-    """Looks at one experiment: its directory, or the path of a file in it, and where given its trials.
+    """Reads one experiment, by its directory or the path of a file in it. Its `trials` may be given.
 
-    `stats` and `runner_data` are what the experiment says of itself.
+    `stats` and `runner_data` are summaries of the experiment.
     """
 
     def __init__(self, experiment_checkpoint_path: str | os.PathLike[str], trials: Sequence[Trial] | None = None,
@@ -226,7 +226,7 @@ class ExperimentAnalysis(Analysis):
 
     @property
     def best_trial(self) -> Trial | None:
-        """The trial whose last value of the experiment's metric is best; raises ValueError if it has none."""
+        """The trial with the best last value of the experiment's metric. Raises ValueError if it has no metric."""
         return self.get_best_trial(scope="last")
 
     @property
@@ -273,7 +273,7 @@ class ExperimentAnalysis(Analysis):
         return _by_id(self.trials)
 
     def stats(self) -> dict[str, Any]:
-        """Return when it began and last heard of a trial (seconds since 1970), and how many trials have each status."""
+        """Return when it began and reported last (seconds since 1970), and the number of trials by status."""
         if self._stats is not None:
             return self._stats
         last = [trial.last_result for trial in self.trials if number(trial.last_result.get(TIMESTAMP)) is not None]
@@ -289,7 +289,7 @@ class ExperimentAnalysis(Analysis):
         }
 
     def runner_data(self) -> dict[str, Any]:
-        """Return how far all trials together have come."""
+        """Return the total time (seconds), iterations, results and failures of all trials."""
         if self._runner_data is not None:
             return self._runner_data
         return {

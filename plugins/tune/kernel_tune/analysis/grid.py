@@ -1,4 +1,4 @@
-"""What came of all trials of an experiment, as a sequence of results."""
+"""The results of all trials of an experiment, as a sequence."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kernel_tune.trial import Status, Trial
 
 
 class ResultGrid:
-    """The results of an experiment: `len`, an index, iteration, and the best of them.
+    """The results of an experiment: a sequence, with the best of them.
 
-    Made from an `ExperimentAnalysis`, from the directory of an experiment, or from trials with the directory as `path`.
-    `metric` and `mode` count where a method is given none.
+    It is made from an `ExperimentAnalysis`, from the directory of an experiment, or from trials with their directory as
+    `path`. `metric` and `mode` are used by methods that are called without them.
     """
 
     def __init__(self, experiment: ExperimentAnalysis | str | os.PathLike[str] | Sequence[Trial],
@@ -54,10 +54,10 @@ class ResultGrid:
 
     def get_best_result(self, metric: str | None = None, mode: str | None = None, scope: str = "last",
                         filter_nan_and_inf: bool = True) -> Result:  # fmt: skip
-        """Return the best result by a metric, the experiment's unless given; of a single trial its result.
+        """Return the best result by a metric, by default the experiment's. Of a single trial it is the only result.
 
-        `scope` says what of each trial is compared: "last" its last value, "all" its best, "avg", "last-5-avg",
-        "last-10-avg" means. Raises ValueError if nobody says which metric, MetricError if no trial has it.
+        `scope` is the value of a trial that is compared: "last" its last one, "all" its best one, "avg", "last-5-avg"
+        or "last-10-avg" a mean. Raises ValueError if there is no metric to compare by, MetricError if no trial has it.
         """
         if metric is None and len(self) == 1:
             return self[0]
@@ -83,17 +83,17 @@ class ResultGrid:
 
     @property
     def errors(self) -> list[Exception]:
-        """The errors of the trials that have failed: each a `TrialError`, and of the type that the trainable raised."""
+        """The errors of failed trials. Each is a `TrialError`, and of the type that the trainable raised."""
         return [error for error in map(error_of, self.analysis.trials) if error is not None]
 
     @property
     def num_errors(self) -> int:
-        """How many trials have failed."""
+        """The number of trials that have failed."""
         return sum(trial.status is Status.ERROR for trial in self.analysis.trials)
 
     @property
     def num_terminated(self) -> int:
-        """How many trials have ended without an error."""
+        """The number of trials that have ended without an error."""
         return sum(trial.status is Status.TERMINATED for trial in self.analysis.trials)
 
     @property

@@ -1,8 +1,8 @@
-"""How much each parameter matters.
+"""The importance of parameters.
 
-A forest of regression trees is fitted to the scores, and the variance of its prediction over the whole space is divided
-among the parameters: functional analysis of variance, after F. Hutter, H. Hoos, K. Leyton-Brown, "An Efficient Approach
-for Assessing Hyperparameter Importance" (ICML 2014), section 3, of the first order. The trees are those of L. Breiman,
+A forest of regression trees is fitted to the scores, and the variance of its prediction over the whole space is split
+among the parameters: first-order functional analysis of variance, after F. Hutter, H. Hoos, K. Leyton-Brown, "An
+Efficient Approach for Assessing Hyperparameter Importance" (ICML 2014), section 3. The trees are those of L. Breiman,
 "Random Forests" (2001).
 """
 
@@ -22,9 +22,9 @@ _SMALLEST_LEAF = 3
 def importance(points: Floats, scores: Floats, levels: Sequence[int], seed: int = 0) -> Floats:
     """Return the share of the variance that each parameter alone explains: shape (parameters,), sum at most 1.
 
-    `points` has shape (trials, parameters), each value between 0 and 1; `scores` has shape (trials,). `levels` says of
-    each parameter how many values it has if it is a category, evenly spaced, otherwise 0. All zeros if scores don't
-    differ.
+    `points` has shape (trials, parameters), with values from 0 to 1; `scores` has shape (trials,). `levels` has for
+    each parameter the number of its values if they are categories, evenly spaced, otherwise 0. The shares are 0 if all
+    scores are equal.
     """
     generator = np.random.default_rng(seed)
     count, width = points.shape
@@ -43,14 +43,14 @@ def importance(points: Floats, scores: Floats, levels: Sequence[int], seed: int 
 def _edges(levels: Sequence[int]) -> Floats:
     """Return the box of the whole space, shape (parameters, 2).
 
-    A category's values stand in the middle of cells of equal size, so its outer cells reach beyond 0 and 1.
+    The values of a category stand in the middle of cells of equal size, so that its outer cells reach beyond 0 and 1.
     """
     beyond = np.array([0.5 / (count - 1) if count > 1 else 0.0 for count in levels])
     return np.stack([-beyond, 1 + beyond], axis=1)
 
 
 def _grow(points: Floats, scores: Floats, space: Floats, generator: np.random.Generator) -> tuple[Floats, Floats]:
-    """Grow a tree; return the boxes of its leaves, shape (leaves, parameters, 2), and what it says there."""
+    """Grow a tree. Return the boxes of its leaves, shape (leaves, parameters, 2), and its predictions there."""
     boxes, values = [], []
     waiting = [(np.arange(len(scores)), space)]
     while waiting:
@@ -70,7 +70,7 @@ def _grow(points: Floats, scores: Floats, space: Floats, generator: np.random.Ge
 
 
 def _split(points: Floats, scores: Floats, generator: np.random.Generator) -> tuple[int, float] | None:
-    """Return the column and the place of the cut that leaves the least squared error, of some columns drawn."""
+    """Return the column and the position of the cut with the least squared error, or None. Some columns are tried."""
     count, width = points.shape
     if count < 2 * _SMALLEST_LEAF or np.ptp(scores) == 0:
         return None
@@ -92,7 +92,7 @@ def _split(points: Floats, scores: Floats, generator: np.random.Generator) -> tu
 
 
 def _shares(boxes: Floats, values: Floats) -> Floats | None:
-    """Return the share of each parameter in the variance of a tree over the space; None for a tree that is flat."""
+    """Return the share of each parameter in the variance of a tree over the space, or None for a constant tree."""
     low, high = boxes[:, :, 0].min(axis=0), boxes[:, :, 1].max(axis=0)
     sizes = (boxes[:, :, 1] - boxes[:, :, 0]) / (high - low)
     weights = sizes.prod(axis=1)

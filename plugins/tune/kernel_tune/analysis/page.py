@@ -1,4 +1,4 @@
-"""An experiment as one HTML page that needs nothing else: no server, no network."""
+"""An experiment as one self-contained HTML page, without a server or a network."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_METRICS = 8
 
 
 def write_html(source: Source, path: str | os.PathLike[str], metric: str | None = None, mode: str | None = None) -> str:
-    """Write a page about an experiment: summary, best trial, pictures, a table of all trials, errors. Return its path.
+    """Write a page about an experiment: summary, best trial, plots, a table of all trials, errors. Return its path.
 
     `source` is a `ResultGrid`, an analysis, or an experiment's directory.
     """
@@ -37,7 +37,7 @@ def write_html(source: Source, path: str | os.PathLike[str], metric: str | None 
 
 
 def page(data: ExperimentData) -> str:
-    """Return the page."""
+    """Return the page as HTML."""
     name = os.path.basename(data.path) or "experiment"
     parts = [
         f"<header><h1>{html.escape(name)}</h1><p>{html.escape(data.path)}</p></header>",
@@ -56,7 +56,7 @@ def page(data: ExperimentData) -> str:
 
 
 def _cards(data: ExperimentData) -> str:
-    """Return the numbers at the top."""
+    """Return the figures at the top."""
     failed = sum(trial.trial.status is Status.ERROR for trial in data.trials)
     times = [look_up(trial.trial.last_result, TIME_TOTAL_S) for trial in data.trials]
     spent = sum(float(value) for value in times if isinstance(value, numbers.Real))
@@ -91,7 +91,7 @@ def _list(pairs: Iterable[tuple[str, Any]]) -> str:
 
 
 def _pictures(data: ExperimentData) -> str:
-    """Return all pictures, each in the page itself."""
+    """Return all plots, embedded in the page."""
     made = [
         ("Learning curves", curves_figure(data)),
         ("Parallel coordinates", parallel_figure(data)),
@@ -106,7 +106,7 @@ def _pictures(data: ExperimentData) -> str:
 
 
 def _user_metrics(trials: Iterable[TrialData], limit: int) -> list[str]:
-    """Return the numbers that trials report beside what is filled in."""
+    """Return the keys of up to `limit` numbers that trials report themselves."""
     found: dict[str, None] = {}
     for trial in trials:
         for key, value in flatten(trial.trial.last_result).items():
@@ -117,7 +117,7 @@ def _user_metrics(trials: Iterable[TrialData], limit: int) -> list[str]:
 
 
 def _table(data: ExperimentData) -> str:
-    """Return the table of all trials, the best first."""
+    """Return the table of all trials, best first."""
     others = [key for key in _user_metrics(data.trials, _MOST_METRICS) if key != data.metric]
     axes = [axis.name for axis in data.axes]
     headers = [("Trial", True), ("Status", True), (data.metric, False), *((axis.name, bool(axis.categories)) for axis in

@@ -1,4 +1,4 @@
-"""How the page of an experiment looks, and how its table is sorted."""
+"""The style of the page of an experiment, and the script that sorts its table."""
 
 STYLE = """
 :root { color-scheme: light; --ink: #1f2937; --soft: #6b7280; --line: #e5e7eb; --best: #f97316; --accent: #4f46e5;

@@ -1,4 +1,4 @@
-"""Trials as their directories tell of them, and what an experiment has written down of itself."""
+"""Reading trials from their directories, and the state of an experiment from its file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME = re.compile(r"^(?P<trainable>.+?)_(?P<id>[0-9a-f]{8})(_.*)?$")
 
 
 def read_trial(directory: str) -> Trial:
-    """Return the trial whose directory it is, as far as its files tell: not whether it runs, is paused or waits."""
+    """Return the trial of a directory, from the files of its loggers. Its status is TERMINATED, ERROR or PENDING."""
     results = read_results(directory)
     last = results[-1] if results else {}
     config = read_config(directory) or last.get(CONFIG) or {}
@@ -41,7 +41,7 @@ def read_trial(directory: str) -> Trial:
 
 
 def read_state(directory: str) -> dict[str, Any]:
-    """Return what an experiment has written down of itself in its directory; {} where there is nothing to read."""
+    """Return the state that an experiment has written into its directory; {} if it can't be read."""
     try:
         with open(os.path.join(directory, STATE_FILE), encoding="utf-8") as file:
             found = json.load(file)
@@ -51,7 +51,7 @@ def read_state(directory: str) -> dict[str, Any]:
 
 
 def _described(trial: Trial, entry: dict[str, Any]) -> Trial:
-    """Return a trial with what its experiment says of it."""
+    """Add what the state of an experiment says about a trial, and return the trial."""
     trial.trial_id = str(entry.get("trial_id") or trial.trial_id)
     trial.trainable_name = str(entry.get("trainable_name") or trial.trainable_name)
     trial.experiment_tag = str(entry.get("experiment_tag") or trial.experiment_tag)
@@ -66,7 +66,7 @@ def _described(trial: Trial, entry: dict[str, Any]) -> Trial:
 
 
 def find_trials(directory: str) -> list[Trial]:
-    """Return the trials in a directory and all below it, of each experiment in the order in which they were made."""
+    """Return the trials in a directory and below it, of each experiment in the order in which they were made."""
     found: list[Trial] = []
     entries: dict[str, dict[str, Any]] = {}
     for folder, below, names in os.walk(directory):
@@ -75,12 +75,12 @@ def find_trials(directory: str) -> list[Trial]:
                 entries[os.path.join(folder, os.path.basename(entry["logdir"]))] = entry
         if is_run(names):
             found.append(_described(read_trial(folder), entries.get(folder, {})))
-            below.clear()  # checkpoints and what a trial wrote itself
+            below.clear()  # checkpoints, and files of the trial itself
         below.sort()
     return sorted(found, key=_order)
 
 
 def _order(trial: Trial) -> tuple[str, int, str]:
-    """Order trials as they were made, where that is known, and by their names."""
+    """Order trials by their number, if it is known, and by their names."""
     number = trial.experiment_tag.partition("_")[0]
     return trial.local_dir, int(number) if number.isdigit() else -1, trial.name

@@ -1,4 +1,4 @@
-"""What came of one trial of an experiment."""
+"""The result of one trial of an experiment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Result", "result_of"]
 
 
 def result_of(trial: Trial) -> Result:
-    """Return what came of a trial."""
+    """Return the result of a trial."""
     found = checkpoints_in(trial.logdir)
     return Result(
         metrics=dict(trial.last_result),

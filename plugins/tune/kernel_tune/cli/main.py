@@ -1,4 +1,4 @@
-"""The commands."""
+"""The commands of `kernel tune`."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def add_note(path: str, filename: str, text: str | None) -> None:
 @click.option("--mode", type=click.Choice(["min", "max"]), help="Whether less or more of it is better.")
 def plot(experiment_path: str, output: str, metric: str | None, mode: str | None) -> None:
     """Draw an experiment: learning curves, parameters, importance, as one HTML page in OUTPUT."""
-    from kernel_tune.analysis import ResultGrid, write_html  # here: pictures take a while to import
+    from kernel_tune.analysis import ResultGrid, write_html  # here: plots take a while to import
 
     write_html(ResultGrid(os.path.expanduser(experiment_path), metric, mode), output)
     click.echo(f"Page in {output}")

@@ -1,4 +1,4 @@
-"""The rows of the tables: what is known of experiments and trials from their files."""
+"""The rows of the tables, from the files of experiments and trials."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESULT_COLUMNS = (TRAINING_ITERATION, TIME_TOTAL_S)
 
 
 def trial_rows(directory: str) -> list[dict[str, Any]]:
-    """Return a row for each trial of an experiment: what it is, its configuration, its last result."""
+    """Return a row for each trial of an experiment: its attributes, configuration and last result."""
     path = os.path.abspath(os.path.expanduser(directory))
     if not os.path.isdir(path):
         raise TuneError(f"there is no directory {directory}: give that of an experiment")

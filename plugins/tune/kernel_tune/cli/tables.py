@@ -1,4 +1,4 @@
-"""Tables of experiments and trials: made, filtered, sorted, shown as wide as the terminal is, written to files."""
+"""Tables of experiments and trials: filtered, sorted, fitted to the terminal, written to files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def filtered(rows: Sequence[Row], condition: str | None) -> list[Row]:
-    """Return the rows for which `<column> <operator> <value>` holds. Rows without the column are left out."""
+    """Return the rows for which `<column> <operator> <value>` holds. Rows without a value are left out."""
     if not condition:
         return list(rows)
     parts = shlex.split(condition)
@@ -52,7 +52,7 @@ def _as_number(text: str) -> float:
 
 
 def sorted_rows(rows: Sequence[Row], columns: Sequence[str], descending: bool = False) -> list[Row]:
-    """Return the rows in the order of these columns; those without a value come last."""
+    """Return the rows sorted by these columns. Rows without a value come last."""
     known(rows, columns)
     ordered = list(rows)
     for column in reversed(columns):
@@ -67,7 +67,7 @@ def _sortable(value: Any) -> tuple[int, Any]:
 
 
 def known(rows: Sequence[Row], columns: Sequence[str]) -> None:
-    """Raise TuneError for a column that no row has, with what there is."""
+    """Raise TuneError for a column that no row has. It suggests a similar one, or lists all."""
     there = list(dict.fromkeys(key for row in rows for key in row))
     for column in columns:
         if rows and column not in there:
@@ -77,13 +77,13 @@ def known(rows: Sequence[Row], columns: Sequence[str]) -> None:
 
 
 def columns_of(rows: Sequence[Row], wanted: Sequence[str]) -> list[str]:
-    """Return the columns that are not empty, of those that are wanted or of all."""
+    """Return the wanted columns, or all, without empty ones."""
     names = list(wanted) or list(dict.fromkeys(key for row in rows for key in row))
     return [name for name in names if any(row.get(name) not in (None, "") for row in rows)]
 
 
 def shown(rows: Sequence[Row], columns: Sequence[str], width: int) -> tuple[str, list[str]]:
-    """Return the rows as a table of at most `width` characters, and the columns that found no room in it."""
+    """Return the rows as a table of at most `width` characters, and the columns that did not fit."""
     cells = {name: [name, *(_cell(row.get(name)) for row in rows)] for name in columns}
     widths = {name: max(map(len, texts)) for name, texts in cells.items()}
     fitting: list[str] = []
@@ -109,7 +109,7 @@ def _cell(value: Any) -> str:
 
 
 def write(rows: Sequence[Row], columns: Sequence[str], path: str) -> None:
-    """Write the rows to a file: CSV, or (with the ending `.pkl`) a pickled list of dicts."""
+    """Write the rows to a file: as CSV, or with the ending `.pkl` as a pickled list of dicts."""
     ending = os.path.splitext(path)[1].lower()
     chosen = [{name: row.get(name) for name in columns} for row in rows]
     if ending in (".pkl", ".pickle"):

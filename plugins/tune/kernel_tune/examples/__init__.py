@@ -1,1 +1,1 @@
-"""Programs to start from; each has `--smoke-test` for a short form."""
+"""Example programs. With `--smoke-test` they run in a short form."""

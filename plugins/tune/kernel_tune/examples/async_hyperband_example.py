@@ -1,4 +1,4 @@
-"""ASHA on trials of very different promise: most are stopped early, the best run to the end.
+"""ASHA with trials of very different quality: most are stopped early, the best run to the end.
 
 python -m kernel_tune.examples.async_hyperband_example [--smoke-test]
 """
@@ -13,14 +13,14 @@ from kernel.tune.schedulers import AsyncHyperBandScheduler
 
 
 def curve(config: dict[str, Any]) -> None:
-    """Report a loss that falls, to where `width` and `height` say, after a while."""
+    """Report a loss that falls towards a value that depends on `width` and `height`."""
     for step in range(100):
         loss = (0.1 + config["width"] * step / 100) ** -1 + config["height"] * 0.1
         tune.report({"mean_loss": loss, "iterations": step})
 
 
 def main(smoke_test: bool = False) -> Any:
-    """Search; return the analysis."""
+    """Search, and return the analysis."""
     scheduler = AsyncHyperBandScheduler(metric="mean_loss", mode="min", max_t=100, grace_period=5)
     return tune.run(
         curve,

@@ -1,4 +1,4 @@
-"""BOHB: its model proposes, and HyperBand gives most of the time to what does well.
+"""BOHB: its model proposes configurations, and HyperBand gives most of the time to the best of them.
 
 python -m kernel_tune.examples.bohb_example [--smoke-test]
 """
@@ -15,7 +15,7 @@ from kernel.tune.searchers import BOHBSearch
 
 
 class Curve(tune.Trainable):
-    """A loss that falls to where its hyperparameters say."""
+    """A loss that falls towards a value that depends on the hyperparameters."""
 
     def setup(self, config: dict[str, Any]) -> None:
         self.steps = 0
@@ -33,7 +33,7 @@ class Curve(tune.Trainable):
 
 
 def main(smoke_test: bool = False) -> Any:
-    """Search; return the analysis."""
+    """Search, and return the analysis."""
     longest = 4 if smoke_test else 81
     return tune.run(
         Curve,

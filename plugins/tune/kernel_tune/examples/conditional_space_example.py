@@ -1,4 +1,4 @@
-"""A space in which one choice decides what else there is to choose, and one value depends on another.
+"""A space in which one choice decides which other values are chosen, and one value depends on another.
 
 python -m kernel_tune.examples.conditional_space_example [--smoke-test]
 """
@@ -23,7 +23,7 @@ SPACE = {
 
 
 def evaluate(config: dict[str, Any]) -> dict[str, float]:
-    """Return how well a model with these settings would do."""
+    """Return the loss of a model with these settings."""
     model = config["model"]
     if model["kind"] == "tree":
         loss = 0.3 + abs(model["depth"] - 6) / 20 + model["leaf"] / 200
@@ -33,7 +33,7 @@ def evaluate(config: dict[str, Any]) -> dict[str, float]:
 
 
 def main(smoke_test: bool = False) -> Any:
-    """Search; return the results."""
+    """Search, and return the results."""
     return tune.Tuner(
         evaluate,
         param_space=SPACE,

@@ -1,4 +1,4 @@
-"""Checkpoints in a format of one's own, of which the best two are kept; the best is loaded when all is over.
+"""Checkpoints in a format of one's own, of which the best two are kept. At the end the best one is loaded.
 
 python -m kernel_tune.examples.custom_checkpoints_example [--smoke-test]
 """
@@ -16,7 +16,7 @@ from kernel import tune
 
 
 def train(config: dict[str, Any]) -> None:
-    """Fit a line by gradient descent with noise; save its weights as a numpy file with every report."""
+    """Fit a line by gradient descent with noise, and save its weights as a numpy file with every report."""
     generator = np.random.default_rng(config["seed"])
     inputs = generator.normal(size=(64, 2))
     targets = inputs @ np.array([2.0, -1.0])
@@ -35,7 +35,7 @@ def train(config: dict[str, Any]) -> None:
 
 
 def main(smoke_test: bool = False) -> Any:
-    """Search; return the best weights and the results."""
+    """Search, and return the best weights and the results."""
     results = tune.Tuner(
         train,
         param_space={"rate": tune.grid_search([0.1, 0.5]), "seed": 1, "steps": 6 if smoke_test else 100},

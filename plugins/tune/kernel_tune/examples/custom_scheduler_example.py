@@ -1,8 +1,8 @@
-"""A trial scheduler of one's own: a trial is stopped that is behind the best one at the same step by too much.
+"""A trial scheduler of one's own: it stops a trial that is too far behind the best one at the same step.
 
 python -m kernel_tune.examples.custom_scheduler_example [--smoke-test]
 
-`kernel_tune.testing.schedulers` has the suite of tests that it could pass.
+`kernel_tune.testing.schedulers` has a suite of tests for it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def climb(config: dict[str, Any]) -> None:
 
 
 def main(smoke_test: bool = False) -> Any:
-    """Run; return the analysis."""
+    """Run, and return the analysis."""
     return tune.run(
         climb,
         name="custom_scheduler",

@@ -17,7 +17,7 @@ from kernel.tune.searchers import Searcher
 
 
 class AroundTheBest(Searcher):
-    """Proposes places near the best one. What is random comes from the seed: a killed experiment can go on."""
+    """Proposes places near the best one. Its randomness comes from the seed, so that a killed experiment can resume."""
 
     def __init__(self, start: dict[str, float], metric: str, mode: str, seed: int = 0) -> None:
         super().__init__(metric=metric, mode=mode)
@@ -43,12 +43,12 @@ class AroundTheBest(Searcher):
 
 
 def height(config: dict[str, Any]) -> dict[str, float]:
-    """Return how high it is at a place."""
+    """Return the height of a place."""
     return {"height": (config["x"] - 3) ** 2 + (config["y"] + 1) ** 2}
 
 
 def main(smoke_test: bool = False) -> Any:
-    """Search; return the analysis."""
+    """Search, and return the analysis."""
     return tune.run(
         height,
         name="custom_searcher",

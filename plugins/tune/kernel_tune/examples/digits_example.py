@@ -16,7 +16,7 @@ from kernel.tune.searchers import TPESearch
 
 
 def train(config: dict[str, Any], images: Any = None, labels: Any = None) -> None:
-    """Train a small network or a linear model, and report its accuracy on what it was not trained on."""
+    """Train a small network or a linear model, and report its accuracy on data that it was not trained on."""
     from sklearn.linear_model import SGDClassifier
     from sklearn.neural_network import MLPClassifier
 
@@ -32,7 +32,7 @@ def train(config: dict[str, Any], images: Any = None, labels: Any = None) -> Non
 
 
 def main(smoke_test: bool = False) -> Any:
-    """Search; return the results."""
+    """Search, and return the results."""
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)

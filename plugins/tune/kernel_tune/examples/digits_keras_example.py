@@ -1,4 +1,4 @@
-"""Handwritten digits with Keras: an epoch is a report and a checkpoint, ASHA ends what does badly.
+"""Handwritten digits with Keras: each epoch is a report and a checkpoint, and ASHA stops bad trials.
 
 python -m kernel_tune.examples.digits_keras_example [--smoke-test]
 
@@ -15,7 +15,7 @@ from kernel.tune.schedulers import ASHAScheduler
 
 
 def train(config: dict[str, Any]) -> None:
-    """Train a network of one hidden layer; a trial that is tried again goes on from its checkpoint."""
+    """Train a network of one hidden layer. A trial that runs again continues from its checkpoint."""
     import keras
     from sklearn.datasets import load_digits
 
@@ -50,7 +50,7 @@ def train(config: dict[str, Any]) -> None:
 
 
 def main(smoke_test: bool = False) -> Any:
-    """Search; return the results."""
+    """Search, and return the results."""
     space = {
         "epochs": 3 if smoke_test else 20,
         "hidden": tune.lograndint(32, 512),

@@ -15,7 +15,7 @@ from kernel.tune.schedulers import ASHAScheduler
 
 
 def train(config: dict[str, Any]) -> None:
-    """Train by stochastic gradient descent; a trial that is tried again goes on where its checkpoint was saved."""
+    """Train by stochastic gradient descent. A trial that runs again continues from its checkpoint."""
     import torch
     from sklearn.datasets import load_digits
 
@@ -48,7 +48,7 @@ def train(config: dict[str, Any]) -> None:
 
 
 def main(smoke_test: bool = False) -> Any:
-    """Search; return the results."""
+    """Search, and return the results."""
     space = {
         "epochs": 3 if smoke_test else 20,
         "channels": tune.choice([4, 8, 16]),

@@ -1,4 +1,4 @@
-"""A trainable that keeps its checkpoints where machines that come and go all reach them.
+"""A trainable that keeps its checkpoints in remote storage, for machines that come and go.
 
 python -m kernel_tune.examples.durable_example [--smoke-test] [--upload-dir s3://bucket/folder]
 
@@ -17,7 +17,7 @@ from kernel import tune
 
 
 class Patient(tune.DurableTrainable):
-    """Counts; fails once, and by then its machine's disk is empty."""
+    """Counts, and fails once. By then its machine's disk is empty."""
 
     def setup(self, config: dict[str, Any]) -> None:
         self.count = 0
@@ -41,7 +41,7 @@ class Patient(tune.DurableTrainable):
 
 
 def main(smoke_test: bool = False, upload_dir: str | None = None) -> Any:
-    """Run with checkpoints kept at an fsspec address, a temporary directory by default; return the analysis."""
+    """Run with checkpoints at an fsspec address, by default a temporary directory. Return the analysis."""
     steps = 6 if smoke_test else 60
     return tune.run(
         Patient,

@@ -39,7 +39,7 @@ class Sigmoid(tune.Trainable):
 
 
 def main(smoke_test: bool = False) -> Any:
-    """Search; return the trials."""
+    """Search, and return the trials."""
     scheduler = HyperBandScheduler(
         time_attr="training_iteration", metric="episode_reward_mean", mode="max", max_t=9 if smoke_test else 200
     )

@@ -1,4 +1,4 @@
-"""HyperBand with a function: it saves itself with its reports, so that it can be paused and goes on where it was.
+"""HyperBand with a function: it saves its state with its reports, so that it can be paused and resumed.
 
 python -m kernel_tune.examples.hyperband_function_example [--smoke-test]
 """
@@ -24,7 +24,7 @@ def train(config: dict[str, Any]) -> None:
 
 
 def main(smoke_test: bool = False) -> Any:
-    """Search; return the analysis."""
+    """Search, and return the analysis."""
     longest = 9 if smoke_test else 200
     return tune.run(
         train,

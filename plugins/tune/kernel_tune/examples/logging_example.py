@@ -1,4 +1,4 @@
-"""A logger of one's own beside the usual ones, and directories with names of one's own.
+"""A logger of one's own besides the default ones, and directories with names of one's own.
 
 python -m kernel_tune.examples.logging_example [--smoke-test]
 """
@@ -33,7 +33,7 @@ def trial_name(trial: tune.Trial) -> str:
 
 
 def main(smoke_test: bool = False) -> Any:
-    """Run; return the analysis."""
+    """Run, and return the analysis."""
     return tune.run(
         train,
         name="logging_example",

@@ -1,4 +1,4 @@
-"""Handwritten digits of MNIST with PyTorch: a small network, and functions that train and test it, to import.
+"""Handwritten digits of MNIST with PyTorch: a small network, and functions that train and test it, for imports.
 
 python -m kernel_tune.examples.mnist_pytorch [--smoke-test]
 
@@ -20,13 +20,13 @@ from kernel_runs.optional import needed
 torch = needed("torch", f"{__name__} (as digits_torch_example; digits_example does not)", "torch torchvision")
 
 EPOCH_SIZE = 512
-"""After how many images an epoch ends: it is cut short, so that the example is quick."""
+"""The number of images after which an epoch ends, so that the example is quick."""
 TEST_SIZE = 256
-"""After how many images a test ends."""
+"""The number of images after which a test ends."""
 
 
 class ConvNet(torch.nn.Module):  # type: ignore[misc, name-defined]
-    """One convolution and one linear layer; gives the logarithms of the probabilities of the ten digits."""
+    """One convolution and one linear layer. Returns the logarithms of the probabilities of the ten digits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class ConvNet(torch.nn.Module):  # type: ignore[misc, name-defined]
         self.fc = torch.nn.Linear(192, 10)
 
     def forward(self, x: Any) -> Any:
-        """Return them for a batch of images of 28 by 28."""
+        """Return the logarithms for a batch of images of 28 by 28."""
         functional = torch.nn.functional
         x = functional.relu(functional.max_pool2d(self.conv1(x), 3))
         return functional.log_softmax(self.fc(x.view(-1, 192)), dim=1)
@@ -53,7 +53,7 @@ def train(model: Any, optimizer: Any, train_loader: Any, device: Any = None) -> 
 
 
 def test(model: Any, data_loader: Any, device: Any = None) -> float:
-    """Return which part of some images the model tells right."""
+    """Return the share of images that the model classifies correctly."""
     model.eval()
     right = seen = 0
     with torch.no_grad():
@@ -67,7 +67,7 @@ def test(model: Any, data_loader: Any, device: Any = None) -> float:
 
 
 def get_data_loaders() -> tuple[Any, Any]:
-    """Return the loaders of the training and of the test data. Of trials that begin together one downloads it."""
+    """Return the loaders of training and test data. Of trials that begin together, one downloads the data."""
     vision = needed("torchvision", "get_data_loaders() (digits_torch_example does not)", "torchvision")
     change = vision.transforms.Compose(
         [vision.transforms.ToTensor(), vision.transforms.Normalize((0.1307,), (0.3081,))]
@@ -92,7 +92,7 @@ def train_mnist(config: dict[str, Any]) -> None:
 
 
 def main(smoke_test: bool = False) -> Any:
-    """Search; return the analysis."""
+    """Search, and return the analysis."""
     return tune.run(
         train_mnist,
         name="mnist",

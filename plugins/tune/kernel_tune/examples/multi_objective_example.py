@@ -14,14 +14,14 @@ from kernel.tune.searchers import TPESearch
 
 
 def evaluate(config: dict[str, Any]) -> dict[str, float]:
-    """Return error and size of a model: wider is more accurate up to a point, pruning makes it smaller and worse."""
+    """Return error and size of a model. Width helps up to a point; pruning makes it smaller and worse."""
     size = config["width"] * (1 - config["pruned"])
     error = 1 / (1 + config["width"] / 20) + config["pruned"] ** 3 + abs(config["rate"] - 0.1)
     return {"error": error, "size": size}
 
 
 def pareto_front(results: Sequence[Any]) -> list[Any]:
-    """Return the results than which none is better in one metric and not worse in the other, the smallest first."""
+    """Return the results that no other result dominates, the smallest first."""
     values = [(result.metrics["size"], result.metrics["error"]) for result in results]
     front = [
         result
@@ -32,7 +32,7 @@ def pareto_front(results: Sequence[Any]) -> list[Any]:
 
 
 def main(smoke_test: bool = False) -> Any:
-    """Search; return the Pareto front and all results."""
+    """Search, and return the Pareto front and all results."""
     results = tune.Tuner(
         evaluate,
         param_space={"width": tune.randint(1, 200), "pruned": tune.uniform(0, 0.9), "rate": tune.uniform(0, 1)},

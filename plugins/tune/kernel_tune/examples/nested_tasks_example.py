@@ -1,4 +1,4 @@
-"""Trials that are programs of kernel themselves: each has the folds of a cross-validation run as tasks.
+"""Trials that use kernel themselves: each runs the folds of a cross-validation as tasks.
 
 python -m kernel_tune.examples.nested_tasks_example [--smoke-test]
 
@@ -18,7 +18,7 @@ from kernel import tune
 
 @kernel.remote(num_cpus=0.5)
 def fold_error(data: Any, alpha: float, fold: int, folds: int) -> float:
-    """Fit ridge regression without a fold; return its mean squared error on it."""
+    """Fit ridge regression without a fold, and return its mean squared error on the fold."""
     inputs, targets = data
     held = np.arange(len(targets)) % folds == fold
     known, answers = inputs[~held], targets[~held]
@@ -34,7 +34,7 @@ def validate(config: dict[str, Any], data: Any = None) -> None:
 
 
 def main(smoke_test: bool = False) -> Any:
-    """Search; return the results."""
+    """Search, and return the results."""
     generator = np.random.default_rng(1)
     inputs = generator.normal(size=(60, 20))
     targets = inputs @ generator.normal(size=20) + generator.normal(0, 3, size=60)

@@ -1,4 +1,4 @@
-"""PB2: as population based training, but a model of what has helped so far chooses the next hyperparameters.
+"""PB2: population based training in which a model of earlier results chooses the next hyperparameters.
 
 python -m kernel_tune.examples.pb2_example [--smoke-test]
 
@@ -16,7 +16,7 @@ from kernel.tune.schedulers import PB2
 
 
 def main(smoke_test: bool = False) -> Any:
-    """Search; return the analysis."""
+    """Search, and return the analysis."""
     return tune.run(
         train,
         name="pb2",
@@ -26,7 +26,7 @@ def main(smoke_test: bool = False) -> Any:
             time_attr="training_iteration", perturbation_interval=4, hyperparam_bounds={"lr": [0.0001, 0.02]}, seed=1
         ),
         stop={"training_iteration": 16 if smoke_test else 120},
-        deterministic=smoke_test,  # so that it is the same each time
+        deterministic=smoke_test,  # for the same results each time
         num_samples=3 if smoke_test else 4,
         config={"lr": tune.loguniform(0.0001, 0.02)},
         checkpoint_config=tune.CheckpointConfig(num_to_keep=2),

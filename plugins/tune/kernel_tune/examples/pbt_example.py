@@ -1,4 +1,4 @@
-"""Population based training finds a learning rate that changes as it goes: the best one depends on the score.
+"""Population based training finds a learning rate that changes over time: the best one depends on the score.
 
 python -m kernel_tune.examples.pbt_example [--smoke-test]
 
@@ -17,7 +17,7 @@ from kernel.tune.schedulers import PopulationBasedTraining
 
 
 class Climber(tune.Trainable):
-    """Climbs by its learning rate, less where that is far from the best for its height."""
+    """Climbs by its learning rate, less if that is far from the best one for its height."""
 
     def setup(self, config: dict[str, Any]) -> None:
         self.lr = config["lr"]
@@ -47,7 +47,7 @@ class Climber(tune.Trainable):
 
 
 def main(smoke_test: bool = False) -> Any:
-    """Search; return the analysis."""
+    """Search, and return the analysis."""
     scheduler = PopulationBasedTraining(
         time_attr="training_iteration",
         metric="mean_accuracy",

@@ -1,4 +1,4 @@
-"""Population based training with a function: the learning rate that is right depends on how far the training is.
+"""Population based training with a function: the best learning rate depends on the progress of the training.
 
 python -m kernel_tune.examples.pbt_function_example [--smoke-test]
 
@@ -18,13 +18,13 @@ GOAL = 100.0
 
 
 def best_rate(accuracy: float) -> float:
-    """Return the learning rate that helps most at this accuracy: it rises to the middle, and falls after it."""
+    """Return the best learning rate for this accuracy: it rises up to the middle, and falls afterwards."""
     share = min(max(accuracy / GOAL, 0.0), 1.0)
     return 0.001 + 0.02 * (share if share < 0.5 else 1 - share)
 
 
 def train(config: dict[str, Any]) -> None:
-    """Gain accuracy, the more the nearer the learning rate is to the best one; save after each step."""
+    """Gain accuracy, more if the learning rate is near the best one, and save after each step."""
     state = {"accuracy": 0.0, "step": 0}
     checkpoint = tune.get_checkpoint()
     if checkpoint is not None:
@@ -39,7 +39,7 @@ def train(config: dict[str, Any]) -> None:
 
 
 def main(smoke_test: bool = False) -> Any:
-    """Search; return the analysis."""
+    """Search, and return the analysis."""
     scheduler = PopulationBasedTraining(
         time_attr="training_iteration",
         perturbation_interval=4,
@@ -53,7 +53,7 @@ def main(smoke_test: bool = False) -> Any:
         mode="max",
         scheduler=scheduler,
         stop={"training_iteration": 12 if smoke_test else 120},
-        deterministic=smoke_test,  # so that it is the same each time
+        deterministic=smoke_test,  # for the same results each time
         num_samples=3 if smoke_test else 8,
         config={"lr": tune.loguniform(0.0001, 0.02)},
         checkpoint_config=tune.CheckpointConfig(num_to_keep=2),

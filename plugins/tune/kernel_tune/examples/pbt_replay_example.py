@@ -1,4 +1,4 @@
-"""The schedule that population based training has found for its best trial, used to train once more.
+"""Replay of the schedule that population based training has found for its best trial.
 
 python -m kernel_tune.examples.pbt_replay_example [--smoke-test]
 """
@@ -16,7 +16,7 @@ from kernel.tune.schedulers import PopulationBasedTrainingReplay
 
 
 def main(smoke_test: bool = False) -> Any:
-    """Search, then replay the best trial that has gone on from another's state; return the replay's analysis."""
+    """Search, then replay the best trial that was copied from another one. Return the analysis of the replay."""
     found = search(smoke_test)
     policies = {
         trial: os.path.join(found.experiment_path, f"pbt_policy_{trial.trial_id}.txt") for trial in found.trials

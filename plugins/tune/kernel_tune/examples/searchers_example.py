@@ -1,4 +1,4 @@
-"""One problem for every searcher: where a bent valley of two numbers is lowest.
+"""One problem for every searcher: the lowest point of a bent valley of two numbers.
 
 python -m kernel_tune.examples.searchers_example [--searcher tpe] [--smoke-test]
 """
@@ -19,17 +19,17 @@ SEARCHERS = {
     "cmaes": {},
     "nelder_mead": {},
 }
-"""Names, and what they are made with."""
+"""The arguments of searchers by name."""
 
 
 def valley(config: dict[str, Any]) -> dict[str, float]:
-    """Return how high it is at a place: the least is 0, at (1, 1)."""
+    """Return the height of a place. The lowest is 0, at (1, 1)."""
     x, y = config["x"], config["y"]
     return {"height": (1 - x) ** 2 + 5 * (y - x * x) ** 2}
 
 
 def main(smoke_test: bool = False, searcher: str = "tpe") -> Any:
-    """Search with the searcher of this name; return the results. The point (0, 0) is tried first."""
+    """Search with the searcher of this name, and return the results. The point (0, 0) is tried first."""
     options: dict[str, Any] = SEARCHERS[searcher]
     algorithm = create_searcher(searcher, seed=1, points_to_evaluate=[{"x": 0.0, "y": 0.0}], **options)
     return tune.Tuner(

@@ -1,4 +1,4 @@
-"""A running experiment, looked at and changed from outside: by the tune server and its client.
+"""A running experiment, inspected and changed from outside by the tune server and its client.
 
 python -m kernel_tune.examples.server_example [--smoke-test]
 
@@ -21,14 +21,14 @@ PORT = 14322
 
 
 def wait(config: dict[str, Any]) -> None:
-    """Report until somebody stops it."""
+    """Report until the trial is stopped."""
     while True:
         tune.report({"number": config["number"]})
         time.sleep(0.01)
 
 
 class Visitor(tune.Callback):
-    """As soon as a trial has reported: lists the trials, adds one, and stops everything when that has reported."""
+    """When a trial has reported: lists the trials, adds one, and stops everything when that one has reported."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -55,11 +55,11 @@ class Visitor(tune.Callback):
         client.stop_experiment()
 
     def get_state(self) -> None:
-        """Nothing is kept: a visit is not resumed."""
+        """Keep no state: a visit is not resumed."""
 
 
 def main(smoke_test: bool = False) -> Any:
-    """Run until the visitor ends it; return what that has seen and the trials."""
+    """Run until the visitor ends it. Return what it has seen, and the trials."""
     visitor = Visitor()
     tune.register_trainable("wait", wait)
     trials = tune.run(

@@ -1,4 +1,4 @@
-"""Breast cancer with XGBoost: each round of boosting is a report, ASHA ends what does badly, checkpoints are models.
+"""Breast cancer with XGBoost: each round of boosting is a report, ASHA stops bad trials, checkpoints are models.
 
 python -m kernel_tune.examples.xgboost_example [--smoke-test]
 
@@ -15,7 +15,7 @@ from kernel.tune.schedulers import ASHAScheduler
 
 
 def train(config: dict[str, Any]) -> None:
-    """Boost trees, as many rounds as the configuration says."""
+    """Boost trees, for the number of rounds in the configuration."""
     import xgboost
     from sklearn.datasets import load_breast_cancer
     from sklearn.model_selection import train_test_split
@@ -35,7 +35,7 @@ def train(config: dict[str, Any]) -> None:
 
 
 def main(smoke_test: bool = False) -> Any:
-    """Search; return the results."""
+    """Search, and return the results."""
     space = {
         "rounds": 6 if smoke_test else 30,
         "tree": {

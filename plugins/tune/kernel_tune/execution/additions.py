@@ -14,7 +14,7 @@ from kernel_tune.trial import Trial
 
 
 class Served:
-    """A running experiment, for the tune server."""
+    """The interface of a running experiment for the tune server."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -25,15 +25,15 @@ class Served:
         return self._runner.trials()
 
     def stop_trial(self, trial_id: str) -> None:
-        """Have a trial stopped soon."""
+        """Stop a trial soon."""
         self._runner.stop_trial(trial_id)
 
     def stop_all(self) -> None:
-        """Have all trials stopped soon."""
+        """Stop all trials soon."""
         self._runner.stop_all()
 
     def add_trials(self, name: str, specification: dict[str, Any]) -> list[str]:
-        """Have the trials of a specification run as well; return their ids."""
+        """Run the trials of a specification as well. Return their ids."""
         self._count += 1
         root = next(iter(self._runner.loop.specs.values())).local_dir
         plan = Experiment.from_json(name, {"local_dir": root, **specification}).plan()

@@ -1,4 +1,4 @@
-"""In which order the answers of trials are heard."""
+"""The order in which the answers of trials are processed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from kernel_tune.execution.processes import Arrival
 
 
 class AnswerOrder:
-    """Lets answers through: as they come, or `in_turn`, in the order in which trials were asked.
+    """Passes answers on: as they come, or with `in_turn` in the order in which the processes were asked.
 
-    A trial that was asked first and is slow makes the others wait then. What is decided no longer depends on how
-    quick each of them is.
+    In turn, a slow trial makes others wait, but decisions do not depend on how fast each trial is.
     """
 
     def __init__(self, in_turn: bool) -> None:
@@ -20,9 +19,10 @@ class AnswerOrder:
         """Answers that came before their turn, by trial."""
 
     def let_through(self, found: Iterable[Arrival], outstanding: Mapping[str, None]) -> Iterator[Arrival]:
-        """Yield the answers that may be heard now; the others wait here.
+        """Yield the answers that may be processed now, and keep the others.
 
-        `outstanding` are the trials that were asked, in their order. Who hears an answer may change them meanwhile.
+        `outstanding` are the ids of trials whose process owes an answer, in the order in which they were asked. It may
+        change while the caller processes an answer.
         """
         if not self._in_turn:
             yield from found

@@ -1,4 +1,4 @@
-"""The time that an experiment may take."""
+"""The time budget of an experiment."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from kernel_tune.execution.loop import TrialLoop
 _log = logging.getLogger("kernel.tune")
 
 _GRACE_SECONDS = 30.0
-"""How long trials may take to their next result when the time is over."""
+"""Seconds that trials may take to their next result after the time is over."""
 
 
 class TimeBudget:
-    """Says what happens when the time is over; None is no end."""
+    """Decides what happens when the time is over. With None there is no limit."""
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
 
     def events(self, used_seconds: float, loop: TrialLoop) -> list[tuple[str, ...]]:
-        """Return what the loop is to be told: all are to stop, or, later, which trials are not waited for any more."""
+        """Return events for the loop: stop all trials, or later, abandon those that do not report."""
         if self._seconds is None or used_seconds <= self._seconds:
             return []
         if not loop.is_stopping:

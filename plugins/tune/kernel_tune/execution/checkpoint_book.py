@@ -1,4 +1,4 @@
-"""Which checkpoints of a trial are kept."""
+"""The choice of checkpoints of a trial that are kept."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from kernel_tune.trainable.orders import Saved
 
 @dataclass
 class Kept:
-    """A checkpoint on disk, what it was worth, and the result it came after."""
+    """A checkpoint on disk, its score, and the result after which it was saved."""
 
     saved: Saved
     score: float
     order: int
     metrics: Report = field(default_factory=dict)
     results: int = 0
-    """How many results the trial had reported."""
+    """The number of results that the trial had reported."""
     users: int = 0
-    """How many trials go on from it."""
+    """The number of trials that continue from it."""
 
 
 class CheckpointBook:
-    """The checkpoints of one trial, oldest first.
+    """The kept checkpoints of one trial, oldest first.
 
-    With `keep` (at least 1) the best by `score_attribute` are kept, and the newest in any case, as that is where the
-    trial goes on from after a failure. `min-` before the attribute means that less is better.
+    With `keep` (at least 1) the best by `score_attribute` are kept, and always the newest, from which the trial
+    continues after a failure. `lowest`, or `min-` before the attribute, means that smaller values are better.
     """
 
     def __init__(self, keep: int | None = None, score_attribute: str | None = None, lowest: bool = False) -> None:
@@ -40,7 +40,7 @@ class CheckpointBook:
         self._count = 0
 
     def add(self, saved: Saved, result: Report, results: int) -> list[Saved]:
-        """Take another checkpoint; return those to delete. A result without the attribute counts as the worst."""
+        """Add a checkpoint. Return those to delete. A result without the attribute has the worst score."""
         value = look_up(result, self.attribute)
         score = float("-inf")
         if isinstance(value, (int, float)) and value == value:
@@ -53,7 +53,7 @@ class CheckpointBook:
         return self._drop()
 
     def forget(self, path: str) -> None:
-        """Keep a checkpoint no longer that is damaged."""
+        """Remove a damaged checkpoint."""
         self.kept = [kept for kept in self.kept if kept.saved.path != path]
 
     def _drop(self) -> list[Saved]:
@@ -71,10 +71,10 @@ class CheckpointBook:
 
     @property
     def newest(self) -> Kept | None:
-        """The last one."""
+        """The newest checkpoint, or None."""
         return self.kept[-1] if self.kept else None
 
     @property
     def best(self) -> Kept | None:
-        """The one with the best score, the newer of equals."""
+        """The checkpoint with the best score, the newer of equals, or None."""
         return max(self.kept, key=lambda kept: (kept.score, kept.order), default=None)

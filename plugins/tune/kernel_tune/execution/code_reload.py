@@ -1,7 +1,7 @@
-"""What was unpickled gets the code of the present program: a mended class or function counts when one resumes.
+"""Giving unpickled objects the code of the present program, so that a corrected class or function is used on resume.
 
-Classes and functions of the main program, or inside of functions, are written down with their code; those of modules by
-their name alone, and need nothing of this.
+Classes and functions of the main program, or within functions, are pickled with their code. Those of modules are
+pickled by name, and need none of this.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _DECIDES = (Searcher, SearchAlgorithm, TrialScheduler, Stopper)
 
 
 def reload_code(old: Any, fresh: Any) -> None:
-    """Give `old`, and what decides inside of it, the classes and functions that `fresh` has at the same place.
+    """Give `old`, and deciding objects inside it, the classes and functions that `fresh` has in the same places.
 
-    Only where they have the same name: all that `old` knows is kept.
+    This applies only if they have the same name. The attributes of `old` are kept.
     """
     if type(old) is not type(fresh):
         if not _is_same(type(old), type(fresh)):
@@ -40,5 +40,5 @@ def reload_code(old: Any, fresh: Any) -> None:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    # By the last name only: a class that was inside of a function has no other when it comes out of a pickle.
+    # Only the last name is compared: a class within a function gets another qualified name when it is unpickled.
     return (one.__module__, one.__name__) == (other.__module__, other.__name__)

@@ -1,4 +1,4 @@
-"""Events, as the experiment's log has them, told to the trial loop; what raises then is named."""
+"""Events of the experiment's log, passed to the trial loop. Errors name the code that raised."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kernel_tune.searchers.base import Searcher
 
 
 def tell(loop: TrialLoop, directory: str, event: str, *arguments: Any) -> list[Instruction]:
-    """Tell the loop of an event; return what it says. `directory` is the experiment's, for messages.
+    """Pass an event to the loop, and return its instructions. `directory` is the experiment's, for messages.
 
-    Raises TuneError that names the searcher or scheduler which has raised.
+    Raises TuneError that names the searcher or scheduler that has raised.
     """
     try:
         return _tell(loop, event, *arguments)
@@ -26,7 +26,7 @@ def tell(loop: TrialLoop, directory: str, event: str, *arguments: Any) -> list[I
 
 
 def mishap(who: str, error: Exception, directory: str) -> TuneError:
-    """Return the error that says whose code has raised, and that the experiment can be resumed."""
+    """Return the error that names the code that has raised, and says how to resume the experiment."""
     return TuneError(
         f"{who} raised {type(error).__name__}: {error}. The experiment in {directory} is kept as it was before: when "
         "that is mended, resume it (resume='AUTO', or Tuner.restore)"

@@ -1,4 +1,4 @@
-"""Running a plan to its end: beginning or resuming it, copies of its files, and what serves it meanwhile."""
+"""Execution of a plan: beginning or resuming its experiments, copying their files, serving them over HTTP."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class RunOutcome:
 
 
 def execute(plan: RunPlan) -> RunOutcome:
-    """Run to the end. Starts a session of kernel if there is none. Raises TuneError for what can't be run."""
+    """Run to the end. Starts a session of kernel if there is none. Raises TuneError for an invalid plan."""
     resume = parse_resume(plan.resume)
     check_whole("tune", "max_concurrent_trials", plan.max_concurrent, least=0)
     specs: list[ExperimentSpec] = []
     trainables: dict[str, Any] = {}
     stoppers: dict[str, Stopper] = {}
     for experiment in plan.experiments:
-        make_transfer(experiment.sync_to_driver)  # raises, before anything is written, for what can't be
+        make_transfer(experiment.sync_to_driver)  # raises, before anything is written, if it is invalid
         stopper = make_stopper(experiment.stop)
         spec, trainable = make_spec(experiment, plan)
         spec.trainable_name = own_name(spec.trainable_name, trainable, trainables)
@@ -102,7 +102,7 @@ def execute(plan: RunPlan) -> RunOutcome:
 
 
 def begin_session() -> None:
-    """Join the cluster that the environment names, or start a session, unless the program has one."""
+    """Join the cluster that the environment names, or start a session, unless the program has one already."""
     if kernel.is_initialized():
         return
     if os.environ.get("KERNEL_ADDRESS"):
@@ -112,7 +112,7 @@ def begin_session() -> None:
 
 
 def _resumes(plan: RunPlan, resume: Resume, files: ExperimentFiles) -> bool:
-    """Return whether the experiment goes on, and is not begun. Raises ValueError where it must, and is not there."""
+    """Return whether the experiment is resumed. Raises ValueError if it must be, and does not exist."""
     if resume.source == "PROMPT":
         return files.exist and _asks(f"Resume the experiment in {files.directory}?")
     if resume.source in ("", "AUTO"):
@@ -126,7 +126,7 @@ def _resumes(plan: RunPlan, resume: Resume, files: ExperimentFiles) -> bool:
 
 
 def _copies(plan: RunPlan, resume: Resume, specs: Sequence[ExperimentSpec]) -> list[SyncCallback]:
-    """Return what copies the experiments elsewhere, where that was asked for; fetch one that is to be resumed."""
+    """Return the callbacks that copy the experiments elsewhere, if requested. Fetch an experiment to be resumed."""
     copy = make_copy(plan.syncer)
     copies = []
     for spec in specs:
@@ -145,7 +145,7 @@ def _copies(plan: RunPlan, resume: Resume, specs: Sequence[ExperimentSpec]) -> l
 
 @contextlib.contextmanager
 def _served(plan: RunPlan, runner: Runner) -> Iterator[None]:
-    """Serve the experiment over HTTP, if that was asked for."""
+    """Serve the experiment over HTTP during a `with` block, if requested."""
     if not plan.with_server:
         yield
         return

@@ -1,4 +1,4 @@
-"""`Experiment`: the description of one experiment as an object."""
+"""`Experiment`: the description of one experiment."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kernel_tune.execution.spec import CheckpointPolicy, policy_of
 
 
 class Experiment:
-    """What one experiment runs, under a name. Arguments are those of `tune.run`.
+    """The description of one experiment. Its arguments are those of `tune.run`.
 
-    A trainable that is given as a function or class is registered under its own name. `storage_path` is a directory,
-    or an fsspec address that the experiment is copied to. A `checkpoint_config`, or a dict of its fields, is taken in
-    place of the single arguments about checkpoints.
+    A trainable that is given as a function or class is registered under its own name. `storage_path` is a directory, or
+    an fsspec address that the experiment is copied to. A `checkpoint_config`, or a dict of its fields, replaces the
+    single arguments about checkpoints.
     """
 
     def __init__(
@@ -52,7 +52,11 @@ class Experiment:
 
     @classmethod
     def from_json(cls, name: str, spec: Mapping[str, Any]) -> Experiment:
-        """Return the experiment that a dict describes: `{"run": ..., "config": ...}`."""
+        """Return the experiment that a dict describes: `{"run": ..., "config": ...}`. Raises ValueError if "run" is
+        missing.
+
+        An unknown key raises ArgumentError.
+        """
         if "run" not in spec:
             raise ValueError(f"experiment {name!r} has no 'run': the trainable's name, function or class")
         known = [each for each in inspect.signature(cls).parameters if each != "name"]
@@ -63,7 +67,7 @@ class Experiment:
 
     @property
     def remote_checkpoint_dir(self) -> str | None:
-        """Where the experiment is copied to."""
+        """The address that the experiment is copied to, or None."""
         upload = self.spec["upload_dir"]
         return f"{upload.rstrip('/')}/{self.name}" if upload else None
 
@@ -73,7 +77,7 @@ class Experiment:
         return os.path.join(self.local_dir, self.name)
 
     def plan(self) -> ExperimentPlan:
-        """Return it as what is run."""
+        """Return the plan of the experiment."""
         spec = self.spec
         return ExperimentPlan(
             trainable=spec["run"],
@@ -99,7 +103,7 @@ class Experiment:
 
 
 def convert_to_experiments(given: Any) -> list[Experiment]:
-    """Return the experiments of what users give: one, a dict of name to description, or a list of these."""
+    """Return the experiments for one experiment, a dict of name to description, or a list of these."""
     if isinstance(given, Experiment):
         return [given]
     if isinstance(given, Mapping):

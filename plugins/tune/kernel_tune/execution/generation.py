@@ -1,4 +1,4 @@
-"""Making trials of the configurations that a searcher proposes."""
+"""Making trials from the configurations that a searcher proposes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST_NAME = 100
 
 
 class TrialMaker:
-    """Gives trials their ids, names and directories. Ids come from a seeded generator: the same in every run."""
+    """Gives trials their ids, names and directories. A seed makes the ids reproducible."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(f"trial ids {seed}")
@@ -31,19 +31,19 @@ class TrialMaker:
         self.count = 0
 
     def new_id(self) -> str:
-        """Return the id of a trial that is about to be made: eight hexadecimal digits."""
+        """Return an id for a new trial: eight hexadecimal digits."""
         return f"{self._random.getrandbits(32):08x}"
 
     def make(
         self, spec: ExperimentSpec, trial_id: str, config: dict[str, Any], evaluated: dict[str, Any] | None = None
     ) -> Trial:
-        """Return a trial of an experiment with this configuration; `evaluated` is what was chosen of it."""
+        """Return a trial of an experiment with this configuration. `evaluated` are the values chosen in it."""
         if evaluated is None:
             evaluated = evaluated_parameters(spec.space, config)
         return self.complete(spec, Trial(spec.trainable_name, config, trial_id, evaluated_params=evaluated))
 
     def complete(self, spec: ExperimentSpec, trial: Trial) -> Trial:
-        """Make a trial with a configuration one of an experiment: give it what it lacks, and return it."""
+        """Add to a trial what it lacks to be one of an experiment, and return it."""
         trial.trial_id = trial.trial_id or self.new_id()
         trial.index, trial.local_dir = self.count, spec.local_dir
         trial.experiment_tag = trial.experiment_tag or experiment_tag(self.count, trial.evaluated_params)
@@ -74,7 +74,7 @@ class TrialMaker:
 
 
 def _created(argument: str, creator: Callable[[Trial], str], trial: Trial) -> str:
-    """Return the name that a user's function gives a trial. Raises TuneError that names the function."""
+    """Return the name that a user's function gives a trial. Raises TuneError that names the function if it raises."""
     try:
         return str(creator(trial))
     except Exception as error:
@@ -82,7 +82,7 @@ def _created(argument: str, creator: Callable[[Trial], str], trial: Trial) -> st
 
 
 class SearchGenerator(SearchAlgorithm):
-    """Makes the trials of one experiment of what a searcher proposes."""
+    """Makes the trials of one experiment from the configurations of a searcher."""
 
     def __init__(self, searcher: Searcher, spec: ExperimentSpec, maker: TrialMaker) -> None:
         self.searcher = searcher
@@ -101,19 +101,19 @@ class SearchGenerator(SearchAlgorithm):
 
     @property
     def metric(self) -> str:  # type: ignore[override]
-        """What is optimised."""
+        """The metric that is optimised."""
         return self.searcher.metric
 
     @property
     def total_samples(self) -> int | None:
-        """How many trials there will be, None if nobody knows."""
+        """The number of trials that there will be, or None if it is not known."""
         total = self.searcher.total_samples
         if total is not None:
             return total
         return self.spec.num_samples if self.spec.num_samples >= 0 else None
 
     def next_trial(self) -> Trial | None:
-        """Return the next trial, None if there is none just now."""
+        """Return the next trial, or None if there is none at present."""
         if self.is_finished():
             return None
         if self._is_enough:
@@ -145,33 +145,33 @@ class SearchGenerator(SearchAlgorithm):
 
     @property
     def _is_enough(self) -> bool:
-        """Whether there are as many trials as were asked for; a searcher with an end of its own says so itself."""
+        """Whether there are enough trials by `num_samples`. A searcher with a total of its own ends by itself."""
         return self.searcher.total_samples is None and 0 <= self.spec.num_samples <= self._made
 
     def on_trial_result(self, trial_id: str, result: Report) -> None:
-        """Tell the searcher of its own trials."""
+        """Pass a result on to the searcher, if the trial is one of its own."""
         if trial_id in self._own:
             self.searcher.on_trial_result(trial_id, result)
 
     def on_trial_complete(self, trial_id: str, result: Report | None = None, error: bool = False) -> None:
-        """Tell the searcher of its own trials."""
+        """Pass the end of a trial on to the searcher, if the trial is one of its own."""
         if trial_id in self._own:
             self._own.discard(trial_id)
             self.searcher.on_trial_complete(trial_id, result=result, error=error)
 
     def on_pause(self, trial_id: str) -> None:
-        """Tell the searcher of its own trials."""
+        """Pass a pause on to the searcher, if the trial is one of its own."""
         if trial_id in self._own:
             self.searcher.on_pause(trial_id)
 
     def on_unpause(self, trial_id: str) -> None:
-        """Tell the searcher of its own trials."""
+        """Pass the end of a pause on to the searcher, if the trial is one of its own."""
         if trial_id in self._own:
             self.searcher.on_unpause(trial_id)
 
 
 class Several(SearchAlgorithm):
-    """The trials of several experiments: `concurrent`, one of each in turn, or one experiment after the other."""
+    """Makes the trials of several experiments: of each in turn if `concurrent`, else of one after another."""
 
     def __init__(self, parts: Sequence[SearchAlgorithm], concurrent: bool = True) -> None:
         self._parts = list(parts)
@@ -179,7 +179,7 @@ class Several(SearchAlgorithm):
         self._turn = 0
 
     def next_trial(self) -> Trial | None:
-        """Return the next trial, None if there is none just now."""
+        """Return the next trial, or None if there is none at present."""
         for offset in range(len(self._parts)):
             index = (self._turn + offset) % len(self._parts) if self._concurrent else offset
             trial = self._parts[index].next_trial()
@@ -219,13 +219,13 @@ class Several(SearchAlgorithm):
 
     @property
     def total_samples(self) -> int | None:
-        """How many trials there will be, None if nobody knows."""
+        """The number of trials that there will be, or None if it is not known."""
         totals = [part.total_samples for part in self._parts]
         return None if None in totals else sum(filter(None, totals))
 
 
 def _merged(constants: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
-    """Return what was proposed over what the experiment gives to every trial."""
+    """Return a proposed configuration, completed by the constants of the experiment."""
     merged = copy.copy(constants)
     for key, value in config.items():
         known = merged.get(key)

@@ -1,4 +1,4 @@
-"""Carrying out what the trial loop says: processes are asked, callbacks told, files written and deleted."""
+"""Carrying out the instructions of the trial loop: asking processes, calling callbacks, writing and deleting files."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ from kernel_tune.trial import Trial
 _log = logging.getLogger("kernel.tune")
 
 MOST_UNTOLD = 200
-"""How much others may not have been told yet while processes wait for their next orders."""
+"""The number of instructions for callbacks and files that may be delayed while processes wait for orders."""
 
 
 @dataclass
 class LastOrder:
-    """What the process of a trial was asked last."""
+    """The last order that the process of a trial was given."""
 
     number: int
     order: Order = field(default_factory=Order)
 
     def is_unanswered(self, answer: Answer) -> bool:
-        """Return whether an answer has nothing in it, though the trial was to train: it has not come so far."""
+        """Return whether an answer is empty although the trial was to train: its iteration takes longer."""
         return self.order.trains and not (answer.results or answer.ended or answer.error)
 
 
 class InstructionRunner:
-    """Carries out instructions. With `is_strict` trials wait after each result until it was decided about."""
+    """Carries out instructions. With `is_strict` trials wait after each result for the decision about it."""
 
     def __init__(
         self,
@@ -71,9 +71,9 @@ class InstructionRunner:
         self.loop = loop
         self.is_strict = is_strict
         self.steps = 0
-        """How many steps of the runner there were, for callbacks."""
+        """The number of steps of the runner so far, which callbacks are given."""
         self.lines: dict[str, int] = {}
-        """How long the files are that lines are appended to, in bytes."""
+        """The lengths of the files that lines are appended to, in bytes."""
         self._files = files
         self._listeners = listeners
         self._options = options
@@ -81,38 +81,38 @@ class InstructionRunner:
         self._asked: dict[str, LastOrder] = {}
         self._untold: deque[Notify | Write] = deque()
         self.damaged: deque[tuple[Trial, Saved, str]] = deque()
-        """Trials that wait for another checkpoint to go on from: theirs lacks what is said."""
+        """Trials whose checkpoint is damaged, which need another one to continue from, with what is missing."""
         self._dropped: dict[str, None] = {}
-        """The checkpoints that are kept no longer, and are still to be deleted."""
+        """The paths of checkpoints that are no longer kept and not yet deleted."""
         references = {name: _sent(trainable, name) for name, trainable in trainables.items()}
         self.node_files = NodeFiles(_transfers(loop, options))
         self.processes = Processes(references, self._machines, self.node_files, options.reuse_actors)
 
     def add_trainable(self, name: str, trainable: Any) -> None:
-        """Take another trainable that trials may be of."""
+        """Add a trainable, for trials that were added to the experiment."""
         self.processes.trainables.setdefault(name, _sent(trainable, name))
 
     def question_of(self, trial_id: str, number: int) -> LastOrder | None:
-        """Return what a trial was asked with this number, if that is what it was asked last."""
+        """Return the last order of a trial if it has this number, else None."""
         asked = self._asked.get(trial_id)
         return asked if asked is not None and asked.number == number else None
 
     def ask_again(self, trial: Trial) -> None:
-        """Have a trial train on: its answer had nothing in it."""
+        """Let a trial continue its iteration: its answer was empty."""
         self._ask(trial, self._order(trial))
 
     def start_anew(self, trial: Trial, asked: LastOrder) -> None:
-        """Ask a new process what one has refused."""
+        """Give an order that a process has refused to a new process."""
         asked.number = self.processes.start_anew(trial, asked.order)
 
     def bring_back(self, trial: Trial) -> None:
-        """Ask a trial again what it was asked when everything was killed; its process is made for that."""
+        """Give a trial its last order again after a kill, in a new process."""
         progress = self.loop.progress_of(trial)
         start = Start(trial, progress.state, trial.results - progress.state_results)
         self._start(start, trains=not progress.saves_to, save=progress.saves_to)
 
     def write_down(self, instructions: Sequence[Instruction], again: bool) -> None:
-        """Carry out only what is told to callbacks and written to files, and ask no process anything."""
+        """Carry out only instructions for callbacks and files, without asking processes. Deletions are delayed."""
         for instruction in instructions:
             if isinstance(instruction, Notify):
                 self.notify(instruction, again)
@@ -122,7 +122,7 @@ class InstructionRunner:
                 self._dropped[instruction.saved.path] = None
 
     def delete_dropped(self) -> None:
-        """Delete what was to be deleted in what was only written down, unless it was written again later."""
+        """Delete the checkpoints whose deletion was delayed, unless they are in use again."""
         used = self.loop.paths_in_use()
         for path in self._dropped:
             if path not in used:
@@ -130,14 +130,14 @@ class InstructionRunner:
         self._dropped.clear()
 
     def cut_lines(self, lines: dict[str, int]) -> None:
-        """Cut off the lines that were written after the state that is resumed, and go on from there."""
+        """Cut files to the lengths in the resumed state, and continue from there."""
         self.lines = lines
         for name in os.listdir(self._files.directory):
             if name in lines or (name.startswith("pbt_") and name.endswith(".txt")):
                 os.truncate(self._files.path(name), lines.get(name, 0))
 
     def carry_out(self, instructions: Sequence[Instruction]) -> None:
-        """Do, in order, what the loop says and keeps processes busy. The rest waits until `tell_others`."""
+        """Carry out the instructions for processes, in order. Those for callbacks and files wait for `tell_others`."""
         for instruction in instructions:
             if isinstance(instruction, Continue):
                 self._ask(instruction.trial, self._order(instruction.trial))
@@ -150,16 +150,16 @@ class InstructionRunner:
             elif isinstance(instruction, Stop):
                 self._stop(instruction)
             elif isinstance(instruction, Delete):
-                # Before the trial goes on, which may use the name again, and not before others have heard of it.
+                # A trial that continues may use the name again, and callbacks must have seen the checkpoint before.
                 self.tell_others()
                 shutil.rmtree(instruction.saved.path, ignore_errors=True)
             else:
                 self._untold.append(instruction)
 
     def tell_others(self, is_urged: Callable[[], bool] = lambda: False) -> bool:
-        """Tell callbacks what was done, in order; return whether all was told.
+        """Carry out the delayed instructions for callbacks and files, in order. Return whether all are done.
 
-        As soon as `is_urged()` there is something better to do, and what is left waits, unless that is a lot.
+        It stops early if `is_urged()` says that there are answers to process, unless too many instructions are delayed.
         """
         while self._untold:
             instruction = self._untold.popleft()
@@ -199,7 +199,7 @@ class InstructionRunner:
         self._asked[trial.trial_id] = LastOrder(self.processes.start(trial, order), order)
 
     def _ask(self, trial: Trial, order: Order) -> None:
-        if not self.processes.has(trial):  # it waited when an earlier run was killed
+        if not self.processes.has(trial):  # the trial was waiting when an earlier run was killed
             progress = self.loop.progress_of(trial)
             start = Start(trial, progress.state, trial.results - progress.state_results)
             self._start(start, trains=order.trains, save=order.save)
@@ -207,13 +207,13 @@ class InstructionRunner:
         self._asked[trial.trial_id] = LastOrder(self.processes.ask(trial, order), order)
 
     def _is_damaged(self, trial: Trial, state: Saved | None) -> bool:
-        """Return whether a trial can't go on from a checkpoint of ours; it waits for another then."""
+        """Return whether a checkpoint of this experiment is damaged, and note that its trial needs another one."""
         progress = self.loop.progress_of(trial)
         if state is None or state.is_in_memory or state is progress.first_state:
             return False
         trainable = progress.spec.trainable
         if not os.path.isdir(state.path) and isinstance(trainable, type) and issubclass(trainable, DurableTrainable):
-            return False  # it fetches what is not here itself
+            return False  # it fetches a missing checkpoint itself
         damage = damage_of(state.path, state.sizes)
         if damage:
             self._asked.pop(trial.trial_id, None)
@@ -246,7 +246,7 @@ class InstructionRunner:
             self.lines[write.file_name] = file.tell()
 
     def notify(self, notify: Notify, again: bool = False) -> None:
-        """Tell callbacks; of what is done `again` after a kill only those that write it down hear."""
+        """Call callbacks. An event that happens `again` after a kill is passed to loggers only."""
         trial = notify.trial
         if notify.event in ("trial_error", "trial_recover"):
             self._write_error(trial)
@@ -259,7 +259,7 @@ class InstructionRunner:
             self._listeners.tell(f"on_{notify.event}", *where, again=again)
 
     def _write_error(self, trial: Trial) -> None:
-        """Write why a trial failed. A full disk is no reason to fail here: a trial may have failed for that."""
+        """Write the error of a trial into its directory. A full disk, which may be that error, is only logged."""
         trial.error_file = path = os.path.join(trial.logdir, ERROR_FILE)
         try:
             os.makedirs(trial.logdir, exist_ok=True)
@@ -277,7 +277,7 @@ class InstructionRunner:
 
 
 def _transfers(loop: TrialLoop, options: RunOptions) -> dict[str, Transfer]:
-    """Return how files come from other machines, by the directory of the experiment."""
+    """Return how files are fetched from other machines, by the directory of the experiment."""
     made = {spec.local_dir: make_transfer(options.sync_to_driver.get(spec.name)) for spec in loop.specs.values()}
     return {directory: transfer for directory, transfer in made.items() if transfer is not None}
 

@@ -1,4 +1,4 @@
-"""What the trial loop asks for. A runner carries instructions out in their order."""
+"""The instructions of the trial loop. A runner carries them out in their order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernel_tune.trial import Trial
 
 @dataclass
 class Start:
-    """Run a trial, from a state if there is one. The first `skip` results of it are known already."""
+    """Run a trial, from a state if there is one. Its first `skip` results are known already."""
 
     trial: Trial
     state: Saved | None = None
@@ -21,14 +21,14 @@ class Start:
 
 @dataclass
 class Continue:
-    """Have a running trial train on."""
+    """Let a running trial continue training."""
 
     trial: Trial
 
 
 @dataclass
 class Save:
-    """Have a running trial save: to "disk", or to "memory"."""
+    """Make a running trial save its state to "disk" or to "memory"."""
 
     trial: Trial
     where: str
@@ -36,7 +36,7 @@ class Save:
 
 @dataclass
 class LoadState:
-    """Have a running trial go on from another's state with another configuration."""
+    """Make a running trial continue from the state of another one, with its new configuration."""
 
     trial: Trial
     state: Saved | None
@@ -44,7 +44,7 @@ class LoadState:
 
 @dataclass
 class Stop:
-    """End the process of a trial. `exports`: the model formats to write before. One that has `failed` is not kept."""
+    """End the process of a trial, after writing models in the formats `exports`. A `failed` one is not kept."""
 
     trial: Trial
     exports: list[str] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Stop:
 
 @dataclass
 class Delete:
-    """Delete a checkpoint that is kept no longer."""
+    """Delete a checkpoint that is no longer kept."""
 
     trial: Trial
     saved: Saved
@@ -69,7 +69,7 @@ class Write:
 
 @dataclass
 class Notify:
-    """Tell who listens; `event` is the name of a `Callback` method without its `on_`."""
+    """Call callbacks. `event` is the name of a `Callback` method without its `on_`."""
 
     event: str
     trial: Trial

@@ -1,4 +1,4 @@
-"""The callbacks of an experiment, told one after the other; one that raises is named."""
+"""The callbacks of an experiment, called one after the other. An error names the callback."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = logging.getLogger("kernel.tune")
 class Listeners:
     """All callbacks of a run, in their order. `directory` is the experiment's, for messages.
 
-    `hears_only` has by `id(callback)` the names of the experiments whose trials a callback hears of, if not of all.
+    `hears_only` limits callbacks, by `id(callback)`, to the trials of the experiments with these names.
     """
 
     def __init__(
@@ -26,21 +26,21 @@ class Listeners:
         self._hears_only = hears_only or {}
 
     def tell(self, method: str, *arguments: Any, again: bool = False) -> None:
-        """Call a method of each; of what is done `again` after a kill only those that write it down hear.
+        """Call a method of each callback. An event that happens `again` after a kill is passed to loggers only.
 
-        Raises TuneError that names the callback which has raised.
+        Raises TuneError that names the callback if it raises.
         """
         for callback in self._callbacks:
             if (not again or callback.hears_again) and self._hears(callback, arguments):
                 self._call(callback, method, *arguments)
 
     def _hears(self, callback: Callback, arguments: Sequence[Any]) -> bool:
-        """Whether it hears of what is about a trial: the third argument of such methods."""
+        """Return whether a callback is called for this event. Methods about trials have the trial as third argument."""
         names = self._hears_only.get(id(callback)) if self._hears_only and len(arguments) > 2 else None
         return names is None or arguments[2].extra.get("experiment") in names
 
     def tell_all(self, method: str, *arguments: Any) -> TuneError | None:
-        """Call a method of each, also when one has raised; return the first error, and log the others."""
+        """Call a method of each callback, also after an error. Return the first error, and log the others."""
         first: TuneError | None = None
         for callback in self._callbacks:
             try:
@@ -52,11 +52,11 @@ class Listeners:
         return first
 
     def states(self) -> list[Any]:
-        """Return what each wants to keep."""
+        """Return the states that the callbacks want to keep."""
         return [self._call(callback, "get_state") for callback in self._callbacks]
 
     def set_states(self, states: Sequence[Any]) -> None:
-        """Give each what it had kept."""
+        """Give each callback the state that it has kept."""
         for callback, state in zip(self._callbacks, states, strict=False):
             if state is not None:
                 self._call(callback, "set_state", state)

@@ -1,4 +1,4 @@
-"""What the program knows of the machines: whether there are several, and how they see that they share its files."""
+"""The machines of the session: what they have, and how they find out that they share the experiment's files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FRESH_SECONDS = 1.0
 
 
 def what_there_is() -> tuple[Demand, list[Demand]]:
-    """Return what all nodes together have, and what each has."""
+    """Return the resources of all nodes together, and those of each node."""
     nodes = [_amounts(row["Resources"]) for row in kernel.nodes() if row["Alive"]]
     return _amounts(kernel.cluster_resources()), nodes
 
@@ -27,7 +27,7 @@ def _amounts(resources: Mapping[str, float]) -> Demand:
 
 
 class Machines:
-    """The nodes of the session; `node` is the program's own."""
+    """The nodes of the session. `node` is the id of the driver's own."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.node: str = kernel.get_runtime_context().get_node_id()
@@ -39,7 +39,7 @@ class Machines:
 
     @property
     def are_many(self) -> bool:
-        """Whether trials may run on other nodes than the program's, as it was a second ago at most."""
+        """Whether trials may run on other nodes than the driver's. The answer may be a second old."""
         now = self._clock()
         if now - self._looked_at > _FRESH_SECONDS:
             self._are_many = any(row["Alive"] and row["NodeID"] != self.node for row in kernel.nodes())
@@ -47,9 +47,9 @@ class Machines:
         return self._are_many
 
     def marker_in(self, directory: str) -> str:
-        """Return what is in the marker of an experiment's directory; it is written when it is first asked for.
+        """Return the content of the marker file in an experiment's directory, which is written at the first call.
 
-        Nothing with a single node, and where it can't be written: others take their files for their own then.
+        It is "" with a single node. If the file can't be written, other machines treat the directory as not shared.
         """
         if not self.are_many:
             return ""

@@ -1,4 +1,4 @@
-"""Whether trials report and save what is needed: who goes by what is not there should hear of it."""
+"""Checks that trials report the metric and save the states that searchers and schedulers need."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LENIENT = "TUNE_DISABLE_STRICT_METRIC_CHECKING"
 
 
 class MetricWatch:
-    """Looks at results, and returns what to warn of: each kind once, for the first trial that it is true of."""
+    """Looks for faults in results. Each kind of fault is reported once, for the first trial that has it."""
 
     def __init__(self, wanted: Sequence[tuple[str, str]]) -> None:
         self._wanted = [(metric, who) for metric, who in wanted if metric and metric != DEFAULT_METRIC]
@@ -24,7 +24,7 @@ class MetricWatch:
         self._reported: set[str] = set()
 
     def look(self, trial: Trial, results: Sequence[Report]) -> list[str]:
-        """Return warnings about results of a trial."""
+        """Return warnings about the results of a trial."""
         found = []
         for metric, who in self._wanted:
             if metric not in self._reported and any(metric in flatten(result) for result in results):
@@ -37,9 +37,10 @@ class MetricWatch:
         return found
 
     def check_reported(self, trial: Trial, trials: Sequence[Trial]) -> None:
-        """Raise MetricError where a trial has ended, and neither it nor another one has ever reported a metric.
+        """Raise MetricError if a trial has ended, and no trial so far has ever reported a metric.
 
-        Not so with `TUNE_DISABLE_STRICT_METRIC_CHECKING=1` in the environment, which programs for Ray may set.
+        `TUNE_DISABLE_STRICT_METRIC_CHECKING=1` in the environment, which programs for Ray may set, turns this check
+        off.
         """
         if os.environ.get(_LENIENT) == "1":
             return
@@ -53,7 +54,7 @@ class MetricWatch:
             )
 
     def nothing_saved(self, trial: Trial, who: str) -> list[str]:
-        """Return the warning about a function that was to be saved and saves nothing."""
+        """Return a warning about a function that was to be saved but reports no checkpoint."""
         if ("saved", who) in self._said:
             return []
         self._said.add(("saved", who))
@@ -65,7 +66,7 @@ class MetricWatch:
 
 
 def wanted_metrics(metric: str | Sequence[str] | None, algorithm: Any) -> list[tuple[str, str]]:
-    """Return the metrics that results should have, each with who goes by it."""
+    """Return the metrics that results should have, each with the name of what needs it."""
     searcher = getattr(algorithm, "searcher", algorithm)
     of_searcher = getattr(searcher, "metric", None)
     names = [of_searcher] if isinstance(of_searcher, str) else list(of_searcher or ())

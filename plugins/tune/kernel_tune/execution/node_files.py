@@ -1,8 +1,8 @@
-"""Keeping the directories of trials on other machines and those of the program the same, beside the experiment.
+"""Synchronises the directories of trials on other machines with those on the driver's machine.
 
-While a trial runs elsewhere its new files are fetched now and then, and when it pauses, ends or fails; before it goes
-on elsewhere its files are brought there. What is done for a trial is done in order, on threads of our own: the
-experiment waits for nothing of it but the bringing.
+New files of a trial that runs elsewhere are fetched periodically, and when the trial pauses, ends or fails. Before it
+continues on another machine its files are copied there. The work for one trial is done in order, in threads of this
+module; the experiment waits only for the copies to a machine.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from kernel_tune.trial import Trial
 _log = logging.getLogger("kernel.tune")
 
 PERIOD_SECONDS = 10.0
-"""How often files of a running trial are fetched."""
+"""Seconds between two fetches of a running trial's files."""
 _THREADS = 4
 _SHARE = 20
-"""At most so much of the time goes into fetching one trial's files: one part in this."""
+"""Fetching one trial's files takes at most one part in this many of the time."""
 
 
 @dataclass
 class Followed:
-    """A trial, and where it runs now. `tail` is done when all that was to be done for it is."""
+    """A trial, and the machine where it runs now. `tail` is done when all work for the trial is done."""
 
     name: str
     directory: str
@@ -44,7 +44,7 @@ class Followed:
 
 
 class NodeFiles:
-    """Fetches and brings files. `transfers` are by the directory of the experiment."""
+    """Fetches and sends files. `transfers` are by the directory of the experiment."""
 
     def __init__(self, transfers: Mapping[str, Transfer], clock: Callable[[], float] = time.monotonic) -> None:
         self._transfers = transfers
@@ -54,15 +54,15 @@ class NodeFiles:
         self._threads = 0
 
     def enter(self, trial: Trial, there: Future[TrialDirectory], is_new: bool) -> Future[None] | None:
-        """A trial comes to a machine. Return what is done when its files are there; None if it has none yet.
+        """Note that a trial comes to a machine. Return a future of its files being there; None if it has no files yet.
 
-        What a trial that `is_new` finds there was left by another one, and is not fetched unless it changes.
+        Files that a new trial (`is_new`) finds there belong to another one. They are fetched only if they change.
         """
         transfer = self._transfers.get(trial.local_dir)
         if transfer is None:
             return None
         former = self._followed.get(trial.trial_id)
-        if former is not None and former.there is not None:  # it was told to begin anew where it is
+        if former is not None and former.there is not None:  # it begins anew on the same machine
             self._then(former, lambda: self._leave(former))
         followed = Followed(str(trial), trial.logdir, transfer, tail=former.tail if former is not None else None)
         self._followed[trial.trial_id] = followed
@@ -70,7 +70,7 @@ class NodeFiles:
         return None if is_new else done
 
     def look(self) -> None:
-        """Fetch what is due."""
+        """Fetch the files that are due."""
         now = self._clock()
         for followed in self._followed.values():
             is_idle = followed.tail is None or followed.tail.done()
@@ -78,18 +78,18 @@ class NodeFiles:
                 self._then(followed, lambda followed=followed: self._fetch(followed))  # type: ignore[misc]
 
     def directory_of(self, trial: Trial) -> str:
-        """Return where a trial's directory is on its machine, as far as that is known; the program's otherwise."""
+        """Return the path of a trial's directory on its machine if that is known, else on the driver's machine."""
         followed = self._followed.get(trial.trial_id)
         return followed.there.directory if followed is not None and followed.there is not None else trial.logdir
 
     def leave(self, trial_id: str, after: Future[Any] | None = None) -> None:
-        """A trial leaves its machine, when `after` is done; what it has written there is fetched."""
+        """Note that a trial leaves its machine when `after` is done. Its files are fetched then."""
         followed = self._followed.get(trial_id)
         if followed is not None:
             self._then(followed, lambda: self._leave(followed), after=after)
 
     def finish(self) -> None:
-        """Wait until everything is fetched."""
+        """Wait until all files are fetched, and end the threads."""
         for followed in self._followed.values():
             if followed.tail is not None:
                 followed.tail.result()
@@ -97,10 +97,10 @@ class NodeFiles:
             self._work.put(_stop)
         self._threads = 0
 
-    # -- on threads ------------------------------------------------------------------------------------------------
+    # -- in threads ------------------------------------------------------------------------------------------------
 
     def _settle(self, followed: Followed, there: Future[TrialDirectory], is_new: bool) -> None:
-        if there.exception() is not None:  # it died, or found no room; that is told elsewhere
+        if there.exception() is not None:  # the process died or found no room, which is handled elsewhere
             return
         place = there.result()
         if place.is_shared:
@@ -129,7 +129,7 @@ class NodeFiles:
     def _try(self, followed: Followed, what: str, work: Callable[[], None]) -> None:
         try:
             work()
-        except Exception as error:  # of a machine that is gone, of the user's function: the experiment goes on
+        except Exception as error:  # of a lost machine or a user's function: the experiment is to continue
             place = followed.there
             if followed.has_warned or place is None:
                 return
@@ -139,17 +139,17 @@ class NodeFiles:
                 followed.name, what, place.directory, place.node, type(error).__name__, error, followed.directory,
             )  # fmt: skip
 
-    # -- one after the other ---------------------------------------------------------------------------------------
+    # -- one after another -----------------------------------------------------------------------------------------
 
     def _then(self, followed: Followed, work: Callable[[], None], after: Future[Any] | None = None) -> Future[None]:
-        """Have a thread do `work` when all that was begun for the trial is done, and `after` is; return its end."""
+        """Run `work` in a thread after all earlier work for the trial and after `after`. Return a future of its end."""
         done: Future[None] = Future()
         former, followed.tail = followed.tail, done
 
         def do() -> None:
             try:
                 work()
-            except Exception:  # ours: what users may see is caught where it is known
+            except Exception:  # a mistake in this module: errors of users' code are handled above
                 _log.exception("files of trial %s", followed.name)
             done.set_result(None)
 
@@ -168,11 +168,11 @@ class NodeFiles:
 
 
 def _stop() -> None:
-    """Ends a thread."""
+    """Marks the end of the work of a thread."""
 
 
 def _when_done(futures: list[Future[Any]], then: Callable[[], None]) -> None:
-    """Call `then` once all futures are done, on whatever thread."""
+    """Call `then` in any thread when all futures are done."""
     lock = threading.Lock()
     waiting = len(futures)
     if not waiting:

@@ -1,4 +1,4 @@
-"""How experiments run."""
+"""Options of how experiments run."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 @dataclass
 class RunOptions:
-    """How an experiment runs, beside what its trials do."""
+    """How an experiment runs, apart from its trials."""
 
     reuse_actors: bool = False
     deterministic: bool = False
-    """Take answers in the order of the questions, so that a seeded run is the same every time."""
+    """Process answers in the order in which processes were asked, so that a seeded run is the same every time."""
     changes_directory: bool = True
     printed: tuple[str, str] = ("", "")
-    """The files in trials' directories that what they print goes to as well: stdout, stderr."""
+    """The files for stdout and stderr in trials' directories; "" for none."""
     queue_trials: bool = False
-    """Wait for machines where all that there are have no room for a trial."""
+    """Wait for further machines if no machine has room for a trial."""
     time_budget_seconds: float | None = None
     snapshot_seconds: float = 10.0
     slice_seconds: float = 0.05
     sync_to_driver: Mapping[str, Any] = field(default_factory=dict)
-    """By experiment, how files of trials on other machines come to the program's; see `transfers.make_transfer`."""
+    """How files of trials on other machines are fetched, by experiment; see `transfers.make_transfer`."""

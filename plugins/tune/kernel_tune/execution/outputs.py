@@ -1,4 +1,4 @@
-"""What comes out of a run beside its trials: loggers, reporters, copies, and the objects that hold the results."""
+"""Outputs of a run: loggers, reporters, copies, and the objects that hold the results."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from kernel_tune.reporters import ProgressReporter, detect_reporter
 from kernel_tune.reporters.info import ExperimentInfo, node_memory
 
 _INSIDE = ("searcher", "_algorithm", "_base_scheduler")
-"""Where what is put around a searcher, search algorithm or scheduler has that."""
+"""Attributes in which wrappers of searchers, search algorithms and schedulers keep the wrapped object."""
 
 
 def listeners(
     plan: RunPlan, loggers: Sequence[Any] | None, callbacks: Sequence[Callback] | None, reporter: Any, verbose: int,
     syncer: Any,
 ) -> RunPlan:  # fmt: skip
-    """Return the plan with its loggers, callbacks, reporter and copies."""
+    """Return the plan with its loggers, callbacks, reporter and copies. Raises ArgumentError for invalid ones."""
     given = _checked(callbacks)
     if reporter is not None and not isinstance(reporter, ProgressReporter):
         raise ArgumentError(f"tune: progress_reporter is {reporter!r}, but must be a tune.ProgressReporter")
@@ -55,7 +55,7 @@ def _checked(callbacks: Any) -> list[Callback]:
 
 
 def _logging(plan: RunPlan, loggers: Sequence[Any] | None) -> list[Callback]:
-    """Return the callbacks that log; note of those of single experiments which these are."""
+    """Return the callbacks that log, and note in the plan which belong to single experiments."""
     if all(experiment.loggers is None for experiment in plan.experiments):
         return list(callbacks_of(loggers, "tune"))
     found: dict[int, Callback] = {}
@@ -67,7 +67,7 @@ def _logging(plan: RunPlan, loggers: Sequence[Any] | None) -> list[Callback]:
 
 
 class RunReporting:
-    """Shows where an experiment stands, by a reporter that says when."""
+    """Shows the progress of an experiment by a reporter, which decides when."""
 
     def __init__(self, reporter: ProgressReporter, plan: RunPlan) -> None:
         self._reporter = reporter
@@ -75,7 +75,7 @@ class RunReporting:
         self._is_set_up = False
 
     def __call__(self, loop: TrialLoop, seconds: float, done: bool) -> None:
-        """Report if the reporter wants to."""
+        """Report if the reporter wants to. `seconds` is the time so far, `done` whether the experiment has ended."""
         if not self._is_set_up:
             self._is_set_up = True
             self._reporter.setup(
@@ -90,7 +90,7 @@ class RunReporting:
             self._reporter.report(loop.trials, done, *info.lines())
 
     def close(self) -> None:
-        """Give the terminal back."""
+        """Restore the terminal."""
         self._reporter.close()
 
     def _info(self, loop: TrialLoop) -> ExperimentInfo:
@@ -108,7 +108,7 @@ class RunReporting:
 
 def analysis_of(outcome: RunOutcome, metric: str | None, mode: str | None) -> Any:
     """Return the `ExperimentAnalysis` of a run that has ended."""
-    from kernel_tune.analysis import ExperimentAnalysis  # here: who runs a Tuner does not need it
+    from kernel_tune.analysis import ExperimentAnalysis  # here: a Tuner does not need it
 
     path = os.path.join(outcome.directory, "experiment_state.json")
     if metric is None:
@@ -125,7 +125,7 @@ def analysis_of(outcome: RunOutcome, metric: str | None, mode: str | None) -> An
 
 
 def _compared_by(loop: TrialLoop) -> tuple[str | None, str | None]:
-    """Return the metric and the mode that the searcher or the scheduler was given, if one was."""
+    """Return the metric and the mode that the searcher or the scheduler was given, if any."""
     for chooser in (loop.algorithm, loop.scheduler):
         inner: Any = chooser
         while inner is not None:

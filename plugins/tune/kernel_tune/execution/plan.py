@@ -1,4 +1,4 @@
-"""What users say of a run: its experiments, and how they are searched and shown."""
+"""Plans: a run as users describe it, with its experiments, their search and their display."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kernel_tune.trial import Trial
 
 @dataclass
 class ExperimentPlan:
-    """One experiment as users describe it."""
+    """One experiment, as users describe it."""
 
     trainable: Any
     name: str | None = None
@@ -36,14 +36,14 @@ class ExperimentPlan:
     restore: str | None = None
     upload_dir: str | None = None
     sync_to_driver: Any = None
-    """How files that trials write on other machines come to the program's; see `transfers.make_transfer`."""
+    """How files of trials on other machines are fetched; see `transfers.make_transfer`."""
     loggers: Sequence[Any] | None = None
-    """What logs its trials, None for what logs those of the run."""
+    """The loggers of its trials; None for those of the run."""
 
 
 @dataclass
 class RunPlan:
-    """One run: its experiments, and how they are searched and shown."""
+    """One run: its experiments, and how they are searched and displayed."""
 
     experiments: list[ExperimentPlan]
     search_alg: Any = None
@@ -54,26 +54,26 @@ class RunPlan:
     seed: int | None = None
     callbacks: Sequence[Callback] = ()
     hears_only: dict[int, set[str]] = field(default_factory=dict)
-    """Of callbacks that hear of some experiments only, the names of these, by `id(callback)`."""
+    """The names of the experiments that a callback is limited to, by `id(callback)`."""
     report: Callable[[TrialLoop, float, bool], None] = lambda loop, seconds, done: None
-    """Shows where the experiment stands: the loop, how many seconds it took, whether it has ended."""
+    """Shows the progress, given the loop, the seconds used so far, and whether the experiment has ended."""
     close: Callable[[], None] = lambda: None
-    """Called when the run is over in whatever way."""
+    """Is called when the run is over, also after an error."""
     resume: bool | str = False
     concurrent: bool = True
     with_server: bool = False
     server_port: int = 4321
     settings: dict[str, Any] = field(default_factory=dict)
-    """What `Tuner.restore` needs."""
+    """The settings that `Tuner.restore` needs."""
     syncer: Any = "auto"
     sync_period: float = 300.0
     options: RunOptions = field(default_factory=RunOptions)
 
 
 def placed(local_dir: str | None, storage_path: str | None, upload_dir: str | None) -> tuple[str | None, str | None]:
-    """Return the directory below which experiments are (None: the usual one), and where they are copied to.
+    """Return the directory that contains experiments (None for the default), and the address that they are copied to.
 
-    `storage_path` may be either of these, and comes before `local_dir`.
+    `storage_path` may be either of these. It takes precedence over `local_dir`.
     """
     if storage_path is not None and is_remote(storage_path):
         return None, storage_path
@@ -81,7 +81,7 @@ def placed(local_dir: str | None, storage_path: str | None, upload_dir: str | No
 
 
 def seconds_of(budget: float | timedelta | None) -> float | None:
-    """Return a time budget in seconds."""
+    """Return a time budget in seconds. Raises ArgumentError for a negative one."""
     if not isinstance(budget, timedelta) and budget is not None:
         check_number("tune", "time_budget_s", budget, least=0)
     return budget.total_seconds() if isinstance(budget, timedelta) else budget

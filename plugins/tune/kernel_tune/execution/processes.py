@@ -1,4 +1,4 @@
-"""The processes of trials: made, asked, kept for the next trial, ended."""
+"""The processes of trials: created, asked, kept for the next trial, ended."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ from kernel_tune.trial import Trial
 _log = logging.getLogger("kernel.tune")
 
 _LARGE_BYTES = 1 << 20
-"""States in memory of more than that are kept in the object store."""
+"""The size in bytes from which on states in memory are kept in the object store."""
 
 
 @dataclass
 class TrialProcess:
-    """The actor of a trial. `group` is the placement group that it is in, if it has one."""
+    """The actor of a trial. `group` is its placement group, if it has one."""
 
     actor: Any
     request: Request
     kind: str
-    """The name of the trainable that it was made for."""
+    """The name of the trainable that it was created for."""
     trial: str
-    """The name of the trial that it runs, or ran last."""
+    """The name of the trial that it runs, or has run last."""
     made_at: float
     group: Any = None
     has_begun: bool = False
-    """Whether it has given an answer."""
+    """Whether it has answered before."""
     is_clean: bool = False
-    """Whether there is nothing to clean up in it."""
+    """Whether it has nothing to clean up."""
 
 
 Arrival = tuple[str, int, "Answer | None", str]
-"""A trial's id, the number of the question, and the answer, or why there is none."""
+"""A trial's id, the number of the order, the answer or None, and the error if there is no answer."""
 
 
 class Processes:
-    """One actor for each running trial. Answers come through `arrivals`, from any thread.
+    """One actor for each running trial. Answers are put into `arrivals`, from any thread.
 
-    With `reuse` an actor that has ended a trial runs the next one of the same trainable and resources.
+    With `reuse` an actor whose trial has ended runs the next trial with the same trainable and resources.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Processes:
     ) -> None:  # fmt: skip
         self.arrivals: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.trainables = trainables
-        """References to the classes, by name."""
+        """References to the trainable classes, by name."""
         self._reuse = reuse
         self._clock = clock
         self._machines = machines
@@ -78,13 +78,13 @@ class Processes:
         return trial.trial_id in self._of_trial
 
     def first_to_begin(self) -> TrialProcess | None:
-        """Return the process that was made first of those that have not answered yet."""
+        """Return the oldest process that has not answered yet, or None."""
         return next((process for process in self._of_trial.values() if not process.has_begun), None)
 
-    # -- asking ----------------------------------------------------------------------------------------------------
+    # -- orders ----------------------------------------------------------------------------------------------------
 
     def start(self, trial: Trial, order: Order) -> int:
-        """Have a process, kept or new, become a trial; return the number of the question."""
+        """Run a trial in a process, a kept or a new one. Return the number of the order."""
         process = self._take_idle(trial) if self._reuse else None
         if process is None:
             process = self._make(trial)
@@ -93,13 +93,13 @@ class Processes:
         return self.ask(trial, order)
 
     def start_anew(self, trial: Trial, order: Order) -> int:
-        """Have a new process become a trial, in place of the one it has."""
+        """Run a trial in a new process that replaces its present one. Return the number of the order."""
         self.end(trial, gently=False)
         self._of_trial[trial.trial_id] = self._make(trial)
         return self.ask(trial, order)
 
     def ask(self, trial: Trial, order: Order) -> int:
-        """Give an order to the process of a trial; return the number of the question."""
+        """Give an order to the process of a trial. Return the number of the order."""
         self._number += 1
         number, trial_id = self._number, trial.trial_id
         process = self._of_trial[trial_id]
@@ -112,7 +112,7 @@ class Processes:
         def send() -> None:
             try:
                 reference = process.actor.run.remote(order, trainable)
-            except KernelError as error:  # of a process that is known to be dead
+            except KernelError as error:  # the process is known to be dead
                 self.arrivals.put((trial_id, number, None, str(error)))
             else:
                 reference.future().add_done_callback(lambda future: self._arrived(trial_id, number, process, future))
@@ -125,7 +125,7 @@ class Processes:
         return number
 
     def _bring_files(self, trial: Trial, process: TrialProcess, order: Order) -> Future[None] | None:
-        """Have a trial's files be where its process is; return what is done then, None if there are none to bring."""
+        """Copy a trial's files to the machine of its process. Return a future of that, or None if there are none."""
         if order.setup is None or not self._machines.are_many:
             return None
         try:
@@ -145,7 +145,7 @@ class Processes:
     # -- ending ----------------------------------------------------------------------------------------------------
 
     def end(self, trial: Trial, gently: bool = True, keep: bool = False) -> None:
-        """Take the process from a trial: kept for the next one, ended after its cleanup (`gently`), or at once."""
+        """Release the process of a trial: keep it for the next one, end it after its cleanup (`gently`), or at once."""
         process = self._of_trial.pop(trial.trial_id, None)
         if process is None:
             return
@@ -156,7 +156,7 @@ class Processes:
             self._files.leave(trial.trial_id, self._end(process, gently and not process.is_clean))
 
     def export(self, trial: Trial, formats: list[str]) -> dict[str, str]:
-        """Have the process of a trial export its model, and wait for that; return a path for each format."""
+        """Export the model of a trial in its process, and wait for that. Return a path for each format."""
         process = self._of_trial[trial.trial_id]
         paths: dict[str, str] = kernel.get(process.actor.export.remote(formats))
         there = self._files.directory_of(trial)
@@ -175,7 +175,7 @@ class Processes:
         self._idle.clear()
 
     def wait_for_ends(self, timeout: float) -> None:
-        """Wait for the cleanup of ended processes, `timeout` seconds at most; those that take longer are killed."""
+        """Wait at most `timeout` seconds for the cleanup of ended processes, then kill the remaining ones."""
         deadline = self._clock() + timeout
         while self._ending and self._clock() < deadline:
             time.sleep(0.002)
@@ -185,7 +185,7 @@ class Processes:
         self._ending.clear()
 
     def _end(self, process: TrialProcess, gently: bool) -> Future[Any] | None:
-        """End a process; return what is done when its cleanup is, None where there is none."""
+        """End a process. Return a future of its cleanup, or None if there is no cleanup."""
         if not gently:
             self._kill(process)
             return None
@@ -218,13 +218,13 @@ class Processes:
             group, process.group = process.group, None
             kernel.remove_placement_group(group)
 
-    # -- making ----------------------------------------------------------------------------------------------------
+    # -- creation --------------------------------------------------------------------------------------------------
 
     def _take_idle(self, trial: Trial) -> TrialProcess | None:
         for index, process in enumerate(self._idle):
             if process.request == trial.resources and process.kind == trial.trainable_name:
                 return self._idle.pop(index)
-        while self._idle:  # they hold what this one needs
+        while self._idle:  # they hold resources that the trial needs
             self._end(self._idle.pop(), gently=True)
         return None
 
@@ -244,7 +244,7 @@ class Processes:
     # -- states ----------------------------------------------------------------------------------------------------
 
     def receive(self, trial: Trial, answer: Answer) -> None:
-        """Put files from another machine where the trial's files are, and large states into the store."""
+        """Write files from another machine into the trial's directory, and put large states into the object store."""
         self._of_trial[trial.trial_id].is_clean = answer.is_clean
         for saved in [saved for _, saved in answer.saved] + ([answer.state] if answer.state is not None else []):
             if saved.path and saved.data is not None:

@@ -1,4 +1,4 @@
-"""What is written down of an experiment: events without what only lives in memory, and where it stands, for people."""
+"""What is written of an experiment: events for its log, and a readable state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernel_tune.trainable.orders import Answer, Saved
 
 
 def for_log(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return what is written down of an event: of states in memory only that there were some."""
+    """Return the arguments of an event for the log: without the data of states in memory."""
     return tuple(_without_data(each) if isinstance(each, Answer) else each for each in arguments)
 
 
@@ -32,7 +32,7 @@ def _without_data(answer: Answer) -> Answer:
 
 
 def describe(loop: TrialLoop, seconds: float) -> str:
-    """Return where an experiment stands, as JSON."""
+    """Return the state of an experiment as JSON. `seconds` is the time used so far."""
     state = {
         "runner_data": {"seconds": seconds, "is_finished": loop.is_finished},
         "stats": {"trials": len(loop.trials), "scheduler": loop.scheduler.debug_string()},

@@ -1,4 +1,4 @@
-"""Resuming an experiment where it is now: what trainables are, and another directory than the one it was begun in."""
+"""Resuming an experiment in another directory, and with trainables of the present program."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from kernel_tune.trial import Trial
 
 
 class Relocation:
-    """From the directories that an earlier run had to those of this one."""
+    """Maps the directories of an earlier run to those of this one."""
 
     def __init__(self, loop: TrialLoop, fresh: TrialLoop) -> None:
-        """Give the loop of an earlier run what is not written down of it, by a loop that was made anew."""
+        """Update the loop of an earlier run with what is not written to disk, from a new loop."""
         self._directories: dict[str, str] = {}
         self._done: dict[int, Saved] = {}
         for spec, known in zip(loop.specs.values(), fresh.specs.values(), strict=False):
@@ -34,7 +34,7 @@ class Relocation:
                 self._move_saved(saved)
 
     def record(self, record: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return a record of the log with the directories of today."""
+        """Return a record of the log with present directories."""
         for each in record if self._directories else ():
             if isinstance(each, Answer):
                 for saved in (*[saved for _, saved in each.saved], each.state):
@@ -53,7 +53,7 @@ class Relocation:
         trial.local_dir = self._directories.get(trial.local_dir, trial.local_dir)
 
     def _move_saved(self, saved: Saved | None) -> None:
-        if saved is not None and id(saved) not in self._done:  # several may know of one
+        if saved is not None and id(saved) not in self._done:  # several objects may refer to one
             self._done[id(saved)] = saved
             saved.path = self._path(saved.path)
 

@@ -1,4 +1,4 @@
-"""What the machines have, and what of it trials use."""
+"""The resources of the machines, and what of them trials use."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def _holds(there: Demand, demand: Demand) -> bool:
 
 
 class Room:
-    """What the machines have, and what of it trials use. Amounts are compared with a little tolerance."""
+    """The resources of the machines, and what of them trials use. Amounts are compared with a small tolerance."""
 
     nodes: Sequence[Demand] = ()
-    """What each machine has; empty where nobody has said, as in experiments that an earlier version wrote."""
+    """The resources of each machine; empty if they are not known, as in experiments of earlier versions."""
 
     def __init__(self, capacity: Demand | None = None, nodes: Sequence[Demand] = ()) -> None:
         self.capacity: Demand = dict(capacity or {})
@@ -25,17 +25,17 @@ class Room:
         self.used: Demand = {}
 
     def fits(self, demand: Demand) -> bool:
-        """Return whether so much is free."""
+        """Return whether this demand is free now."""
         return all(
             amount <= self.capacity.get(name, 0.0) - self.used.get(name, 0.0) + 1e-9 for name, amount in demand.items()
         )
 
     def could_fit(self, demand: Demand) -> bool:
-        """Return whether so much would be free if nothing were used."""
+        """Return whether this demand would be free if nothing were used."""
         return _holds(self.capacity, demand)
 
     def has_places(self, request: Request) -> bool:
-        """Return whether each bundle would find room on one machine, if nothing were used there."""
+        """Return whether each bundle would fit on one machine if nothing were used there."""
         bundles = request.bundles()
         if request.strategy == "STRICT_PACK":
             bundles = [total(bundles)]
@@ -44,11 +44,11 @@ class Room:
         return not self.nodes or (all(places) and not (is_spread and len(set().union(*places)) < len(bundles)))
 
     def take(self, demand: Demand) -> None:
-        """Use so much."""
+        """Add a demand to what is used."""
         for name, amount in demand.items():
             self.used[name] = self.used.get(name, 0.0) + amount
 
     def give_back(self, demand: Demand) -> None:
-        """Use so much less."""
+        """Subtract a demand from what is used."""
         for name, amount in demand.items():
             self.used[name] = max(0.0, round(self.used.get(name, 0.0) - amount, 9))

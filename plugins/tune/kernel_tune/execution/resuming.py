@@ -1,4 +1,4 @@
-"""What users say about resuming: where an experiment comes from, and what of it runs again."""
+"""Which experiment is resumed, and which of its trials run again."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ CHANGES = ("ERRORED", "RESTART_ERRORED", "ERRORED_ONLY", "RESTART_ERRORED_ONLY",
 
 @dataclass(frozen=True)
 class Resume:
-    """`source` is one of SOURCES, or nothing: a new experiment is begun then."""
+    """A parsed `resume`. `source` is one of SOURCES, or "" for a new experiment."""
 
     source: str = ""
     retries: bool = False
-    """Whether trials that failed run again: from their last checkpoint, or `anew`."""
+    """Whether failed trials run again: from their last checkpoint, or `anew`."""
     anew: bool = False
     drops: bool = False
-    """Whether trials that had not ended are ended."""
+    """Whether unfinished trials are ended."""
 
 
 def parse_resume(given: bool | str | None) -> Resume:
-    """Return what `resume` means: a bool, one of SOURCES, one of CHANGES (of what is here), or `AUTO+ERRORED`.
+    """Parse `resume`: a bool, one of SOURCES, one of CHANGES (of the local experiment), or both as in `AUTO+ERRORED`.
 
     Raises ValueError for anything else.
     """

@@ -49,17 +49,17 @@ def run(
     """Run an experiment until every trial has ended, and return an `ExperimentAnalysis` of it.
 
     `run_or_experiment` is a function of `config`, a `Trainable` class, the name of one, an `Experiment`, or several of
-    these as a list or dict (see `run_experiments`), which run concurrently; what an `Experiment` says itself is not
-    taken from the arguments. `config` is the search space, `num_samples` how many trials are drawn from it, or how
-    often a grid is gone through. `stop` is a dict of thresholds, a function `(trial_id, result)`, or a `Stopper`.
-    `resources_per_trial` is a dict such as `{"cpu": 2}`. Files are in `local_dir`/`name`, copied to `upload_dir` if
-    that is given. `checkpoint_freq` is in iterations, `global_checkpoint_period` and `time_budget_s` in seconds.
-    `verbose` is 0 (silent) to 3. `log_to_file` has what trials print in files of their directories as well: True for
-    `stdout` and `stderr`, a name, or two. `resume=True` without a `name` goes on with the newest experiment of that
-    trainable, and `resume_config` says which of its trials run again.
+    these as a list or dict (see `run_experiments`), which run concurrently. What an `Experiment` defines itself is not
+    taken from the arguments. `config` is the search space, `num_samples` the number of trials, or how often a grid is
+    repeated. `stop` is a dict of thresholds, a function `(trial_id, result)`, or a `Stopper`. `resources_per_trial` is
+    a dict such as `{"cpu": 2}`. Files are in `local_dir`/`name`, and are copied to `upload_dir` if that is given.
+    `checkpoint_freq` is in iterations, `global_checkpoint_period` and `time_budget_s` are in seconds. `verbose` is 0
+    (silent) to 3. With `log_to_file` what trials print is also written into files of their directories: True for
+    `stdout` and `stderr`, one name, or two names. `resume=True` without a `name` continues the newest experiment of
+    that trainable; `resume_config` says which of its trials run again.
 
-    Raises TuneError when trials have failed, unless `raise_on_failed_trial` is False; ValueError for `resume` without
-    an experiment to resume; ArgumentError for an argument that there is not.
+    Raises TuneError if trials have failed, unless `raise_on_failed_trial` is False; ValueError for `resume` without an
+    experiment to resume; ArgumentError for an unknown argument.
     """
     refuse_unknown("tune.run()", unknown, run)
     if resume and resume_config is not None and resume_config.words:
@@ -100,10 +100,10 @@ def run_experiments(
     reuse_actors: bool = False, raise_on_failed_trial: bool = True, concurrent: bool = True,
     callbacks: Sequence[Callback] | None = None,
 ) -> list[Trial]:  # fmt: skip
-    """Run several experiments, `concurrent` or one after the other; return the trials of all.
+    """Run several experiments, `concurrent` or one after another. Return the trials of all.
 
-    `experiments` is an `Experiment`, a dict of name to description: `{"mine": {"run": function}}`, or a list of these.
-    Loggers that an experiment has are told of its trials only.
+    `experiments` is an `Experiment`, a dict of name to description such as `{"mine": {"run": function}}`, or a list of
+    these. The loggers of an experiment log only its own trials. Raises what `run` raises.
     """
     wanted = convert_to_experiments(experiments)
     one_by_one = isinstance(search_alg, (Searcher, str)) or not concurrent
@@ -126,7 +126,7 @@ def run_experiments(
 
 
 def _driver_sync(sync_to_driver: Any, sync_config: Any) -> Any:
-    """Return how files come from other machines: the argument, or what is in a `SyncConfig`."""
+    """Return how files are fetched from other machines: the argument, or the setting of a `SyncConfig`."""
     if sync_to_driver is not None or not isinstance(sync_config, SyncConfig):
         return sync_to_driver
     return sync_config.sync_to_driver if sync_config.sync_artifacts else False

@@ -1,4 +1,4 @@
-"""From a plan to the parts of a run: specifications with their trainables, search algorithm, scheduler and loop."""
+"""The parts of a run, from its plan: specifications with their trainables, search algorithm, scheduler and loop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from kernel_tune.storage.experiment_files import newest_of
 
 
 def space_of(given: Any) -> dict[str, Any]:
-    """Return a search space: a dict, nothing, or a config that says by `to_dict()` what it is, as those of RLlib do.
+    """Return a search space: a dict, an empty one for None, or the `to_dict()` of a config as RLlib has them.
 
     Raises TypeError for anything else.
     """
@@ -43,7 +43,7 @@ def space_of(given: Any) -> dict[str, Any]:
 
 
 def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
-    """Return the specification of an experiment, and its trainable. Raises TuneError, or what names the argument."""
+    """Return the specification of an experiment, and its trainable. Raises TuneError that names an invalid argument."""
     trainable_name = name_of(plan.trainable)
     if not isinstance(plan.trainable, str):
         know_trainable(trainable_name, plan.trainable)  # so that trials of it can be added by name
@@ -52,7 +52,7 @@ def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
     checkpoints = plan.checkpoints.made_for(trainable, trainable_name)
     check_whole("tune", "num_samples", plan.num_samples, least=-1)
     check_whole("tune", "max_failures", plan.max_failures, least=-1)
-    FailureConfig(plan.max_failures, plan.fail_fast)  # raises for what can't be
+    FailureConfig(plan.max_failures, plan.fail_fast)  # raises if they are invalid
     space = space_of(plan.config)
     if plan.upload_dir is not None and not isinstance(plan.upload_dir, (str, os.PathLike)):
         raise ArgumentError(
@@ -91,7 +91,7 @@ def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
 
 
 def own_name(name: str, trainable: Any, others: Mapping[str, Any]) -> str:
-    """Return the name of a trainable, with a number where another one of the run has that name."""
+    """Return the name of a trainable, with a number if another trainable of the run has that name."""
     for number in itertools.count(1):
         own = name if number == 1 else f"{name}_{number}"
         other = others.get(own)
@@ -109,7 +109,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def make_loop(plan: RunPlan, specs: list[ExperimentSpec]) -> TrialLoop:
-    """Return the loop of a run, with its search algorithm and scheduler. Raises TypeError for what is neither."""
+    """Return the loop of a run, with its search algorithm and scheduler. Raises TypeError if one has a wrong type."""
     seeds = Seeds.of(plan.seed)
     algorithm = _algorithm(plan, specs, TrialMaker(seeds.ids), seeds)
     scheduler = _scheduler(plan, seeds.scheduler)
@@ -119,7 +119,7 @@ def make_loop(plan: RunPlan, specs: list[ExperimentSpec]) -> TrialLoop:
 def _algorithm(plan: RunPlan, specs: list[ExperimentSpec], maker: TrialMaker, seeds: Seeds) -> SearchAlgorithm:
     given = plan.search_alg
     if isinstance(given, str):
-        from kernel_tune.searchers import create_searcher  # here: numpy, for who searches by it
+        from kernel_tune.searchers import create_searcher  # here: it needs numpy, which grids and samples do not
 
         given = create_searcher(given, seed=seeds.configurations)
     if isinstance(given, SearchAlgorithm):

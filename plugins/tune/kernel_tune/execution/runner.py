@@ -1,7 +1,7 @@
-"""The runner of an experiment: it carries out what the trial loop says, and tells it what came of that.
+"""The runner of an experiment: it carries out the instructions of the trial loop, and passes events to it.
 
-Everything that the loop hears is written to the experiment's log before. An experiment that was killed is brought back
-by telling the loop what the log has (`resume`); the processes of trials that ran then are made again.
+Every event is written to the experiment's log before the loop gets it. An experiment that was killed is restored by
+repeating the events in its log (`resume`); trials that ran then get new processes.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from kernel_tune.trial import Status, Trial
 _log = logging.getLogger("kernel.tune")
 
 _END_SECONDS = 10.0
-"""How long the cleanup of trials may take when the experiment has ended."""
+"""Seconds that the cleanup of trials may take when the experiment has ended."""
 _ADD_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
-"""How often the runner looks around when nothing comes."""
+"""Seconds between two rounds of housekeeping if no answer comes."""
 
 
 class Runner:
-    """Runs one experiment to its end. `report(loop, seconds, done)` is called often, and shows what it likes."""
+    """Runs one experiment to its end. `report(loop, seconds, done)` is called often, and may display something."""
 
     def __init__(
         self,
@@ -79,18 +79,18 @@ class Runner:
         self._waiting = WaitingTrials(self._processes, self.options.queue_trials, clock)
         self._answer_order = AnswerOrder(self.options.deterministic)
         self._is_broken = False
-        """Whether something has raised in the midst of a decision: where the experiment stands now can't be trusted."""
+        """Whether code has raised during a decision, so that the state must not be saved."""
         metric = next(iter(loop.specs.values())).metric
         self._watch = MetricWatch(wanted_metrics(metric, loop.algorithm))
         self._began = clock()
         self._used_seconds = 0.0
-        """How long earlier runs of this experiment took."""
+        """The time that earlier runs of this experiment took, in seconds."""
         self._snapshots = Snapshots(files, self.options.snapshot_seconds, clock)
         self._budget = TimeBudget(self.options.time_budget_seconds)
         self._capacity_at = float("-inf")
 
     def _must_decide(self) -> bool:
-        """Return whether each result has to be decided about before its trial goes on."""
+        """Return whether each result needs a decision before its trial continues."""
         decides = type(self.loop.scheduler).on_trial_result is not TrialScheduler.on_trial_result
         return decides or self._stop_criteria.must_decide
 
@@ -102,7 +102,7 @@ class Runner:
         self._write_snapshot()
 
     def resume(self) -> None:
-        """Come to where an earlier run was: tell the loop what the log has, and have its trials run again."""
+        """Restore the state of an earlier run: replay the log, and let the trials that ran then run again."""
         self.files.open()
         offset = self._restore_snapshot()
         for trial in self.loop.get_live_trials():
@@ -111,7 +111,7 @@ class Runner:
         end = offset
         for end, record in self.files.records(offset):  # noqa: B007 - needed after the last one
             self._replay(self._relocation.record(record))
-        self.files.cut_log(end)  # half a record, from a kill
+        self.files.cut_log(end)  # a kill may leave an incomplete record
         self._instruction_runner.delete_dropped()
         self.loop.forget_states_in_memory()
         for trial_id in list(self.loop.outstanding):
@@ -119,10 +119,11 @@ class Runner:
         self._use_former_checkpoints()
 
     def run(self) -> None:
-        """Run until every trial has ended. A Ctrl-C ends it early, with all saved; a second one at once.
+        """Run until every trial has ended. The first Ctrl-C ends it early and saves everything; a second one ends it at
+        once.
 
-        Raises TuneError for a searcher, scheduler or callback that raises, and when the log can't be written;
-        KeyboardInterrupt after two Ctrl-C. Everything is kept then so that the experiment can be resumed.
+        Raises TuneError if a searcher, scheduler or callback raises, and if the log can't be written; KeyboardInterrupt
+        after two Ctrl-C. The experiment can be resumed afterwards.
         """
         with TrialInterrupts() as interrupts:
             try:
@@ -144,7 +145,7 @@ class Runner:
             self._finish(interrupts)
 
     def _finish(self, interrupts: TrialInterrupts, error: BaseException | None = None) -> None:
-        """Write everything down, also after an `error`, which the caller raises. Raises what a callback raises."""
+        """Save everything, also after an `error`, which the caller raises. Raises the error of a callback."""
         if interrupts.count < 2:
             self._processes.wait_for_ends(_END_SECONDS)
             self._instruction_runner.node_files.finish()
@@ -159,7 +160,7 @@ class Runner:
             raise raised
 
     def _step(self, interrupts: TrialInterrupts) -> None:
-        """Wait for answers, and take all that are there."""
+        """Wait for answers, and process all that are there."""
         self._instruction_runner.steps += 1
         step = self._instruction_runner.steps
         self._listeners.tell("on_step_begin", step, self.loop.trials)
@@ -171,11 +172,11 @@ class Runner:
         self._tell_others()
         self._look_around()
         self._listeners.tell("on_step_end", step, self.loop.trials)
-        if not self.loop.is_finished:  # the end is shown once, when all is written down
+        if not self.loop.is_finished:  # the end is reported once, when everything is saved
             self._report(self.loop, self.used_seconds, False)
 
     def _arrivals(self, interrupts: TrialInterrupts) -> Iterator[Arrival]:
-        """Wait for answers; yield those that are there, or those whose turn it is."""
+        """Wait for answers, and yield those that may be processed now."""
         waiting = self._processes.arrivals
         found: list[Arrival] = []
         try:
@@ -203,7 +204,7 @@ class Runner:
             self._instruction_runner.ask_again(trial)
             return
         self._processes.receive(trial, answer)
-        self._is_broken = True  # a stopper may remember what is not in the log yet
+        self._is_broken = True  # a stopper may have state that is not in the log yet
         verdicts, stop_all = self._verdicts(trial, answer)
         self._hear("answer", trial_id, answer, verdicts, stop_all)
         for warning in self._watch.look(trial, answer.results):
@@ -219,7 +220,7 @@ class Runner:
             _log.warning("trial %s has ended without a result: its trainable reported nothing", trial)
 
     def _raise_at_once(self, trial: Trial) -> None:
-        """Raise what a trial has failed by, where the experiment is to end so."""
+        """Raise the exception of a failed trial, if `fail_fast="raise"` is set."""
         error = error_of(trial) if self.loop.progress_of(trial).spec.raises else None
         if error is not None:
             self._tell_others(at_once=True)
@@ -229,7 +230,7 @@ class Runner:
         return self._stop_criteria.decide(self.loop.progress_of(trial).spec, trial, answer)
 
     def _hear(self, event: str, *arguments: Any) -> None:
-        """Write an event down, tell the loop, and do what it says. What can't be decided about was never heard."""
+        """Log an event, pass it to the loop, and carry out the instructions. If the loop raises, it is not logged."""
         self._is_broken = True
         size = self.files.log_size
         self.files.add((event, *for_log(arguments)))
@@ -243,7 +244,7 @@ class Runner:
             self._use_former_checkpoints()
 
     def _use_former_checkpoints(self) -> None:
-        """Have trials whose checkpoint is damaged go on from the one before."""
+        """Let trials whose checkpoint is damaged continue from the one before."""
         while self._instruction_runner.damaged:
             trial, saved, damage = self._instruction_runner.damaged.popleft()
             self._hear("damage", trial.trial_id)
@@ -253,9 +254,9 @@ class Runner:
             self._instruction_runner.bring_back(trial)
 
     def _tell_others(self, at_once: bool = False) -> None:
-        """Have callbacks hear what has happened; unless `at_once`, answers that come meanwhile go first."""
+        """Call callbacks for what has happened. Unless `at_once`, answers that arrive meanwhile are processed first."""
         arrivals = self._processes.arrivals
-        time.sleep(0)  # what was asked is sent by another thread: let that have its turn before
+        time.sleep(0)  # orders are sent by another thread: give it the chance to send them first
         self._is_broken = True
         self._is_broken = not self._instruction_runner.tell_others(lambda: not at_once and not arrivals.empty())
 
@@ -263,7 +264,7 @@ class Runner:
         return tell(self.loop, self.files.directory, event, *arguments)
 
     def retry_failed(self, anew: bool) -> None:
-        """After `resume`: have the trials that failed run again."""
+        """After `resume`: run the trials that failed again."""
         for trial in self.loop.trials:
             if trial.status is Status.ERROR:
                 self._hear("retry", trial.trial_id, anew)
@@ -273,14 +274,14 @@ class Runner:
         for trial in list(self.loop.get_live_trials()):
             self._hear("stop", trial.trial_id)
 
-    # -- from elsewhere --------------------------------------------------------------------------------------------
+    # -- called from other threads ----------------------------------------------------------------------------------
 
     def stop_trial(self, trial_id: str) -> None:
-        """Have a trial stopped soon. Any thread."""
+        """Stop a trial soon. Any thread."""
         self.commands.put(lambda: self._hear("stop", trial_id))
 
     def stop_all(self) -> None:
-        """Have all trials stopped soon. Any thread."""
+        """Stop all trials soon. Any thread."""
         self.commands.put(lambda: self._hear("stop_all"))
 
     def trials(self) -> list[Trial]:
@@ -288,7 +289,7 @@ class Runner:
         return list(self.loop.trials)
 
     def add(self, spec: ExperimentSpec, trainable: Any, trials: Sequence[Trial]) -> None:
-        """Have further trials run; wait until the experiment has taken them. Any thread but the runner's."""
+        """Add trials to the experiment, and wait until it has them. Any thread but the runner's."""
         taken = threading.Event()
 
         def take() -> None:
@@ -300,7 +301,7 @@ class Runner:
         self.commands.put(take)
         taken.wait(_ADD_SECONDS)
 
-    # -- now and then ----------------------------------------------------------------------------------------------
+    # -- housekeeping ----------------------------------------------------------------------------------------------
 
     def _look_around(self) -> None:
         now = self._clock()
@@ -316,7 +317,7 @@ class Runner:
 
     @property
     def used_seconds(self) -> float:
-        """How long the experiment has run, with its earlier runs."""
+        """The time that the experiment has run, in seconds, earlier runs included."""
         return self._used_seconds + self._clock() - self._began
 
     def _refresh_capacity(self) -> None:
@@ -330,7 +331,7 @@ class Runner:
     # -- interrupts ------------------------------------------------------------------------------------------------
 
     def _save_running(self, interrupts: TrialInterrupts) -> None:
-        """After a Ctrl-C: take what is on its way for a moment. What runs then begins again at its last checkpoint."""
+        """After a Ctrl-C: process pending answers for a moment. Running trials will resume at their last checkpoint."""
         deadline = self._clock() + 2.0
         awaited = self._answer_order.awaited(self.loop.outstanding)
         while awaited and self._clock() < deadline and interrupts.count < 2:
@@ -347,7 +348,7 @@ class Runner:
         self._instruction_runner.delete_dropped()
 
     def _write_answer(self, trial: Trial, answer: Answer) -> None:
-        """Take an answer after which no process is asked anything more."""
+        """Process an answer without giving processes further orders."""
         self._processes.receive(trial, answer)
         self._is_broken = True
         arguments = (trial.trial_id, answer, *self._verdicts(trial, answer))
@@ -363,7 +364,7 @@ class Runner:
     # -- the state -------------------------------------------------------------------------------------------------
 
     def _write_snapshot(self) -> None:
-        """Write down where everything stands, unless nothing has happened; seldom enough to cost little."""
+        """Save the state of the experiment, unless nothing has changed or the state can't be trusted."""
         if self._snapshots.is_up_to_date or self._is_broken:
             return
         self._listeners.tell("flush")
@@ -392,12 +393,12 @@ class Runner:
         return int(state["offset"])
 
     def _replay(self, record: tuple[Any, ...]) -> None:
-        """Tell the loop what it was told before; only what is written down of it is done."""
+        """Repeat an event of the log. Only instructions for callbacks and files are carried out."""
         event, *arguments = record
         if event == "answer":
             trial = self.loop.find(arguments[0])
             if trial is not None:
-                self._verdicts(trial, arguments[1])  # for what the stopper remembers; what it said is in the log
+                self._verdicts(trial, arguments[1])  # only for the state of the stopper: its verdict is in the log
         try:
             instructions = self._tell(event, *arguments)
         except KeyError as error:

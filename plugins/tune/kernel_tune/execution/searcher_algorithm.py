@@ -1,7 +1,7 @@
-"""Searchers in the form of search algorithms: told of experiments, they make the trials themselves.
+"""Searchers in the form of search algorithms, which are given experiments and make their trials.
 
-Experiments do not need this: `tune.run` and `Tuner` take a searcher as it is. It is for programs that drive a searcher
-by hand, as those of Ray do.
+`tune.run` and `Tuner` take a searcher as it is. This is for programs that drive a searcher themselves, as programs for
+Ray may do.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kernel_tune.trial import Trial
 
 
 class SearcherAlgorithm(Several):
-    """Makes the trials of experiments, one experiment after the other, each of a copy of a searcher."""
+    """Makes the trials of experiments, one experiment after another, each with a copy of a searcher."""
 
     def __init__(self, searcher: Searcher, seed: int = 0) -> None:
         super().__init__([], concurrent=False)
@@ -30,23 +30,23 @@ class SearcherAlgorithm(Several):
 
     @property
     def metric(self) -> Any:  # type: ignore[override]
-        """What is optimised."""
+        """The metric that is optimised."""
         return self.searcher.metric
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any) -> bool:
-        """Take metric and mode; the search spaces come with the experiments."""
+        """Take metric and mode. The search spaces come with the experiments. Returns True."""
         self._metric, self._mode = metric, mode
         return True
 
     def add_configurations(self, experiments: Any) -> None:
-        """Take experiments: an `Experiment`, a list of them, or a dict of name to what it runs."""
+        """Add experiments: an `Experiment`, a list of them, or a dict of name to description."""
         for experiment in convert_to_experiments(experiments):
             plan = experiment.plan()
             spec, _ = make_spec(plan, RunPlan([plan], metric=self._metric, mode=self._mode))
             self._parts.append(SearchGenerator(copy.deepcopy(self.searcher), spec, self._maker))
 
     def next_trials(self) -> list[Trial]:
-        """Return all trials that can be had now."""
+        """Return all trials that are available now."""
         trials: list[Trial] = []
         while (trial := self.next_trial()) is not None:
             trials.append(trial)
@@ -54,18 +54,18 @@ class SearcherAlgorithm(Several):
 
 
 class BasicVariantGenerator(basic_variant.BasicVariantGenerator):
-    """The searcher of this name, which can also be driven by hand: `add_configurations`, then `next_trials`."""
+    """The searcher of this name, with methods to drive it directly: `add_configurations`, then `next_trials`."""
 
     def add_configurations(self, experiments: Any) -> None:
-        """Take experiments: an `Experiment`, a list of them, or a dict of name to what it runs."""
+        """Add experiments: an `Experiment`, a list of them, or a dict of name to description."""
         self._by_hand.add_configurations(experiments)
 
     def next_trial(self) -> Trial | None:
-        """Return the next trial, None if there is none just now."""
+        """Return the next trial, or None if there is none at present."""
         return self._by_hand.next_trial()
 
     def next_trials(self) -> list[Trial]:
-        """Return all trials that can be had now."""
+        """Return all trials that are available now."""
         return self._by_hand.next_trials()
 
     def is_finished(self) -> bool:

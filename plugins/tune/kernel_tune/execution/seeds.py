@@ -1,4 +1,4 @@
-"""Where the randomness of a run comes from: its seed, or the generators of the program."""
+"""The seeds of a run: from its own seed, or from the random generators of the program."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Seeds:
-    """What decides what is random in a run: the ids of trials, configurations, what the scheduler chooses.
+    """The seeds of everything random in a run: ids of trials, configurations, choices of the scheduler.
 
-    `functions` is for what functions of a search space draw from the module `random`; None: as all configurations.
+    `functions` is for what functions of a search space draw from the module `random`; with None it is that of
+    configurations.
     """
 
     ids: int
@@ -20,10 +21,10 @@ class Seeds:
 
     @classmethod
     def of(cls, seed: int | None) -> Seeds:
-        """Return those of a seed; without one they follow `numpy.random.seed` and `random.seed`, but for the ids."""
+        """Return seeds from a seed. With None they follow `numpy.random.seed` and `random.seed`, except for the ids."""
         if seed is not None:
             return cls(seed, seed, None, seed)
-        from kernel_tune.search_space.randomness import drawn_seed  # here: numpy, for who searches by it
+        from kernel_tune.search_space.randomness import drawn_seed  # here: it needs numpy
 
         ids = random.SystemRandom().getrandbits(32)
         return cls(ids, drawn_seed(), random.getrandbits(32), random.getrandbits(32))

@@ -1,4 +1,4 @@
-"""Writing down where an experiment stands, now and then, and seldom enough to cost little."""
+"""Periodic snapshots of an experiment's state, rare enough to cost little."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kernel_tune.storage.experiment_files import ExperimentFiles
 _log = logging.getLogger("kernel.tune")
 
 _SHARE = 20
-"""At most so much of the time goes into it: one part in this."""
+"""Snapshots take at most one part in this many of the time."""
 
 
 class Snapshots:
-    """Writes the state of one experiment, every `period` seconds or less often where that takes long."""
+    """Writes the state of one experiment, every `period` seconds, or less often if that takes long."""
 
     def __init__(self, files: ExperimentFiles, period: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._files = files
@@ -29,16 +29,16 @@ class Snapshots:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time for the next one."""
+        """Whether it is time for the next snapshot."""
         return self._clock() - self._at > self._period
 
     @property
     def is_up_to_date(self) -> bool:
-        """Whether nothing has happened since the last one."""
+        """Whether nothing was logged since the last snapshot."""
         return self._files.log_size == self._size
 
     def write(self, state: Callable[[], dict[str, Any]], described: Callable[[], str]) -> None:
-        """Write the state that the experiment resumes from, and the one for people. What can't be is a warning."""
+        """Write the state for resuming, and the readable one. Errors are logged as a warning, once."""
         began = self._clock()
         for write, what in ((self._files.write_snapshot, state), (self._files.write_state, described)):
             try:

@@ -1,4 +1,4 @@
-"""What an experiment is to do, in one object: everything of `tune.run` and `Tuner` that is about trials."""
+"""The specification of an experiment: all arguments of `tune.run` and `Tuner` that concern trials."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from kernel_tune.trial import Trial
 
 @dataclass
 class CheckpointPolicy:
-    """When trials save, and what is kept."""
+    """When trials save their state, and which checkpoints are kept."""
 
     every: int = 0
-    """Iterations between checkpoints of a class trainable, 0 for none."""
+    """Iterations between two checkpoints of a class trainable; 0 for no checkpoints."""
     at_end: bool | None = False
-    """None: trials of classes that can save do so."""
+    """Whether trials save at the end. None: if they are of a class that can save."""
     keep: int | None = None
     score_attribute: str | None = None
     lowest: bool = False
@@ -32,7 +32,7 @@ class CheckpointPolicy:
             check_whole("tune", "keep_checkpoints_num", self.keep, least=1)
 
     def made_for(self, trainable: type[Trainable], name: str) -> CheckpointPolicy:
-        """Return what it means for a trainable. Raises ValueError for a function that is to be saved by others."""
+        """Return the policy for a trainable. Raises ValueError if a function, which saves itself, is to be saved."""
         if not issubclass(trainable, FunctionTrainable):
             return self if self.at_end is not None else replace(self, at_end=trainable.can_save())
         if self.every:
@@ -49,7 +49,7 @@ class CheckpointPolicy:
 
 
 def policy_of(config: CheckpointConfig, at_end: bool | None = False) -> CheckpointPolicy:
-    """Return the policy of a `CheckpointConfig`; `at_end` is for one that does not say it."""
+    """Return the policy of a `CheckpointConfig`. `at_end` is used if the config leaves it open."""
     return CheckpointPolicy(
         config.checkpoint_frequency,
         at_end if config.checkpoint_at_end is None else config.checkpoint_at_end,
@@ -60,7 +60,7 @@ def policy_of(config: CheckpointConfig, at_end: bool | None = False) -> Checkpoi
 
 
 class _Spec(dict[str, Any]):
-    """A configuration as functions of older resources get it: `spec.config.alpha` is the value of `alpha`."""
+    """A configuration as functions in resources get it: `spec.config.alpha` is the value of `alpha`."""
 
     @property
     def config(self) -> _Spec:
@@ -80,31 +80,31 @@ def _depends_on_config(resources: Any) -> bool:
 
 @dataclass
 class ExperimentSpec:
-    """One experiment: a trainable, what to choose from, and how its trials run."""
+    """One experiment: a trainable, a search space, and how its trials run."""
 
     name: str
     trainable_name: str
     local_dir: str
     """The experiment's directory."""
     trainable: Any = None
-    """The class; not kept with the state of an experiment."""
+    """The class. It is not saved with the state of an experiment."""
     space: dict[str, Any] = field(default_factory=dict)
     num_samples: int = 1
-    """How many trials, or repetitions of a grid; -1 for no end."""
+    """The number of trials, or of repetitions of a grid; -1 for no end."""
     stop: dict[str, float] = field(default_factory=dict)
-    """Thresholds that a trial's own process looks at."""
+    """Thresholds that the process of a trial checks itself."""
     resources: Any = None
     """A request, or a function of the configuration that returns one. Amounts in a dict may be functions of `spec`."""
     checkpoints: CheckpointPolicy = field(default_factory=CheckpointPolicy)
     max_failures: int = 0
-    """How often a trial is tried again after a failure, -1 for always."""
+    """How often a trial runs again after a failure; -1 for always."""
     fail_fast: bool = False
     raises: bool = False
-    """Whether what a trial raises is raised from the run at once."""
+    """Whether the exception of a trial is raised from the run at once."""
     export_formats: list[str] = field(default_factory=list)
     restore_path: str = ""
     upload_dir: str = ""
-    """Where the experiment is copied to, for trainables that copy their checkpoints themselves."""
+    """The address that the experiment is copied to, for trainables that copy their checkpoints themselves."""
     metric: str | None = None
     mode: str | None = None
     trial_name_creator: Callable[[Trial], str] | None = None
@@ -112,7 +112,7 @@ class ExperimentSpec:
     is_function: bool = True
 
     def request_for(self, config: dict[str, Any]) -> Request:
-        """Return what a trial with this configuration needs."""
+        """Return the resources of a trial with this configuration."""
         given = self.resources
         if callable(given) and not isinstance(given, type):
             given = given(config)
@@ -124,7 +124,7 @@ class ExperimentSpec:
 
     @property
     def fixed_request(self) -> Request | None:
-        """What every trial needs, or None where that depends on the configuration."""
+        """The resources of every trial, or None if they depend on the configuration."""
         if _depends_on_config(self.resources):
             return None
         if self.resources is None and self.trainable is not None and not self.is_function:

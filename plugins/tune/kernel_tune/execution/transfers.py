@@ -1,4 +1,4 @@
-"""How files of a trial's directory come from another machine to the program's, and back: what `sync_to_driver` says."""
+"""Copying the files of trials from other machines to the driver's and back, by the setting `sync_to_driver`."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from kernel_tune.trainable.trial_directory import TrialDirectory
 _log = logging.getLogger("kernel.tune")
 
 Known = dict[str, Stamp]
-"""The files that are the same at both ends, as they were then."""
+"""The files that are equal on both machines, with their stamps."""
 
 
 class Transfer(Protocol):
-    """Copies files. Called on threads of the program, for one trial by one at a time; may take long, and may raise."""
+    """Copies files. It is called in threads, once at a time for each trial; it may take long, and may raise."""
 
     def fetch(self, place: TrialDirectory, directory: str, known: Known) -> None:
-        """Have `directory` of the program's machine hold what is new in the trial's; note it in `known`."""
+        """Copy new files of a trial into `directory` on the driver's machine, and update `known`."""
 
     def bring(self, directory: str, place: TrialDirectory, known: Known) -> None:
-        """Have the trial's directory hold what the program's does; note it in `known`."""
+        """Copy the files in `directory` on the driver's machine to the trial's, and update `known`."""
 
 
 class KernelTransfer:
-    """By tasks of kernel on the trial's node, a batch at a time: no ssh, no rsync, no shared file system."""
+    """Copies by tasks on the trial's node, a batch at a time, without ssh, rsync or a shared file system."""
 
     def __init__(self) -> None:
         remote = kernel.remote(num_cpus=0, max_retries=1)
@@ -64,7 +64,7 @@ class KernelTransfer:
 
 
 class CopyTransfer:
-    """By a command or a function of source and target, on the program's machine; it is to know what is new."""
+    """Copies by a command or a function of source and target, on the driver's machine, which decides what is new."""
 
     def __init__(self, copy: Copy) -> None:
         self._copy = copy
@@ -79,7 +79,7 @@ class CopyTransfer:
 
 
 def make_transfer(sync_to_driver: Any) -> Transfer | None:
-    """Return what `sync_to_driver` of users says: None and True (by kernel), False (nothing), a command, a function.
+    """Return the transfer for `sync_to_driver`: None and True (by kernel), False (no copies), a command, a function.
 
     Raises ValueError for a command without `{source}` and `{target}`, TuneError for anything else.
     """

@@ -26,11 +26,12 @@ from kernel_tune.storage.sync import fetch_experiment
 
 
 class Tuner:
-    """Searches: `Tuner(trainable, param_space={...}, tune_config=..., run_config=...).fit()`.
+    """Searches hyperparameters: `Tuner(trainable, param_space={...}, tune_config=..., run_config=...).fit()`.
 
-    `trainable` is a function of `config`, a `Trainable` class, the name of one, or something with `as_trainable()`.
-    `param_space` is a dict, or a config whose `to_dict()` is one: `PPOConfig().training(lr=tune.grid_search([...]))`.
-    Configurations may also be dicts of their fields. `name` and `callbacks` are short for those of `run_config`.
+    `trainable` is a function of `config`, a `Trainable` class, the name of one, or an object with `as_trainable()`.
+    `param_space` is a dict, or a config with `to_dict()`: `PPOConfig().training(lr=tune.grid_search([...]))`. The two
+    settings may also be dicts of their fields. `name` and `callbacks` are short for those of `run_config`. Raises
+    TypeError without a trainable, ValueError for two different names.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Tuner:
         self._run = replace(run, name=name or run.name, callbacks=[*(run.callbacks or ()), *(callbacks or ())])
         self._grid: Any = None
         self._restored = ""
-        """The directory of the experiment that this tuner goes on with."""
+        """The directory of the experiment that this tuner continues."""
 
     @classmethod
     def restore(
@@ -68,13 +69,12 @@ class Tuner:
         tune_config: TuneConfig | None = None,
         run_config: RunConfig | None = None,
     ) -> Tuner:
-        """Return a tuner whose `fit` goes on with the experiment in the directory `path`.
+        """Return a tuner whose `fit` continues the experiment in the directory `path`.
 
-        Its `get_results()` has what that experiment has come to so far: all of it, if it had ended.
-
-        What is not given here is as it was, but for callbacks and the progress reporter, which are to be given again.
-        Trials that had not ended go on where they were. With `resume_errored` those that failed go on from their last
-        checkpoint, with `restart_errored` they begin again. Raises TuneError if nothing is there.
+        Its `get_results()` returns the results so far. Settings that are not given here stay as they were, except
+        callbacks and the progress reporter, which must be given again. Unfinished trials continue. With
+        `resume_errored` failed trials continue from their last checkpoint, with `restart_errored` they begin again.
+        Raises TuneError if there is no experiment.
         """
         directory = os.path.abspath(os.path.expanduser(path)) if not is_remote(path) else fetch_experiment(path)
         if not cls.can_restore(directory):
@@ -101,7 +101,7 @@ class Tuner:
 
     @classmethod
     def can_restore(cls, path: str) -> bool:
-        """Return whether an experiment that can be resumed is in a directory, here or at an fsspec address."""
+        """Return whether there is an experiment that can be resumed in a directory, here or at an fsspec address."""
         if is_remote(path):
             from kernel_tune.storage.sync import exists  # here: only for addresses
 
@@ -109,10 +109,10 @@ class Tuner:
         return ExperimentFiles(os.path.abspath(os.path.expanduser(path))).exist
 
     def fit(self, datasets: Mapping[str, Any] | None = None) -> Any:
-        """Run until every trial has ended; return a `ResultGrid`. Trials that failed are in it with their errors.
+        """Run until every trial has ended, and return a `ResultGrid`. It has the failed trials too, with their errors.
 
-        Each trial gets `datasets` as `config["datasets"]`, with what the search space chooses there in their place.
-        They go through the object store, once, and are not part of what is logged.
+        Each trial gets `datasets` in `config["datasets"]`; choices of the search space there replace them. They are put
+        into the object store once, and are not logged.
         """
         plan = self._plan()
         if datasets:
@@ -125,10 +125,10 @@ class Tuner:
     def get_results(self) -> Any:
         """Return the `ResultGrid` of the last `fit`, or of the experiment that was restored.
 
-        Raises RuntimeError where there is neither.
+        Raises RuntimeError if there is neither.
         """
         if self._grid is None and self._restored:
-            from kernel_tune.analysis import ResultGrid  # here: `fit` returns what most programs look at
+            from kernel_tune.analysis import ResultGrid  # here: most programs use what `fit` returns
 
             self._grid = ResultGrid(self._restored, self._tune.metric, self._tune.mode)
         if self._grid is None:
@@ -165,7 +165,7 @@ class Tuner:
             settings={
                 "param_space": self._space,
                 "tune_config": self._tune,
-                "run_config": replace(run, callbacks=None, progress_reporter=None),  # what need not be picklable
+                "run_config": replace(run, callbacks=None, progress_reporter=None),  # these may not be picklable
             },
             options=RunOptions(
                 reuse_actors=tune.reuse_actors,

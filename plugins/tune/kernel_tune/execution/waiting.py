@@ -1,4 +1,4 @@
-"""Trials for which there is no room: what they wait for, and when waiting can't help."""
+"""Trials that wait for resources: warnings about them, and an error if waiting is in vain."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from kernel_tune.execution.processes import Processes
 _log = logging.getLogger("kernel.tune")
 
 _PATIENCE_SECONDS = 5.0
-"""How long a process may take to begin before we say what it waits for."""
+"""Seconds that a process may take to begin before a warning says what it waits for."""
 _WARN_SECONDS = 60.0
-"""Between two such warnings."""
+"""Seconds between two such warnings."""
 _LOSS_SECONDS = 30.0
-"""How long another machine may take to come where one was lost."""
+"""Seconds that another machine may take to come after one was lost."""
 
 
 class WaitingTrials:
-    """Looks at what waits for room. With `queue_trials` trials also wait for machines that are not there yet."""
+    """Watches trials that wait for resources. With `queue_trials` trials also wait for machines that may be added."""
 
     def __init__(self, processes: Processes, queue_trials: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._processes = processes
@@ -34,12 +34,12 @@ class WaitingTrials:
         self._warned_at = float("-inf")
 
     def has_changed(self, before: Demand, now: Demand) -> None:
-        """The machines have something else now."""
+        """Note that the resources of the machines have changed."""
         if any(now.get(name, 0.0) < amount for name, amount in before.items()):
             self._lost_at = self._clock()
 
     def check(self, loop: TrialLoop) -> None:
-        """Raise TuneError where nothing runs and nothing will, unless trials are to wait for other machines."""
+        """Raise TuneError if nothing runs and nothing will, unless trials are to wait for other machines."""
         if not loop.is_stuck or not self._processes.arrivals.empty():
             return
         waits = any(not loop.could_run(trial) for trial in loop.get_live_trials())
@@ -52,13 +52,13 @@ class WaitingTrials:
         )
 
     def look(self) -> None:
-        """Say what the process of a trial waits for that has not begun for a while."""
+        """Warn about a process that has not begun for a while, with what it waits for."""
         first = self._processes.first_to_begin()
         if first is None or self._clock() - first.made_at < _PATIENCE_SECONDS:
             return
         try:
             reason = kernel.explain(first.actor)
-        except KernelError:  # it is dead, which its trial hears of
+        except KernelError:  # it is dead, which fails its trial
             return
         if "PENDING" in reason:
             waited = self._clock() - first.made_at

@@ -1,4 +1,4 @@
-"""A search algorithm that users have written: what it makes are whole trials, which need a place in an experiment."""
+"""Users' search algorithms, whose trials are completed to trials of an experiment."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from kernel_tune.trial import Trial
 
 
 class WrappedAlgorithm(SearchAlgorithm):
-    """Tells a search algorithm of the experiments, and gives its trials what they lack: ids, names, directories.
+    """Gives the experiments to a search algorithm, and completes its trials: ids, names, directories.
 
-    A trial belongs to the experiment that its `extra["experiment"]` names, else to the one that runs its trainable,
-    else to the first.
+    A trial belongs to the experiment that its `extra["experiment"]` names, else to the one with its trainable, else to
+    the first.
     """
 
     def __init__(self, algorithm: SearchAlgorithm, specs: Sequence[ExperimentSpec], maker: TrialMaker) -> None:
@@ -30,16 +30,16 @@ class WrappedAlgorithm(SearchAlgorithm):
 
     @property
     def metric(self) -> str | None:  # type: ignore[override]
-        """What is optimised, where the algorithm says so."""
+        """The metric that is optimised, if the algorithm has one."""
         return self._algorithm.metric
 
     @property
     def total_samples(self) -> int | None:
-        """How many trials there will be, where the algorithm says so."""
+        """The number of trials that there will be, or None if it is not known."""
         return self._algorithm.total_samples
 
     def next_trial(self) -> Trial | None:
-        """Return the next trial, None if there is none just now."""
+        """Return the next trial, or None if there is none at present."""
         if not self._waiting and not self._algorithm.is_finished():
             self._waiting += [self._complete(trial) for trial in self._next()]
         return self._waiting.pop(0) if self._waiting else None
@@ -83,7 +83,7 @@ class WrappedAlgorithm(SearchAlgorithm):
 
 
 def _described(spec: ExperimentSpec) -> dict[str, Any]:
-    """Return an experiment as users describe one."""
+    """Return an experiment as a dict, in the form in which users describe it."""
     return {
         "run": spec.trainable or spec.trainable_name,
         "config": spec.space,
@@ -96,4 +96,4 @@ def _described(spec: ExperimentSpec) -> dict[str, Any]:
 
 
 GivenAlgorithm = WrappedAlgorithm
-"""The name that experiments of older versions have written down."""
+"""The name in experiments that older versions have written."""

@@ -1,4 +1,4 @@
-"""What the callbacks for gradient boosting have in common: the same arguments, and when they save."""
+"""What the callbacks for gradient boosting share: their arguments, and when they save."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class BoostingReporter:
         self._postprocess = results_postprocessing_fn
 
     def _is_due(self, rounds: int) -> bool:
-        """Return whether the model is to be saved after so many rounds."""
+        """Return whether the model is to be saved after this number of rounds."""
         return self._frequency > 0 and rounds % self._frequency == 0
 
     def _reported(self, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Keras models report their metrics after each epoch, or at other moments, and save themselves."""
+"""Callbacks by which Keras models report their metrics and save themselves, after each epoch or at other moments."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ EVENTS = tuple(
     for what in ("epoch", "train", "test", "predict", "train_batch", "test_batch", "predict_batch")
     for when in ("begin", "end")
 )
-"""What `on` may name: Keras calls the method `on_<event>`."""
+"""The values of `on`: Keras calls the method `on_<event>`."""
 MODEL_FILE = "model.keras"
 
 
 class TuneReportCallback(_keras.callbacks.Callback):  # type: ignore[misc]
     """Reports metrics of `fit`: `model.fit(..., callbacks=[TuneReportCallback({"accuracy": "val_accuracy"})])`.
 
-    `metrics` is the name of one of Keras' logs, a list of names, or a dict of the name to report to Keras' name; None
-    reports all. `on` is one of `EVENTS`, or a list. Raises MetricError in the trial where Keras has not measured what
-    is to be reported.
+    `metrics` is the name of one of Keras' logs, a list of names, or a dict from the name to report to Keras' name; None
+    reports all. `on` is one of `EVENTS`, or a list. Raises MetricError in the trial if Keras has not measured a metric.
     """
 
     def __init__(self, metrics: Any = None, on: str | Sequence[str] = "epoch_end") -> None:
@@ -51,10 +50,10 @@ class TuneReportCallback(_keras.callbacks.Callback):  # type: ignore[misc]
 class TuneReportCheckpointCallback(TuneReportCallback):
     """Reports metrics of `fit`, and saves the model as a checkpoint.
 
-    `checkpoint_on` and `report_metrics_on` say when, `on` both at once; at the events of `checkpoint_on`, every
-    `frequency`th of each kind, metrics and checkpoint are reported together. The checkpoint has the model in
-    `filename`: whole (`.keras`, `.h5`), or with a name that ends with `.weights.h5` its weights; `get_model` reads a
-    whole one.
+    `checkpoint_on` and `report_metrics_on` are events, `on` is both at once. At the events of `checkpoint_on`, every
+    `frequency`th of each kind, metrics and checkpoint are reported together. The checkpoint has the model in the file
+    `filename`: the whole model (`.keras`, `.h5`), or only its weights (a name that ends with `.weights.h5`).
+    `get_model` reads a whole model.
     """
 
     def __init__(self, checkpoint_on: str | Sequence[str] = "epoch_end",
@@ -71,7 +70,7 @@ class TuneReportCheckpointCallback(TuneReportCallback):
 
     @staticmethod
     def get_model(checkpoint: Checkpoint, filename: str = MODEL_FILE) -> Any:
-        """Return the model of a checkpoint that was saved here as a whole."""
+        """Return the model of a checkpoint that this callback has saved as a whole."""
         with checkpoint.as_directory() as directory:
             return _keras.models.load_model(os.path.join(directory, filename))
 

@@ -1,4 +1,4 @@
-"""PyTorch Lightning reports metrics after each validation, or at other moments, and saves checkpoints."""
+"""Callbacks by which PyTorch Lightning reports metrics and saves checkpoints, after validations or at other moments."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from kernel_runs.session import report
 from kernel_tune.integration.reporting import chosen, listed, report_with_checkpoint, wanted
 
 _NAME = "pytorch_lightning" if "pytorch_lightning" in sys.modules else "lightning.pytorch"
-"""The library has two names; who has imported the older one has a trainer of that."""
+"""The name of the library. A program that has imported the older one has trainers of that."""
 _lightning = needed(_NAME, "kernel.tune.integration.lightning", "lightning")
 _log = logging.getLogger("kernel.tune")
 
 EVENTS = tuple(sorted(name.removeprefix("on_") for name in dir(_lightning.Callback) if name.startswith("on_")))
-"""What `on` may name: Lightning calls the method `on_<event>`."""
+"""The values of `on`: Lightning calls the method `on_<event>`."""
 
 
 class TuneReportCheckpointCallback(_lightning.Callback):  # type: ignore[misc]
     """Reports metrics and saves the trainer: `Trainer(callbacks=[TuneReportCheckpointCallback({"loss": "val_loss"})])`.
 
-    `metrics` is a name of what the module has logged, a list of names, or a dict of the name to report to Lightning's
-    name; None reports all. What is not logged yet at some event is left out, with a warning; with none of them nothing
-    is reported. `on` is one of `EVENTS`, or a list. The checkpoint has the file `filename`, for
-    `trainer.fit(ckpt_path=...)`, unless `save_checkpoints` is False. Validation before training is not reported. When
-    the trial is to stop, training ends as by `trainer.should_stop`, and `fit` raises StopIteration.
+    `metrics` is the name of a value that the module has logged, a list of names, or a dict from the name to report to
+    Lightning's name; None reports all. Metrics that are not logged yet are left out, with a warning; without any metric
+    there is no report. `on` is one of `EVENTS`, or a list. The checkpoint has the file `filename`, for
+    `trainer.fit(ckpt_path=...)`, unless `save_checkpoints` is False. Validation before training is not reported. If the
+    trial is to stop, training ends as by `trainer.should_stop`, and `fit` raises StopIteration.
     """
 
     def __init__(self, metrics: Any = None, filename: str = "checkpoint", save_checkpoints: bool = True,
@@ -44,7 +44,7 @@ class TuneReportCheckpointCallback(_lightning.Callback):  # type: ignore[misc]
         self.on_fit_end = self._end
 
     def _end(self, trainer: Any, *arguments: Any, **named: Any) -> None:
-        """Called by Lightning when `fit` is about to return."""
+        """Raise StopIteration if the trial is to stop. Lightning calls this when `fit` is about to return."""
         if self._also_at_the_end is not None and self._stop is None:
             self._also_at_the_end(trainer)
         if self._stop is not None:
@@ -61,7 +61,7 @@ class TuneReportCheckpointCallback(_lightning.Callback):  # type: ignore[misc]
                 report_with_checkpoint(metrics, trainer.save_checkpoint, self._filename)
             else:
                 report(metrics)
-        except StopIteration as stop:  # to Lightning this means that one of its loops has ended
+        except StopIteration as stop:  # Lightning would take it for the end of one of its loops
             self._stop = stop
             trainer.should_stop = True
 
@@ -80,14 +80,14 @@ class TuneReportCheckpointCallback(_lightning.Callback):  # type: ignore[misc]
 
 
 class TuneReportCallback(TuneReportCheckpointCallback):
-    """Reports metrics, and saves nothing."""
+    """Reports metrics, without saving."""
 
     def __init__(self, metrics: Any = None, on: str | Sequence[str] = "validation_end") -> None:
         super().__init__(metrics, save_checkpoints=False, on=on)
 
 
 class EpochReportCallback(TuneReportCheckpointCallback):
-    """Reports all that was logged, `epoch` and `step`, after each epoch of training, with `checkpoint.ckpt`."""
+    """Reports all logged metrics, `epoch` and `step` after each epoch of training, with `checkpoint.ckpt`."""
 
     CHECKPOINT_NAME = "checkpoint.ckpt"
 

@@ -1,4 +1,4 @@
-"""What callbacks of all libraries have in common: which metrics are reported, and how a checkpoint goes with them."""
+"""What the callbacks of all libraries share: the choice of metrics, and reports with checkpoints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernel_tune.errors import MetricError
 
 
 def wanted(metrics: Any) -> dict[str, str] | None:
-    """Return the name that the library has for each name that is reported, None for all. Raises TypeError."""
+    """Return the library's name of each reported metric; None for all. Raises TypeError for other arguments."""
     if metrics is None or metrics == [] or metrics == {}:
         return None
     if isinstance(metrics, str):
@@ -28,7 +28,7 @@ def wanted(metrics: Any) -> dict[str, str] | None:
 
 
 def chosen(names: dict[str, str] | None, values: Mapping[str, Any], library: str) -> dict[str, Any]:
-    """Return of `values` what is wanted, as plain numbers. Raises MetricError for what the library has not measured."""
+    """Return the wanted values as plain numbers. Raises MetricError for a metric that the library has not measured."""
     if names is None:
         return {name: plain(value) for name, value in values.items()}
     for name in names.values():
@@ -39,20 +39,20 @@ def chosen(names: dict[str, str] | None, values: Mapping[str, Any], library: str
 
 
 def plain(value: Any) -> Any:
-    """Return a scalar of numpy, torch or another library as a number of Python's; other things as they are."""
+    """Return a scalar of numpy, torch or another library as a Python number; other values as they are."""
     is_scalar = hasattr(value, "item") and getattr(value, "shape", ()) in ((), (1,))
     return value.item() if is_scalar else value
 
 
 def report_with_checkpoint(metrics: dict[str, Any], save: Callable[[str], Any], filename: str) -> None:
-    """Report metrics with a checkpoint of one file: `save(path)` writes it. StopIteration as `tune.report`."""
+    """Report metrics with a checkpoint of one file, which `save(path)` writes. May raise StopIteration as `report`."""
     with tempfile.TemporaryDirectory(prefix="checkpoint_") as directory:
         save(os.path.join(directory, filename))
         report(metrics, checkpoint=Checkpoint.from_directory(directory))
 
 
 def listed(given: Any, allowed: Any, argument: str) -> list[str]:
-    """Return the events that users give as one name or several. Raises ValueError for what is not `allowed`."""
+    """Return events that are given as one name or several. Raises ValueError for one that is not `allowed`."""
     events = [given] if isinstance(given, str) else list(given)
     for event in events:
         if event not in allowed:
@@ -61,7 +61,7 @@ def listed(given: Any, allowed: Any, argument: str) -> list[str]:
 
 
 def checked_frequency(frequency: int) -> int:
-    """Return how often to save: every so many events, 0 for never. Raises ValueError."""
+    """Return the number of events between checkpoints, 0 for none. Raises ValueError if it is invalid."""
     if not isinstance(frequency, int) or isinstance(frequency, bool) or frequency < 0:
         raise ValueError(f"frequency is {frequency!r}: it is how many events lie between checkpoints, 0 for none")
     return frequency

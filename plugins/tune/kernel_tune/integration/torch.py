@@ -1,4 +1,4 @@
-"""PyTorch training loops: the states of modules and optimizers as one checkpoint, and back."""
+"""PyTorch training loops: saving the states of modules and optimizers as one checkpoint, and loading them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ STATE_FILE = "state.pt"
 def report_state(metrics: dict[str, Any], **state: Any) -> None:
     """Report metrics with a checkpoint: `report_state({"loss": loss}, model=model, optimizer=optimizer, epoch=3)`.
 
-    Of what has a `state_dict` (modules, optimizers, schedulers) that is saved; other values must be tensors, numbers,
-    strings, or lists and dicts of these. StopIteration as `tune.report`.
+    Objects with a `state_dict` (modules, optimizers, schedulers) are saved by that. Other values must be tensors,
+    numbers, strings, or lists and dicts of these. Raises StopIteration if the trial is to stop, as `tune.report` does.
     """
     torch = needed("torch", "report_state", "torch")
     saved = {name: value.state_dict() if hasattr(value, "state_dict") else value for name, value in state.items()}
@@ -27,11 +27,11 @@ def report_state(metrics: dict[str, Any], **state: Any) -> None:
 
 
 def load_state(checkpoint: Checkpoint | None = None, /, device: Any = "cpu", **state: Any) -> dict[str, Any]:
-    """Bring back what `report_state` has saved: `epoch = load_state(model=model, optimizer=optimizer).get("epoch", 0)`.
+    """Load what `report_state` has saved: `epoch = load_state(model=model, optimizer=optimizer).get("epoch", 0)`.
 
-    Loads into what has a `load_state_dict`; returns all other values by their names, and an empty dict where the trial
-    starts anew. `checkpoint` is the running trial's if not given; tensors come to `device`. Raises CheckpointError if
-    the checkpoint has nothing of such a name.
+    It is loaded into the given objects with a `load_state_dict`; all other values are returned by their names. Without
+    a checkpoint, when the trial begins anew, an empty dict is returned. `checkpoint` is by default that of the running
+    trial; tensors are loaded to `device`. Raises CheckpointError if the checkpoint lacks one of the names.
     """
     checkpoint = get_checkpoint() if checkpoint is None else checkpoint
     if checkpoint is None:

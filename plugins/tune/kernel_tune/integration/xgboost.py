@@ -1,4 +1,4 @@
-"""XGBoost reports its metrics after each round of boosting, and saves the model."""
+"""Callbacks by which XGBoost reports its metrics after each round of boosting, and saves the model."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class TuneReportCheckpointCallback(BoostingReporter, _xgboost.callback.TrainingC
     """Reports metrics and saves the model: `xgboost.train(..., evals=[(data, "eval")],
     callbacks=[TuneReportCheckpointCallback({"loss": "eval-logloss"}, frequency=5)])`.
 
-    `metrics`, `frequency` and `results_postprocessing_fn` as `BoostingReporter` says; of `xgboost.cv` there are
-    "test-logloss-mean" and "test-logloss-std", and no models. `filename` names the file of the checkpoint (its ending
-    says the format). With `checkpoint_at_end` the model is also saved after the last round, with the same metrics once
-    more, also when training stopped early. Raises MetricError in the trial for a metric that XGBoost does not have.
+    `metrics`, `frequency` and `results_postprocessing_fn` are those of `BoostingReporter`. `xgboost.cv` has the metrics
+    "test-logloss-mean" and "test-logloss-std", and no models. `filename` is the file of the checkpoint; its ending is
+    the format. With `checkpoint_at_end` the model is also saved after the last round, with the same metrics again, also
+    after early stopping. Raises MetricError in the trial for a metric that XGBoost does not have.
     """
 
     library = "XGBoost"
@@ -37,22 +37,25 @@ class TuneReportCheckpointCallback(BoostingReporter, _xgboost.callback.TrainingC
 
     @staticmethod
     def get_model(checkpoint: Checkpoint, filename: str = MODEL_FILE) -> Any:
-        """Return the Booster of a checkpoint that was saved here."""
+        """Return the Booster of a checkpoint that this callback has saved."""
         with checkpoint.as_directory() as directory:
             return _xgboost.Booster(model_file=os.path.join(directory, filename))
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Mapping[str, Any]) -> bool:
-        """Called by XGBoost after a round; True has it end its training, for the trial is to stop."""
+        """Report, and save if it is due. XGBoost calls this after each round; True ends the training."""
         self._last = self._reported(_flat(evals_log))
         self._is_saved = self._is_due(epoch + 1) and hasattr(model, "save_model")
         try:
             self._report(self._last, model if self._is_saved else None)
-        except StopIteration as stop:  # XGBoost calls this in a generator, which would make another error of it
+        except StopIteration as stop:  # XGBoost calls this in a generator, where StopIteration becomes a RuntimeError
             self._stop = stop
         return self._stop is not None
 
     def after_training(self, model: Any) -> Any:
-        """Called by XGBoost at the end; returns the model. Raises StopIteration if the trial is to stop."""
+        """Report the last model, and return it. XGBoost calls this at the end.
+
+        Raises StopIteration if the trial is to stop.
+        """
         if self._stop is not None:
             raise self._stop
         if self._checkpoint_at_end and not self._is_saved and hasattr(model, "save_model"):
@@ -61,7 +64,7 @@ class TuneReportCheckpointCallback(BoostingReporter, _xgboost.callback.TrainingC
 
 
 class TuneReportCallback(TuneReportCheckpointCallback):
-    """Reports metrics of each round of boosting, and saves nothing."""
+    """Reports metrics of each round of boosting, without saving."""
 
     def __init__(self, metrics: Any = None, results_postprocessing_fn: Postprocessing | None = None) -> None:
         super().__init__(
@@ -70,7 +73,7 @@ class TuneReportCallback(TuneReportCheckpointCallback):
 
 
 def _flat(evals_log: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the newest values by data set and metric; of cross validation mean and standard deviation."""
+    """Return the newest values by data set and metric; for cross validation, means and standard deviations."""
     flat: dict[str, Any] = {}
     for data, metrics in evals_log.items():
         for metric, history in metrics.items():

@@ -1,4 +1,4 @@
-"""Reporters: what is shown of an experiment as it runs."""
+"""Reporters, which display an experiment as it runs."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ __all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is exported here when it is first used."""
+    """Import an exported name when it is first used."""
     import importlib
 
     if name not in _HOMES:

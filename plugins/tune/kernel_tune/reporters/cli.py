@@ -14,8 +14,8 @@ from kernel_tune.trial import Trial
 class CLIReporter(TableReporter):
     """Prints a status block every few seconds, and at the end.
 
-    `stream` is where to, standard output unless given. `grouped` lists the trials by status, a few of each, instead of
-    the table. The other arguments are those of `TableReporter`; the first four may be given by their places.
+    `stream` is standard output by default. `grouped` lists a few trials of each status instead of the table. The other
+    arguments are those of `TableReporter`; the first four may be positional.
     """
 
     _stream: TextIO | None = None

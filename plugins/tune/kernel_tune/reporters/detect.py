@@ -1,4 +1,4 @@
-"""The reporter that fits where a program runs."""
+"""The choice of a reporter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernel_tune.reporters.table_reporter import TableReporter
 
 
 def detect_reporter(stream: TextIO | None = None, **options: Any) -> TableReporter:
-    """Return a reporter: of a notebook in one, a live display on a terminal, status blocks everywhere else.
+    """Return a reporter: for a notebook in one, a live display on a terminal, else one that prints status blocks.
 
     `options` are arguments of `TableReporter`.
     """

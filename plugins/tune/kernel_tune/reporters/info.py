@@ -1,4 +1,4 @@
-"""What a reporter shows of an experiment beside its trials."""
+"""Information about an experiment that reporters display besides its trials."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _IN_BYTES = {"memory": "heap", "object_store_memory": "objects"}
 
 @dataclass(frozen=True)
 class ExperimentInfo:
-    """Where an experiment stands. The runner makes one for each report."""
+    """The state of an experiment. The runner makes one for each report."""
 
     name: str = ""
     logdir: str = ""
     """The experiment's directory."""
     scheduler: str = ""
-    """What the trial scheduler says of itself: its `debug_string()`."""
+    """The `debug_string()` of the trial scheduler."""
     used: Mapping[str, float] = field(default_factory=dict)
-    """What running trials hold, by the names of resources: `CPU`, `GPU`, `memory` (bytes), ..."""
+    """The resources that running trials use, by name: `CPU`, `GPU`, `memory` (bytes), ..."""
     total: Mapping[str, float] = field(default_factory=dict)
-    """What there is of it."""
+    """The resources of the machines."""
     memory: tuple[float, float] | None = None
-    """Bytes used and there on this machine; None where nobody knows. `node_memory()` says."""
+    """The bytes of memory that are used and that exist on this machine, from `node_memory()`; None if not known."""
     trials: int | None = None
-    """How many trials there will be; None where the searcher goes on as long as it is let."""
+    """The number of trials that there will be; None if it is not known."""
 
     def lines(self) -> tuple[str, ...]:
         """Return the lines below `== Status ==`: memory, scheduler, resources."""
@@ -42,7 +42,7 @@ class ExperimentInfo:
         return tuple(lines)
 
     def resources(self) -> str:
-        """Return what is held and what there is: `4/12 CPUs, 0/0 GPUs, 0.0/3.17 GiB heap`."""
+        """Return used and existing resources: `4/12 CPUs, 0/0 GPUs, 0.0/3.17 GiB heap`."""
         parts = [f"{self.used.get(name, 0):g}/{self.total.get(name, 0):g} {name}s" for name in ("CPU", "GPU")]
         for name, shown in _IN_BYTES.items():
             if name in self.total:
@@ -55,7 +55,7 @@ class ExperimentInfo:
 
 
 def node_memory() -> tuple[float, float] | None:
-    """Return how many bytes of this machine's memory are used, and how many there are; None if it does not tell."""
+    """Return how many bytes of this machine's memory are used, and how many exist; None if that is not known."""
     try:
         text = Path("/proc/meminfo").read_text(encoding="ascii")
         sizes = {line.split(":")[0]: float(line.split()[1]) * 1024 for line in text.splitlines() if " kB" in line}

@@ -1,4 +1,4 @@
-"""A display of the experiment that lives at the bottom of a terminal, and plain lines where there is none."""
+"""A live display of the experiment at the bottom of a terminal, or plain lines without a terminal."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from kernel_tune.reporters.trials_table import by_status, is_number, parameter_o
 from kernel_tune.trial import Status, Trial
 
 _SHARE = 8
-"""At most one part in so many of the time goes into drawing: with many trials there are fewer pictures a second."""
+"""Drawing takes at most one part in this many of the time: with more trials there are fewer updates a second."""
 _OTHER_LINES = 14
-"""How many lines of the display are not trials."""
+"""The number of lines of the display that are not trials."""
 _REMEMBERED = 16
-"""How many values of a trial's metric the little curve beside it shows."""
+"""The number of values in the sparkline of a trial's metric."""
 
 
 class LiveReporter(TableReporter):
-    """Shows bars, the best trial so far, the trials and how long it will still take, several times a second.
+    """Displays bars, the best trial so far, the trials and the remaining time, several times a second.
 
-    Where `stream` (standard output unless given) is no terminal, or NO_COLOR is set or TERM is `dumb`, a line is
-    written every few seconds instead. `width` in characters is the terminal's unless given. The other arguments are
-    those of `TableReporter`; `max_report_frequency` is in seconds, and by default 0.2 or for lines 5.
+    If `stream` (standard output by default) is not a terminal, or NO_COLOR is set, or TERM is `dumb`, it writes a line
+    every few seconds instead. `width` in characters is by default the terminal's. The other arguments are those of
+    `TableReporter`; `max_report_frequency` is in seconds, by default 0.2, or 5 for lines.
     """
 
     def __init__(self, *, stream: TextIO | None = None, width: int | None = None,
@@ -74,7 +74,7 @@ class LiveReporter(TableReporter):
             self._live = None
 
     def line(self, trials: Sequence[Trial]) -> str:
-        """Return the experiment as one line."""
+        """Return the state of the experiment as one line."""
         groups = by_status(trials)
         ended = sum(trial.has_ended for trial in trials)
         parts = [f"{ended}/{self.expected() or len(trials)} trials ended"]
@@ -113,7 +113,7 @@ class LiveReporter(TableReporter):
                     curve.append(float(value))
 
     def _started(self) -> Any:
-        # rich takes tens of milliseconds to import: only where something is drawn
+        # here: rich takes tens of milliseconds to import
         from rich.console import Console
         from rich.live import Live
 

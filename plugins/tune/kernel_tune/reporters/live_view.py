@@ -1,4 +1,4 @@
-"""What the live display looks like."""
+"""The look of the live display."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Curves = Mapping[Trial, Sequence[float]]
 
 
 def view(reporter: TableReporter, trials: Sequence[Trial], curves: Curves, rows: int = 20) -> Any:
-    """Return the display, with at most `rows` trials, as something that rich can draw."""
+    """Return the display, with at most `rows` trials, as an object that rich can draw."""
     from rich.console import Group
     from rich.panel import Panel
     from rich.text import Text
@@ -40,7 +40,7 @@ def view(reporter: TableReporter, trials: Sequence[Trial], curves: Curves, rows:
 
 
 def _bar(reporter: TableReporter, trials: Sequence[Trial]) -> Any:
-    """Return the bar of trials that have ended, with counts and times."""
+    """Return the bar of ended trials, with counts and times."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -99,7 +99,7 @@ def _best(reporter: TableReporter, trials: Sequence[Trial]) -> Any:
 
 
 def _tables(reporter: TableReporter, trials: Sequence[Trial], curves: Curves, rows: int) -> list[Any]:
-    """Return the table of trials, as many as fit, and below it how many more there are and which have failed."""
+    """Return the table of trials, a line about trials that it does not show, and lines about failed ones."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

@@ -1,4 +1,4 @@
-"""Progress in a notebook: one output that changes."""
+"""A display for notebooks: one output that is updated."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _STYLE = (
 
 
 class JupyterNotebookReporter(TableReporter):
-    """Shows the experiment in the output of a cell, in place; `overwrite` clears what the cell has shown before.
+    """Displays the experiment in the output of a cell, in place. `overwrite` clears earlier output of the cell.
 
-    The other arguments are those of `TableReporter`; the next four may be given by their places. Needs IPython.
+    The other arguments are those of `TableReporter`; the next four may be positional. It needs IPython.
     """
 
     _overwrite = True
@@ -50,7 +50,7 @@ class JupyterNotebookReporter(TableReporter):
             self._handle.update(page)
 
     def page(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> str:
-        """Return what is shown, as HTML."""
+        """Return the display as HTML."""
         lines = [f"Running for {duration(self.running_for())}", *sys_info]
         best = self.best(trials)
         if best is not None:

@@ -1,4 +1,4 @@
-"""The status block: what a terminal or a file is shown every few seconds."""
+"""The status block, which is printed to a terminal or a file every few seconds."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def best_line(trial: Trial, metric: str, parameters: Columns = ()) -> str:
 
 
 def errors_block(trials: Sequence[Trial], rows: int | None = None) -> list[str]:
-    """Return the table of trials that have failed, at most `rows` of them: how often, and where the error is written.
+    """Return a table of failed trials, at most `rows`, with the number of failures and the file with the error.
 
-    A star marks those that were tried again and have not failed for good.
+    A star marks trials that run again after a failure.
     """
     failed = [trial for trial in trials if trial.error_file or trial.status is Status.ERROR]
     if not failed:
@@ -62,7 +62,7 @@ def errors_block(trials: Sequence[Trial], rows: int | None = None) -> list[str]:
 
 
 def grouped_listing(trials: Sequence[Trial], listed: int = _LISTED) -> list[str]:
-    """Return the older form of the table: a few lines for each status, and how many more there are."""
+    """Return a listing without a table: a few lines for each status, and how many more trials there are."""
     lines = []
     groups = by_status(trials)
     for status in sorted(groups, key=str):

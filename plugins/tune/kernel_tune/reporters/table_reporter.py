@@ -1,4 +1,4 @@
-"""What reporters that show a table of trials have in common."""
+"""The base of reporters that display a table of trials."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from kernel_tune.trial import Trial
 
 
 class TableReporter(ProgressReporter):
-    """Chooses what is shown and when; a subclass shows it.
+    """Chooses what is displayed, and when. A subclass displays it.
 
-    - `metric_columns`: keys of results, or keys with what stands above them; by default accuracy, loss and reward under
-      their usual keys, up to `infer_limit` other numbers that trials report, time and iterations.
-    - `parameter_columns`: keys of configurations; by default all that were chosen.
-    - `total_samples`: how many trials there will be, where the experiment does not say.
-    - `max_progress_rows`, `max_error_rows`: how many rows the tables have at most, but at the end.
-    - `max_column_length`: how many characters a cell has at most.
-    - `max_report_frequency`: seconds between two reports at least.
-    - `print_intermediate_tables`: False shows the tables at the end only.
-    - `metric`, `mode`: by what the best trial is chosen, instead of the experiment's; `sort_by_metric` sorts
-      terminated trials by it.
-    - `clock`: seconds since 1970.
+    - `metric_columns`: keys of results, or a dict of key to heading; by default accuracy, loss and reward under their
+      usual keys, up to `infer_limit` other numbers that trials report, time and iterations.
+    - `parameter_columns`: keys of configurations; by default all values that were chosen.
+    - `total_samples`: the number of trials, if the experiment does not know it.
+    - `max_progress_rows`, `max_error_rows`: the largest numbers of rows of the tables, except at the end.
+    - `max_column_length`: the largest number of characters of a cell.
+    - `max_report_frequency`: the least number of seconds between two reports.
+    - `print_intermediate_tables`: False displays the tables only at the end.
+    - `metric`, `mode`: how the best trial is chosen, instead of the experiment's; `sort_by_metric` sorts terminated
+      trials by the metric.
+    - `clock`: returns seconds since 1970.
     """
 
-    # On the class, so that a subclass whose __init__ does not call this one works too.
+    # Class attributes, for subclasses whose __init__ does not call this one.
     _metric_columns: Columns | None = None
     _added_metrics: Columns = {}  # noqa: RUF012 - never changed, only replaced
     _parameter_columns: Columns = ()
@@ -95,7 +95,7 @@ class TableReporter(ProgressReporter):
         return False
 
     def add_metric_column(self, metric: str, representation: str | None = None) -> None:
-        """Show a metric too, under its own name or `representation`. Trials must report it."""
+        """Display another metric, under its own name or `representation`. Trials must report it."""
         if self._metric_columns is None:
             there = {**FIRST_METRICS, **LAST_METRICS, **as_mapping(self._added_metrics)}
             self._added_metrics = _added(there, as_mapping(self._added_metrics), metric, representation)
@@ -103,7 +103,7 @@ class TableReporter(ProgressReporter):
             self._metric_columns = _added(self._metric_columns, self._metric_columns, metric, representation)
 
     def add_parameter_column(self, parameter: str, representation: str | None = None) -> None:
-        """Show a value of the configuration, under its own name or `representation`."""
+        """Display a value of the configuration, under its own name or `representation`. May raise ValueError."""
         there = self._parameter_columns or {}
         self._parameter_columns = _added(there, there, parameter, representation)
 
@@ -121,14 +121,14 @@ class TableReporter(ProgressReporter):
         )
 
     def metric_columns(self, trials: Sequence[Trial]) -> Columns:
-        """Return the metrics that are shown."""
+        """Return the metrics that are displayed."""
         if self._metric_columns is not None:
             return self._metric_columns
         found = inferred_metrics(trials, self._infer_limit)
         return {**FIRST_METRICS, **found, **as_mapping(self._added_metrics), **LAST_METRICS}
 
     def best(self, trials: Sequence[Trial]) -> tuple[Trial, str] | None:
-        """Return the best trial so far and the metric by which it is; None if nobody says by what."""
+        """Return the best trial so far and the metric that is compared; None if there is no metric to compare by."""
         metric = self._metric
         if metric is None and len(found := inferred_metrics(trials, 2)) == 1:
             metric = next(iter(found))
@@ -136,16 +136,16 @@ class TableReporter(ProgressReporter):
         return (trial, metric) if trial is not None and metric is not None else None
 
     def expected(self) -> int | None:
-        """Return how many trials there will be, if that is known."""
+        """Return the number of trials that there will be, or None."""
         return self._total_samples or self.experiment.trials
 
     def running_for(self) -> float:
-        """Return how many seconds the experiment has run."""
+        """Return the time that the experiment has run, in seconds."""
         now = self._clock()
         return now - (now if self._start_time is None else self._start_time)
 
     def seconds_left(self, trials: Sequence[Trial]) -> float | None:
-        """Return how long it will still take if it goes on as so far; None before a trial has ended, or without end."""
+        """Return an estimate of the remaining seconds; None before a trial has ended, or if there is no end."""
         total, ended = self.expected(), sum(trial.has_ended for trial in trials)
         if not total or not ended:
             return None
@@ -176,7 +176,7 @@ class TableReporter(ProgressReporter):
 
 
 def _added(there: Columns, columns: Columns, key: str, shown: str | None) -> Columns:
-    """Return columns with one more; raise ValueError if it is there, or can't be named in a list of keys."""
+    """Return columns with one more. Raises ValueError if it exists, or if a list of keys can't have its heading."""
     if key in there:
         raise ValueError(f"column {key!r} is there already")
     if hasattr(columns, "items"):

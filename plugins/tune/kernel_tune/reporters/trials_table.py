@@ -1,4 +1,4 @@
-"""Which trials and which of their values a report shows."""
+"""The choice of the trials and of the values that a report displays."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from kernel_runs.reports import NODE_IP, PID, Report, look_up
 from kernel_tune.trial import Status, Trial
 
 Columns = Mapping[str, str] | Sequence[str]
-"""Keys with what stands above them, or keys alone."""
+"""Keys with their headings, or keys alone."""
 
 _LOOKED_AT = 200
-"""In how many trials to look for metrics."""
+"""The number of trials that are searched for metrics."""
 _IN_ORDER = (Status.RUNNING, Status.PAUSED, Status.PENDING, Status.TERMINATED, Status.ERROR)
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table's header and rows, the trials of these rows, and a line about those that it does not show."""
+    """A table's header and rows, the trials of these rows, and a line about trials that are not displayed."""
 
     header: list[str]
     rows: list[list[Any]]
@@ -32,7 +32,7 @@ class Table:
 
 
 def as_mapping(columns: Columns) -> dict[str, str]:
-    """Return keys with what stands above them."""
+    """Return a dict of key to heading."""
     return dict(columns) if isinstance(columns, Mapping) else {key: key for key in columns}
 
 
@@ -42,13 +42,13 @@ def is_number(value: Any) -> bool:
 
 
 def inferred_metrics(trials: Iterable[Trial], limit: int) -> dict[str, str]:
-    """Return up to `limit` numbers that trials report beside those that are always shown."""
+    """Return up to `limit` numbers that trials report and that are not always displayed."""
     reported = (trial.last_result for trial in trials if trial.last_result)
     return {key: key for key in own_numbers(islice(reported, _LOOKED_AT), limit)}
 
 
 def current_best(trials: Iterable[Trial], metric: str | None, mode: str | None) -> Trial | None:
-    """Return the trial whose last result is best, the first of equal ones; None where none has the metric."""
+    """Return the trial with the best last result, the first of equal ones; None if none has the metric."""
     best, sign = None, -1.0 if mode == "min" else 1.0
     if metric is None or mode is None:
         return None
@@ -60,7 +60,7 @@ def current_best(trials: Iterable[Trial], metric: str | None, mode: str | None) 
 
 
 def by_status(trials: Iterable[Trial]) -> dict[Status, list[Trial]]:
-    """Return the trials of each status that there is, in the order in which reports show them."""
+    """Return the trials by status, without empty ones, in the order in which reports display them."""
     groups: dict[Status, list[Trial]] = {status: [] for status in _IN_ORDER}
     for trial in trials:
         groups[trial.status].append(trial)
@@ -68,7 +68,7 @@ def by_status(trials: Iterable[Trial]) -> dict[Status, list[Trial]]:
 
 
 def _fair_shares(groups: Mapping[Status, list[Trial]], rows: int) -> dict[Status, int]:
-    """Divide rows among the statuses in turn, so that each is shown."""
+    """Divide rows among the statuses in turn, so that each is displayed."""
     shares = dict.fromkeys(groups, 0)
     while rows > 0 and any(shares[status] < len(group) for status, group in groups.items()):
         for status, group in groups.items():
@@ -101,7 +101,7 @@ def chosen_trials(
 
 
 def location_of(trial: Trial) -> str:
-    """Return `address:process` of where a trial runs or last reported from, or an empty text."""
+    """Return the `address:process` where a trial runs or has reported last, or ""."""
     result = trial.last_result
     if result.get(NODE_IP) and result.get(PID):
         return f"{result[NODE_IP]}:{result[PID]}"
@@ -109,14 +109,14 @@ def location_of(trial: Trial) -> str:
 
 
 def parameter_of(trial: Trial, key: str) -> Any:
-    """Return what was chosen for a trial, or a value of its configuration."""
+    """Return a chosen value of a trial, or a value of its configuration."""
     if key in trial.evaluated_params:
         return trial.evaluated_params[key]
     return look_up(trial.config, key)
 
 
 def shortened(value: Any, length: int) -> Any:
-    """Return a value as it is shown: numbers as such, other things as text of at most `length` characters."""
+    """Return a value as it is displayed: numbers as such, others as text of at most `length` characters."""
     if value is None or isinstance(value, (bool, numbers.Number)):
         return value
     text = str(value)

@@ -1,6 +1,6 @@
-"""Trial schedulers: after each result they say whether a trial goes on. All state machines.
+"""Trial schedulers, which decide after each result whether a trial continues. All are state machines.
 
-Each name is in a file of its own, and is loaded when it is first used.
+Each name is in a file of its own, which is imported when the name is first used.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Asynchronous successive halving: a trial is judged when it arrives at a rung, and nobody waits for anybody."""
+"""Asynchronous successive halving: a trial is judged when it reaches a rung, without waiting for others."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from kernel_tune.trial import Trial
 
 
 class AsyncHyperBandScheduler(ComparingScheduler):
-    """Stops a trial that, on arriving at a rung, is not among the best 1/`reduction_factor` of those before it.
+    """Stops a trial that reaches a rung and is not among the best 1/`reduction_factor` of those that reached it before.
 
     Source: Li et al., "A System for Massively Parallel Hyperparameter Tuning" (MLSys 2020, arXiv:1810.05934), in the
     variant of section 3.3's discussion that stops instead of pausing. Rungs are at `grace_period *
-    reduction_factor**k`, below `max_t`. A cutoff is the quantile 1 - 1/`reduction_factor` of the scores that were
-    recorded at the rung before, linearly interpolated; whoever comes first goes on.
+    reduction_factor**k`, below `max_t`. The cutoff of a rung is the quantile 1 - 1/`reduction_factor` of the scores
+    that were recorded there before, linearly interpolated; the first trial always continues.
 
-    `grace_period` is the age at which a trial is first judged, `max_t` the age at which it ends (unless
-    `stop_last_trials` is False), both in units of `time_attr`. With several `brackets` the one with number s begins to
-    judge `reduction_factor**s` times later; a new trial gets one at random, those with more rungs more often (softmax
-    of the number of rungs), which protects slow starters.
+    `grace_period` is the time at which a trial is first judged, `max_t` the time at which it ends (unless
+    `stop_last_trials` is False), both in units of `time_attr`. With several `brackets`, bracket s begins to judge
+    `reduction_factor**s` times later. A new trial gets one at random; those with more rungs are more likely (softmax of
+    the number of rungs). This protects slow starters. Raises `ArgumentError` for invalid arguments.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class AsyncHyperBandScheduler(ComparingScheduler):
         self._places[trial.trial_id] = _Place(bracket)
 
     def on_trial_result(self, runner: Controller, trial: Trial, result: Report) -> str:
-        """Stop a trial that has come to a rung and is not good enough for it, or that has come to `max_t`."""
+        """Stop a trial that has reached a rung with too low a score, or has reached `max_t`."""
         time, score = self.time_of(trial, result), self.score_of(trial, result)
         place = self._places[trial.trial_id]
         stays = self._brackets[place.bracket].judge(place, time, score)
@@ -66,29 +66,29 @@ class AsyncHyperBandScheduler(ComparingScheduler):
         return self.STOP
 
     def on_trial_complete(self, runner: Controller, trial: Trial, result: Report) -> None:
-        """Keep the last score of a trial for those that come after it."""
+        """Record the last score of a trial, for comparison with later ones."""
         place = self._places.pop(trial.trial_id, None)
         if place is not None and self.has_both(result):
             time, score = self.time_of(trial, result), self.score_of(trial, result)
             self._brackets[place.bracket].judge(place, time, score)
 
     def on_trial_remove(self, runner: Controller, trial: Trial) -> None:
-        """Forget the trial; what it has reported stays."""
+        """Forget the trial, but keep its scores."""
         self._places.pop(trial.trial_id, None)
 
     def on_trial_error(self, runner: Controller, trial: Trial) -> None:
-        """Forget the trial; what it has reported stays."""
+        """Forget the trial, but keep its scores."""
         self._places.pop(trial.trial_id, None)
 
     def debug_string(self) -> str:
-        """Return how many were stopped, and the cutoff of every rung in units of the metric."""
+        """Return the number of stopped trials, and the cutoff of every rung in units of the metric."""
         sign = -1.0 if self.mode == "min" else 1.0
         lines = [f"Using AsyncHyperBand: num_stopped={self._stopped}"]
         return "\n".join(lines + [bracket.describe(sign) for bracket in self._brackets])
 
 
 ASHAScheduler = AsyncHyperBandScheduler
-"""The name that the paper's authors gave it."""
+"""The name in the paper."""
 
 
 def rungs(grace_period: float, max_t: float, reduction_factor: float) -> list[float]:
@@ -100,7 +100,7 @@ def rungs(grace_period: float, max_t: float, reduction_factor: float) -> list[fl
 
 
 def cutoff(ascending: list[float], reduction_factor: float) -> float | None:
-    """Return the quantile 1 - 1/`reduction_factor` of sorted scores, interpolated linearly; None if there are none."""
+    """Return the quantile 1 - 1/`reduction_factor` of sorted scores, interpolated linearly; None without scores."""
     if not ascending:
         return None
     place = (1 - 1 / reduction_factor) * (len(ascending) - 1)
@@ -112,7 +112,7 @@ def cutoff(ascending: list[float], reduction_factor: float) -> float | None:
 
 
 class _Place:
-    """Where a trial stands: its bracket, and the highest rung at which it was judged (-1 before the first)."""
+    """The bracket of a trial, and the highest rung at which it was judged (-1 before the first)."""
 
     __slots__ = ("bracket", "rung")
 
@@ -122,7 +122,7 @@ class _Place:
 
 
 class _Bracket:
-    """Rungs, from low to high, each with the scores recorded there in ascending order."""
+    """Rungs from low to high, each with the scores that were recorded there, in ascending order."""
 
     def __init__(self, milestones: list[float], reduction_factor: float) -> None:
         self.milestones = milestones
@@ -130,7 +130,7 @@ class _Bracket:
         self._reduction_factor = reduction_factor
 
     def judge(self, place: _Place, time: float, score: float) -> bool:
-        """Record the score if the trial has come to a higher rung; return whether it may stay."""
+        """Record the score if the trial has reached a higher rung. Return whether the trial continues."""
         rung = bisect.bisect_right(self.milestones, time) - 1
         if rung <= place.rung:
             return True

@@ -1,4 +1,4 @@
-"""What a trial scheduler is: after every result it says whether the trial goes on."""
+"""The base of trial schedulers, and the controller that they are given."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernel_tune.trial import Trial
 
 
 class Controller(Protocol):
-    """What a scheduler sees of the experiment, and may ask for; requests take effect after the scheduler returns."""
+    """What a scheduler sees of the experiment, and how it requests changes, which take effect after it has returned."""
 
     def get_trials(self) -> Sequence[Trial]:
         """Return all trials, in the order in which they were made."""
@@ -21,57 +21,57 @@ class Controller(Protocol):
         """Return the trials that have not ended, in the order in which they were made."""
 
     def has_resources_for_trial(self, trial: Trial) -> bool:
-        """Return whether what the trial needs is free now. Of a trial that is already running: whether more is.
+        """Return whether the resources of a trial are free now. For a running trial: whether as many more are free.
 
-        Of a trial that is not one of the experiment's: whether its `resources` are.
+        For a trial that is not one of the experiment's, its `resources` count.
         """
 
     def has_resources(self, resources: Any) -> bool:
-        """Return whether so much is free now; `resources` are those of a trial, or as in `resources_per_trial`."""
+        """Return whether these resources are free now, in the form of a trial's or of `resources_per_trial`."""
 
     def may_make_trials(self) -> bool:
-        """Return whether the searcher may still come with more trials."""
+        """Return whether the searcher may make further trials."""
 
     def stop_trial(self, trial: Trial) -> None:
-        """End a trial that is not the one being decided about: it becomes TERMINATED."""
+        """End another trial than the one being decided about. It becomes TERMINATED."""
 
     def pause_trial(self, trial: Trial) -> None:
-        """Pause a running trial that is not the one being decided about."""
+        """Pause a running trial other than the one being decided about."""
 
     def exploit(self, trial: Trial, donor: Trial, config: dict[str, Any], tag: str = "") -> None:
-        """Have `trial` go on from the newest state of `donor`, with another configuration.
+        """Let `trial` continue from the newest state of `donor`, with another configuration.
 
-        `donor` saves its state first if it is running. `tag` is added to the experiment tag of `trial`, after an `@`,
-        in place of the one before.
+        If `donor` is running it saves its state first. `tag` is added to the experiment tag of `trial` after an `@`,
+        and replaces an earlier one.
         """
 
     def set_resources(self, trial: Trial, resources: Any) -> None:
-        """Have a trial go on with other resources: it is paused if it runs, and started again when they are free."""
+        """Let a trial continue with other resources. A running one is paused, and started again when they are free."""
 
     def write_line(self, file_name: str, line: str) -> None:
-        """Append a line to a file in the experiment's directory; a resumed experiment writes nothing twice."""
+        """Append a line to a file in the experiment's directory. A resumed experiment writes no line twice."""
 
 
 class TrialScheduler:
-    """Decides what goes on, and what runs next.
+    """Decides which trials continue, and which one runs next.
 
-    The trial loop calls it from one thread. It reads no clock: times come with the results (`time_attr`). Random values
-    come from a generator made from `seed`. The same calls must give the same answers: an experiment resumes by giving
-    a scheduler the same calls again. `runner` is a `Controller`.
+    It is called in one thread, by the trial loop. It reads no clock: times come with the results (`time_attr`). Random
+    values come from a generator made from `seed`. The same calls must have the same results: an experiment resumes by
+    repeating the calls. `runner` is a `Controller`.
     """
 
     CONTINUE = "CONTINUE"
     PAUSE = "PAUSE"
-    """Save the trial's state in memory and give back its resources; `choose_trial_to_run` may start it again."""
+    """Save the trial's state in memory and release its resources. `choose_trial_to_run` may start it again."""
     STOP = "STOP"
     NOOP = "NOOP"
-    """The trial waits as it is, with its resources, until another request about it."""
+    """Let the trial wait with its resources, until another request about it."""
 
     needs_checkpoints = False
     """Whether trainables must be able to save and restore their state."""
 
     copies_states = False
-    """Whether it has trials go on from the states of others (`Controller.exploit`): pauses then save to disk."""
+    """Whether trials continue from the states of others (`Controller.exploit`). Pauses save to disk then."""
 
     def __init__(self, metric: str | None = None, mode: str | None = None) -> None:
         if mode not in (None, "min", "max"):
@@ -81,7 +81,7 @@ class TrialScheduler:
 
     @property
     def metric(self) -> str:
-        """The key of the result that is decided by."""
+        """The key of the result that decisions depend on."""
         return self._metric or DEFAULT_METRIC
 
     @property
@@ -90,7 +90,7 @@ class TrialScheduler:
         return self._mode or "max"
 
     def set_search_properties(self, metric: str | None, mode: str | None, **experiment: Any) -> bool:
-        """Take metric and mode of the experiment where there are none yet; return False if they differ from our own."""
+        """Take metric and mode of the experiment if they are not set yet. Return False if others are set."""
         fits = (self._metric in (None, metric) or metric is None) and (self._mode in (None, mode) or mode is None)
         self._metric = self._metric or metric
         self._mode = self._mode or mode
@@ -100,23 +100,23 @@ class TrialScheduler:
         """A trial was made."""
 
     def on_trial_error(self, runner: Controller, trial: Trial) -> None:
-        """A running trial has failed for good."""
+        """A running trial has failed, and does not run again."""
 
     def on_trial_result(self, runner: Controller, trial: Trial, result: Report) -> str:
-        """A running trial has reported; return CONTINUE, PAUSE, STOP or NOOP. `trial.last_result` is the one before."""
+        """A running trial has reported. Return CONTINUE, PAUSE, STOP or NOOP. `trial.last_result` is the one before."""
         return self.CONTINUE
 
     def on_trial_complete(self, runner: Controller, trial: Trial, result: Report) -> None:
-        """A running trial has ended by itself, by a stop criterion, because a person said so or because we did."""
+        """A running trial has ended: by itself, by a stop criterion, by a user's request, or by this scheduler."""
 
     def on_trial_remove(self, runner: Controller, trial: Trial) -> None:
-        """A trial that was pending or paused has ended."""
+        """A pending or paused trial has ended."""
 
     def choose_trial_to_run(self, runner: Controller) -> Trial | None:
-        """Return a pending or paused trial that is to run, and for which there are resources; or None.
+        """Return a pending or paused trial that is to run, and for which there are resources, or None.
 
-        Asked again after the trial was started, until it returns None. Idempotent: asking twice gives the same trial.
-        Where there is room for a new trial, and the searcher has one, it was made before this is asked.
+        It is called again after the trial was started, until it returns None. It is idempotent: two calls return the
+        same trial. If there is room for a new trial, and the searcher has one, it is made before this is called.
         """
         for status in (Trial.PENDING, Trial.PAUSED):
             for trial in runner.get_live_trials():
@@ -125,15 +125,15 @@ class TrialScheduler:
         return None
 
     def debug_string(self) -> str:
-        """Return a line or more for people who watch."""
+        """Return one or more lines about the state, for users."""
         return f"Using {type(self).__name__}."
 
     def get_state(self) -> dict[str, Any]:
-        """Return all that makes the next decisions, as something that can be pickled."""
+        """Return the state that further decisions depend on. It can be pickled."""
         return dict(self.__dict__)
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from what `get_state` has returned."""
+        """Restore a state that `get_state` has returned."""
         self.__dict__.update(state)
 
     def save(self, checkpoint_path: str) -> None:
@@ -141,5 +141,5 @@ class TrialScheduler:
         Path(checkpoint_path).write_bytes(pickle.dumps(self.get_state()))
 
     def restore(self, checkpoint_path: str) -> None:
-        """Go on from a file that `save` has written."""
+        """Restore the state from a file that `save` has written."""
         self.set_state(pickle.loads(Path(checkpoint_path).read_bytes()))

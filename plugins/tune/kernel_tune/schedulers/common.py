@@ -1,4 +1,4 @@
-"""What schedulers that compare results share: reading time and score of a result, seeds, saving."""
+"""The base of schedulers that compare results: time and score of a result, seeds, saving."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ WORST = -math.inf
 
 
 class ComparingScheduler(TrialScheduler):
-    """Compares trials by a *score*, which is to be large whatever the mode, at a *time*, which only grows.
+    """Compares trials by a *score*, of which larger is better in either mode, at a *time*, which only grows.
 
-    `time_attr` is the key of the result that says how far a trial has come: `training_iteration`, `time_total_s`
-    (seconds) or one that the trainable reports; everything called a time or a period is in its unit. `metric` and
-    `mode` ("min" or "max") may also come from the experiment. `seed` makes what is random here; where it is None, the
-    experiment's seed does, and where it has none either, 0.
+    `time_attr` is the key of the result that is the time: `training_iteration`, `time_total_s` (seconds) or a key that
+    the trainable reports. All times and periods are in its unit. `metric` and `mode` ("min" or "max") may also come
+    from the experiment. `seed` makes random choices reproducible; if it is None, the experiment's seed does, or 0.
 
-    Raises `ArgumentError` for arguments that can't be used.
+    Raises `ArgumentError` for invalid and for unknown arguments.
     """
 
     def __init__(
@@ -46,25 +45,25 @@ class ComparingScheduler(TrialScheduler):
 
     @property
     def time_attr(self) -> str:
-        """The key of the result that says how far a trial has come."""
+        """The key of the result that is the time of a trial."""
         return self._time_attr
 
     def set_search_properties(self, metric: str | None, mode: str | None, **experiment: Any) -> bool:
-        """Take metric, mode and seed of the experiment where there are none yet; return False if ours differ."""
+        """Take metric, mode and seed of the experiment if they are not set. Return False if metric or mode differ."""
         if self._seed is None and experiment.get("seed") is not None:
             self._seed = int(experiment["seed"])
             self._random = random.Random(self._seed)
         return super().set_search_properties(metric, mode, **experiment)
 
     def time_of(self, trial: Trial, result: Report) -> float:
-        """Return how far the trial has come; raise `MetricError` where the result does not say."""
+        """Return the time of a result. Raises `MetricError` if the result lacks it."""
         time = number(result, self._time_attr)
         if time is None or math.isnan(time):
             raise self.missing(trial, result, self._time_attr, "time_attr")
         return time
 
     def score_of(self, trial: Trial, result: Report) -> float:
-        """Return the metric, negated if it is minimised, `WORST` for NaN; raise `MetricError` where there is none."""
+        """Return the metric, negated if it is minimised, or `WORST` for NaN. Raises `MetricError` if it is missing."""
         value = number(result, metric_in(result, self.metric))
         if value is None:
             raise self.missing(trial, result, self.metric, "metric")
@@ -73,12 +72,12 @@ class ComparingScheduler(TrialScheduler):
         return value if self._mode != "min" else -value
 
     def has_both(self, result: Report) -> bool:
-        """Return whether a result has what decisions are made by."""
+        """Return whether a result has metric and time."""
         time = number(result, self._time_attr)
         return time is not None and not math.isnan(time) and number(result, metric_in(result, self.metric)) is not None
 
     def missing(self, trial: Trial, result: Report, key: str, argument: str) -> MetricError:
-        """Return the error that says which key of which trial is missing, and which there are."""
+        """Return the error that names the missing key and the trial, and lists the keys that it has reported."""
         value = look_up(result, key)
         what = f"reported no {key!r}" if value is None else f"reported {value!r} as {key!r}, which is not a number"
         return MetricError(
@@ -87,11 +86,11 @@ class ComparingScheduler(TrialScheduler):
         )
 
     def get_state(self) -> dict[str, Any]:
-        """Return all that makes the next answers, as something that can be pickled; not what was given as argument."""
+        """Return the state that further decisions depend on, without given functions. It can be pickled."""
         return dict(self.__dict__)
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from what `get_state` has returned."""
+        """Restore a state that `get_state` has returned."""
         self.__dict__.update(state)
 
     def save(self, checkpoint_path: str) -> None:
@@ -99,12 +98,12 @@ class ComparingScheduler(TrialScheduler):
         Path(checkpoint_path).write_bytes(pickle.dumps(self.get_state()))
 
     def restore(self, checkpoint_path: str) -> None:
-        """Go on from a file that `save` has written, in a scheduler made with the same arguments."""
+        """Restore the state from a file that `save` has written, in a scheduler with the same arguments."""
         self.set_state(pickle.loads(Path(checkpoint_path).read_bytes()))
 
 
 def number(result: Report, key: str) -> float | None:
-    """Return what the result has under a key or path as a float, None where it has no number there."""
+    """Return the number under a key or path of the result as a float, or None."""
     value = result.get(key)
     if value is None:
         value = look_up(result, key)
@@ -119,9 +118,9 @@ def number(result: Report, key: str) -> float | None:
 
 
 def first_that_fits(runner: Controller, trials: Iterable[Trial]) -> Trial | None:
-    """Return the first of these that may be started and for which there are resources.
+    """Return the first of these trials that may be started and for which there are resources, or None.
 
-    Trials that need the same as one that did not fit are not asked about again.
+    After a trial that did not fit, others with the same resources are skipped.
     """
     refused: list[Any] = []
     for trial in trials:

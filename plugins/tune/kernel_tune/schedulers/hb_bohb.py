@@ -1,4 +1,4 @@
-"""HyperBand as BOHB needs it: the largest bracket first, one after the other."""
+"""HyperBand in the form that BOHB needs: the largest bracket first, one bracket after another."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from kernel_tune.trial import Trial
 
 
 class HyperBandForBOHB(HyperBandScheduler):
-    """HyperBand that fills the largest bracket first, and gives the earlier bracket whatever room there is.
+    """HyperBand that fills the largest bracket first, and prefers earlier brackets when it starts trials.
 
     Source: Falkner, Klein, Hutter, "BOHB: Robust and Efficient Hyperparameter Optimization at Scale" (ICML 2018,
-    arXiv:1807.01774), section 3.2. The searcher learns most from the many short trials of the largest bracket, so
-    these come first. Trials are paused at the milestone also while a bracket is being filled, so that the
-    searcher can put new ones beside them. Results have `hyperband_info`, whose `budget` is the milestone, or None where
-    there is none: by this a searcher knows which results can be compared. Arguments are those of `HyperBandScheduler`.
+    arXiv:1807.01774), section 3.2. The searcher learns most from the many short trials of the largest bracket, so these
+    come first. Trials are paused at the milestone also while a bracket is being filled, so that the searcher can make
+    new ones. Results get `hyperband_info`, whose `budget` is the milestone, or None for results between milestones. The
+    searcher compares results of equal budget. Arguments are those of `HyperBandScheduler`.
     """
 
     def on_trial_result(self, runner: Controller, trial: Trial, result: Report) -> str:
-        """As `HyperBandScheduler`; each result has the same keys."""
+        """Decide as `HyperBandScheduler`. Each result gets `hyperband_info`."""
         result["hyperband_info"] = {"budget": None}
         return super().on_trial_result(runner, trial, result)
 

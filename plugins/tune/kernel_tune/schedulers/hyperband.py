@@ -1,4 +1,4 @@
-"""HyperBand: several brackets of successive halving, from all that run to the end to many that are halved often."""
+"""HyperBand: brackets of successive halving, from one whose trials all run to the end to one that is halved often."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from kernel_tune.trial import Status, Trial
 
 
 class HyperBandScheduler(ComparingScheduler):
-    """Puts trials into brackets, pauses them at milestones, and lets the best of each bracket go on.
+    """Puts trials into brackets, pauses them at milestones, and lets the best of each bracket continue.
 
     Source: Li et al., "Hyperband" (JMLR 18, 2018, arXiv:1603.06560), algorithm 1. With eta = `reduction_factor` and R =
     `max_t` there are brackets s = 0 ... floor(log_eta R). Bracket s begins with ceil((s_max+1)/(s+1) eta**s) trials,
     which are first judged at R eta**-s. All brackets are one round; when a round is full another begins. Smaller
     brackets are filled first, so with few trials little is stopped early.
 
-    `max_t` is the age, in units of `time_attr`, at which a trial ends (unless `stop_last_trials` is False); in the
-    paper it is what one configuration may use at most, which is the same thing here because paused trials go on where
-    they were. It is at least 1. Trainables must be able to save and restore: any number of trials share the room there
-    is. A bracket that will not be filled, because no more trials come, goes on with those that it has.
+    `max_t` (at least 1) is the time, in units of `time_attr`, at which a trial ends (unless `stop_last_trials` is
+    False). In the paper it is the largest resource of one configuration, which is the same here because paused trials
+    continue where they were. Trainables must be able to save and restore, as any number of trials share the resources.
+    A bracket that can't be filled, because there are no more trials, continues with those that it has. Raises
+    `ArgumentError` for invalid arguments.
     """
 
     needs_checkpoints = True
@@ -43,7 +44,7 @@ class HyperBandScheduler(ComparingScheduler):
         self._s_max = largest_bracket(max_t, reduction_factor)
         self._rounds: list[list[Bracket]] = [[]]
         self._homes: dict[str, Bracket] = {}
-        """Of each trial that is still in a bracket."""
+        """The bracket of each trial that is still in one, by id."""
         self._trials: dict[str, Trial] = {}
         self._stopped = 0
 
@@ -65,7 +66,7 @@ class HyperBandScheduler(ComparingScheduler):
         self._trials[trial.trial_id] = trial
 
     def on_trial_result(self, runner: Controller, trial: Trial, result: Report) -> str:
-        """Pause a trial that has come to its milestone; the last one to come there starts the next rung."""
+        """Pause a trial that has reached its milestone. The last one to reach it starts the next rung."""
         time, score = self.time_of(trial, result), self.score_of(trial, result)
         bracket = self._homes.get(trial.trial_id)
         if bracket is None:
@@ -81,18 +82,18 @@ class HyperBandScheduler(ComparingScheduler):
         return self.CONTINUE if bracket.members[trial.trial_id].released else self.PAUSE
 
     def _note_milestone(self, result: Report, bracket: Bracket) -> None:
-        """Hook: a trial of a bracket has come to its milestone with this result."""
+        """Hook: a trial of a bracket has reached its milestone with this result."""
 
     def on_trial_complete(self, runner: Controller, trial: Trial, result: Report) -> None:
-        """Go on without the trial."""
+        """Continue without the trial."""
         self._leave(runner, trial)
 
     def on_trial_remove(self, runner: Controller, trial: Trial) -> None:
-        """Go on without the trial."""
+        """Continue without the trial."""
         self._leave(runner, trial)
 
     def on_trial_error(self, runner: Controller, trial: Trial) -> None:
-        """Go on without the trial."""
+        """Continue without the trial."""
         self._leave(runner, trial)
 
     def _leave(self, runner: Controller, trial: Trial) -> None:
@@ -102,9 +103,10 @@ class HyperBandScheduler(ComparingScheduler):
             self._go_on(runner, bracket)
 
     def _go_on(self, runner: Controller, bracket: Bracket, current: Trial | None = None, now: bool = False) -> None:
-        """Start the next rung if all have arrived and no more will come (`now`: even if more may come).
+        """Start the next rung if all have reached the milestone and no trials will be added (`now`: even if some may
+        be).
 
-        `current` is the trial that is being decided about: it is not stopped here, but it has no home any more.
+        `current` is the trial that is being decided about. It is not stopped here, but leaves its bracket.
         """
         while bracket.all_have_arrived() and not bracket.is_last:
             if not (bracket.is_full or now or not runner.may_make_trials()):
@@ -124,10 +126,10 @@ class HyperBandScheduler(ComparingScheduler):
                 runner.stop_trial(self._trial(runner, trial_id))
 
     def choose_trial_to_run(self, runner: Controller) -> Trial | None:
-        """Return a trial that may run, of the earliest round that has one, there of the bracket that is least complete.
+        """Return a trial that may run, of the earliest round that has one, and in it of the least complete bracket.
 
-        Where all are paused and wait for a bracket to fill up, which may never be as long as nobody runs, that bracket
-        goes on as it is.
+        If all trials are paused until a bracket is full, it might never fill up while nothing runs, so it continues as
+        it is.
         """
         found = first_that_fits(runner, self._released(runner))
         filling = self._rounds[-1][-1] if self._rounds[-1] else None
@@ -159,11 +161,11 @@ class HyperBandScheduler(ComparingScheduler):
         return self._trials[trial_id]
 
     def get_state(self) -> dict[str, Any]:
-        """Return all that makes the next answers; which trial an id belongs to is asked of the runner."""
+        """Return the state that further decisions depend on. Trials are looked up by id after it is restored."""
         return {**super().get_state(), "_trials": {}}
 
     def debug_string(self) -> str:
-        """Return how many were stopped, and for each bracket how far it is."""
+        """Return the number of stopped trials, and the progress of each bracket."""
         brackets = sum(len(each) for each in self._rounds)
         lines = [f"Using HyperBand: num_stopped={self._stopped} total_brackets={brackets}"]
         for index, each in enumerate(self._rounds):

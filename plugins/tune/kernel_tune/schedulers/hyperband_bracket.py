@@ -1,4 +1,4 @@
-"""One bracket of HyperBand: successive halving of the trials that were put into it."""
+"""One bracket of HyperBand: successive halving of its trials."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernel_tune.trial import Status, Trial
 
 
 def largest_bracket(max_t: float, eta: float) -> int:
-    """Return s_max, the largest whole s with eta**s <= max_t."""
+    """Return s_max, the largest integer s with eta**s <= max_t."""
     s = 0
     while eta ** (s + 1) <= max_t * (1 + 1e-9):
         s += 1
@@ -19,7 +19,7 @@ def largest_bracket(max_t: float, eta: float) -> int:
 
 @dataclass(frozen=True)
 class Rung:
-    """`size` trials may run until `milestone`."""
+    """A step of successive halving: `size` trials may run until the time `milestone`."""
 
     size: int
     milestone: int
@@ -38,7 +38,7 @@ def plan(s: int, max_t: float, eta: float) -> list[Rung]:
 
 @dataclass
 class Member:
-    """What a trial of a bracket has last reported. `released` says that it may run, to the milestone of the rung."""
+    """The last report of a trial of a bracket. `released` trials may run, to the milestone of the rung."""
 
     time: float = 0.0
     score: float = -math.inf
@@ -47,16 +47,16 @@ class Member:
 
 @dataclass
 class Bracket:
-    """Who is in it, and which rung they are on.
+    """The trials of a bracket, and its present rung.
 
-    New trials are taken until `plan[0].size` have been, and only while it is on its first rung.
+    It takes new trials until there are `rungs[0].size`, and only on its first rung.
     """
 
     s: int
     rungs: list[Rung]
     stop_last: bool
     members: dict[str, Member] = field(default_factory=dict)
-    """Of trials that are still in it, by id, in the order in which they came."""
+    """The trials that are still in the bracket, by id, in the order in which they were added."""
     everyone: list[str] = field(default_factory=list)
     rung: int = 0
     progress: float = 0.0
@@ -68,40 +68,40 @@ class Bracket:
 
     @property
     def is_last(self) -> bool:
-        """Whether it is on its last rung: who arrives at the milestone is done."""
+        """Whether the bracket is on its last rung: trials that reach its milestone are done."""
         return self.rung == len(self.rungs) - 1
 
     @property
     def is_full(self) -> bool:
-        """Whether it takes no more trials."""
+        """Whether the bracket takes no more trials."""
         return self.rung > 0 or len(self.everyone) >= self.rungs[0].size
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody of it will run again, nor be added."""
+        """Whether no trial of the bracket will run again, and none will be added."""
         return self.is_full and not self.members
 
     def add(self, trial_id: str) -> None:
-        """Take a new trial."""
+        """Add a trial."""
         self.members[trial_id] = Member()
         self.everyone.append(trial_id)
 
     def report(self, trial_id: str, time: float, score: float) -> None:
-        """Note how far a member has come."""
+        """Note time and score of a member."""
         member = self.members[trial_id]
         self.progress += max(time - member.time, 0.0)
         member.time, member.score = time, score
 
     def has_arrived(self, trial_id: str) -> bool:
-        """Return whether a member has nothing more to do on this rung."""
+        """Return whether a member has reached the milestone of this rung."""
         return self.members[trial_id].time >= self.milestone
 
     def all_have_arrived(self) -> bool:
-        """Return whether all members have come to the milestone, and there is at least one."""
+        """Return whether all members have reached the milestone, and there is at least one."""
         return bool(self.members) and all(member.time >= self.milestone for member in self.members.values())
 
     def halve(self) -> list[str]:
-        """Go to the next rung with the best; return the ids of those that are out, which are members no more."""
+        """Go to the next rung with the best members. Remove the others, and return their ids."""
         self.rung += 1
         ranked = sorted(self.members, key=lambda each: self.members[each].score, reverse=True)
         losers = ranked[self.rungs[self.rung].size :]
@@ -112,7 +112,7 @@ class Bracket:
         return losers
 
     def completed(self) -> float:
-        """Return which part of the planned work was done, 0 to 1."""
+        """Return the part of the planned work that is done, 0 to 1."""
         if self.is_over:
             return 1.0
         ends = [rung.milestone for rung in self.rungs]

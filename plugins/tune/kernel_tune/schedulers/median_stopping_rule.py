@@ -1,4 +1,4 @@
-"""The median stopping rule: who is worse than the median of the others' means so far is stopped."""
+"""The median stopping rule: trials that are worse than the median of the means of others are stopped."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from kernel_tune.trial import Status, Trial
 
 
 class MedianStoppingRule(ComparingScheduler):
-    """Stops a trial whose best score up to now is below the median of what the others had on average at the same time.
+    """Stops a trial whose best score so far is below the median of the mean scores of others up to the same time.
 
     Source: Golovin et al., "Google Vizier: A Service for Black-Box Optimization" (KDD 2017), section 3.2.2. The others
     are all trials that have come at least as far, ended or not.
 
-    `grace_period` is the age from which trials are judged and means are taken. `min_samples_required` is how many
-    others a median needs. Where there are fewer and other trials wait, a trial gives them its place each time it has
-    run for `min_time_slice`; with 0 it never does, so that trainables need not be able to save. With `hard_stop=False`
-    bad trials are paused instead of stopped, and run to their end when all others have ended. All periods are in units
-    of `time_attr`.
+    `grace_period` is the time from which trials are judged and means are taken. `min_samples_required` is the number of
+    others that a median needs. If there are fewer and other trials wait, a trial is paused in favour of them each time
+    it has run for `min_time_slice`; with 0 it never is, so that trainables need not be able to save. With
+    `hard_stop=False` bad trials are paused instead of stopped, and run to their end when all others have ended. All
+    periods are in units of `time_attr`. Raises `ArgumentError` for invalid arguments.
 
-    A result costs the same however many trials there are as long as they report at the same times (as with
-    `training_iteration`); with times that differ (seconds) it costs a search in each trial that has come as far.
+    The cost of a result does not depend on the number of trials as long as they report at the same times (as with
+    `training_iteration`). If times differ (seconds), it is a search in each trial that has come as far.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class MedianStoppingRule(ComparingScheduler):
         self._curves: dict[str, _Curve] = {}
         self._means = _Means()
         self._out: dict[str, None] = {}
-        """Trials that were found bad, in that order."""
+        """The trials that were found bad, in that order."""
 
     def on_trial_add(self, runner: Controller, trial: Trial) -> None:
-        """Begin a curve."""
+        """Begin the curve of a trial."""
         self._curves[trial.trial_id] = _Curve()
 
     def on_trial_result(self, runner: Controller, trial: Trial, result: Report) -> str:
@@ -86,15 +86,16 @@ class MedianStoppingRule(ComparingScheduler):
         return self.PAUSE
 
     def on_trial_complete(self, runner: Controller, trial: Trial, result: Report) -> None:
-        """Keep the curve, with its last point, for the median of others."""
+        """Keep the curve, with its last point, for the medians of other trials."""
         curve = self._curves.get(trial.trial_id)
         if curve is not None and trial.trial_id not in self._out and self.has_both(result):
             self._note(curve, self.time_of(trial, result), self.score_of(trial, result))
 
     def choose_trial_to_run(self, runner: Controller) -> Trial | None:
-        """Return a pending trial, or that which yielded and has come least far; the bad ones only when all else ended.
+        """Return a pending trial, else the paused one that was paused earliest; bad ones only when all others have
+        ended.
 
-        Bad ones run in the order in which they were made.
+        Bad trials run in the order in which they were made.
         """
         live = runner.get_live_trials()
         good = [trial for trial in live if trial.trial_id not in self._out] if self._out else live
@@ -111,12 +112,12 @@ class MedianStoppingRule(ComparingScheduler):
         return curve.last_pause if curve is not None else 0.0
 
     def debug_string(self) -> str:
-        """Return how many trials were found bad."""
+        """Return the number of trials that were found bad."""
         return f"Using MedianStoppingRule: num_stopped={len(self._out)}."
 
 
 def median(ascending: list[float]) -> float:
-    """Return the median of sorted numbers, the mean of the two in the middle where their number is even."""
+    """Return the median of sorted numbers, the mean of the two in the middle if their number is even."""
     middle = len(ascending) // 2
     if len(ascending) % 2:
         return ascending[middle]
@@ -124,7 +125,7 @@ def median(ascending: list[float]) -> float:
 
 
 class _Curve:
-    """What a trial has reported from the grace period on: times, and sums of the scores up to each."""
+    """The reports of a trial from the grace period on: times, and the sums of the scores up to each."""
 
     __slots__ = ("best", "last_pause", "sums", "times")
 
@@ -135,21 +136,21 @@ class _Curve:
         self.last_pause = 0.0
 
     def cut(self, time: float) -> list[tuple[float, float]]:
-        """Forget what was reported at `time` or later, as after going back to a checkpoint; return times and means."""
+        """Remove points at `time` or later, as after a return to a checkpoint. Return their times and means."""
         index = bisect.bisect_left(self.times, time)
         gone = [(self.times[k], self.sums[k] / (k + 1)) for k in range(index, len(self.times))]
         del self.times[index:], self.sums[index:]
         return gone
 
     def add(self, time: float, score: float) -> float:
-        """Append a point; return the mean up to it."""
+        """Append a point, and return the mean up to it."""
         self.times.append(time)
         total = score + (self.sums[-1] if self.sums else 0.0)
         self.sums.append(total if total == total else WORST)
         return self.sums[-1] / len(self.sums)
 
     def mean(self, time: float) -> float | None:
-        """Return the mean of the scores up to a time, None if there are none."""
+        """Return the mean of the scores up to a time, or None without scores."""
         count = bisect.bisect_right(self.times, time)
         return self.sums[count - 1] / count if count else None
 
@@ -163,14 +164,14 @@ class _Means:
         """The last time of each curve that has points, sorted."""
 
     def add(self, curve: _Curve, time: float, mean: float) -> None:
-        """Take the newest point of a curve."""
+        """Add the newest point of a curve."""
         bisect.insort(self._at.setdefault(time, []), mean)
         if len(curve.times) > 1:
             _remove(self._last, curve.times[-2])
         bisect.insort(self._last, time)
 
     def forget(self, curve: _Curve, points: list[tuple[float, float]]) -> None:
-        """Drop points that were cut off the end of a curve."""
+        """Remove points that were cut off the end of a curve."""
         for time, mean in points:
             _remove(self._at[time], mean)
         if points:
@@ -179,7 +180,7 @@ class _Means:
                 bisect.insort(self._last, curve.times[-1])
 
     def at(self, time: float, own: _Curve, curves: Any) -> list[float]:
-        """Return the sorted means up to `time` of all curves but `own` that reach as far."""
+        """Return the sorted means up to `time` of all curves except `own` that reach as far."""
         here = self._at.get(time, [])
         if len(here) == len(self._last) - bisect.bisect_left(self._last, time):
             others = here.copy()

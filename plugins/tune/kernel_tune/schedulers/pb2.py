@@ -1,4 +1,4 @@
-"""Population based bandits: population based training that chooses new values by a model of what has helped."""
+"""Population based bandits: population based training that chooses new values by a model of their effect."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _MOST_OBSERVATIONS = 1000
 
 
 class PB2(PopulationBasedTraining):
-    """Exploits as population based training does, and chooses the new values by a Gaussian process bandit.
+    """Exploits as population based training does, and chooses new values by a Gaussian process bandit.
 
     Source: Parker-Holder, Nguyen, Roberts, "Provably Efficient Online Hyperparameter Optimization with Population-Based
-    Bandits" (NeurIPS 2020, arXiv:2002.02518), algorithms 1 and 2. The model learns how much the score rose per unit of
+    Bandits" (NeurIPS 2020, arXiv:2002.02518), algorithms 1 and 2. The model learns how much the score rises per unit of
     time after each choice, given the score before and the time. It needs far smaller populations than random changes.
 
-    `hyperparam_bounds` has for each key `[low, high]`, or a dict of these for what is nested. A trial whose
-    configuration lacks such a key gets a value between them when it is made. A value that is whole in the
-    configuration stays whole. The other arguments are those of `PopulationBasedTraining`.
+    `hyperparam_bounds` has `[low, high]` for each key, or a dict of these for nested keys. A trial whose configuration
+    lacks such a key gets a random value when it is made. Integers of the configuration stay integers. The other
+    arguments are those of `PopulationBasedTraining`. Raises `ArgumentError` for invalid arguments.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class PB2(PopulationBasedTraining):
         )  # fmt: skip
         self._leaves = dict(_leaves(bounds))
         self._starts: dict[str, tuple[float, float]] = {}
-        """Time and score of each trial when it was compared last, or of its donor."""
+        """The time and the score of each trial, or of its donor, when it was last compared."""
         self._observed: list[tuple[float, float, tuple[float, ...], float]] = []
-        """Time before, score before, point in 0..1, how much the score rose per unit of time."""
+        """Time before, score before, point in 0..1, rise of the score per unit of time."""
         self._pending: list[tuple[float, ...]] = []
-        """Points chosen since anything was observed at a later time than `_chosen_at`."""
+        """The points that were chosen since `_chosen_at`, the latest time with an observation."""
         self._chosen_at = -math.inf
 
     def _note(self, trial: Trial, member: Member) -> None:
@@ -104,7 +104,7 @@ class PB2(PopulationBasedTraining):
         return tuple(leaf.scaled(_get(config, path)) for path, leaf in self._leaves.items())
 
     def _with(self, config: Mapping[str, Any], point: Any) -> dict[str, Any]:
-        """Return a copy of a configuration with the values of a point in 0..1; whole values stay whole."""
+        """Return a copy of a configuration with the values of a point in 0..1. Integers stay integers."""
         new = copy.deepcopy(dict(config))
         for (path, leaf), place in zip(self._leaves.items(), point, strict=True):
             inner = new
@@ -127,11 +127,11 @@ class Bounds:
         self.low, self.high = low, high
 
     def sample(self, random_state: np.random.Generator) -> float:
-        """Return a number of the range, all equally likely."""
+        """Return a number from the range, all equally likely."""
         return float(random_state.uniform(self.low, self.high))
 
     def scaled(self, value: float) -> float:
-        """Return where in the range a number is, 0 to 1."""
+        """Return the position of a number in the range, 0 to 1."""
         return (float(value) - self.low) / (self.high - self.low)
 
 

@@ -1,4 +1,4 @@
-"""The model of PB2: a Gaussian process whose function changes with time, and the choice of the next point by it."""
+"""The model of PB2: a Gaussian process over a function that changes with time, and the choice of the next point."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _LENGTHS = (0.1, 0.2, 0.4, 0.8, 1.6)
 _EPSILONS = (0.001, 0.05, 0.2, 0.5)
 _NOISES = (0.01, 0.1, 0.5)
 _C1, _C2 = 0.2, 0.4
-"""Of the paper's beta_t = c1 + log(c2 t)."""
+"""The constants of the paper's beta_t = c1 + log(c2 t)."""
 MOST_POINTS = 100
-"""How many of the newest observations are kept: the cost grows with their third power."""
+"""The number of newest observations that are used. The cost grows with its third power."""
 
 
 def covariance(squared: Array, ages: Array, length: float, epsilon: float) -> Array:
@@ -44,7 +44,7 @@ def ages(a: Array, b: Array) -> Array:
 class TimeVaryingProcess:
     """A Gaussian process fitted to values `y` (n,) at points `x` (n, d), scaled to 0..1, at `times` (n,).
 
-    Length scale, forgetting (epsilon) and noise are those of a grid with the largest marginal likelihood; the variance
+    Length scale, forgetting (epsilon) and noise are chosen from a grid by the largest marginal likelihood; the variance
     follows from them. Deviations take account of points (k, d) that are `pending` at the time `now`.
     """
 
@@ -68,7 +68,7 @@ class TimeVaryingProcess:
         self._inverse = np.linalg.inv(everything)
 
     def predict(self, points: Array) -> tuple[Array, Array]:
-        """Return what is expected at points (m, d) now, and the standard deviations: (m,) each."""
+        """Return the expected values at points (m, d) now, and their standard deviations: (m,) each."""
         since = ages(np.full(len(points), self._now), self._times)
         across = covariance(distances(points, self._x), since, self.length, self.epsilon)
         left = 1 - ((across @ self._inverse) * across).sum(axis=1)
@@ -80,9 +80,9 @@ def next_point(
 ) -> Array:
     """Return the free part (d,) of the point with the largest upper confidence bound, within 0..1.
 
-    `x` (n, c + d) has first a context (what can't be chosen), then what can be; `context` (c,) is that of the new
-    point; `pending` (k, d) are points chosen at this time and not yet observed: they lower the deviation, not the mean
-    (Desautels et al., JMLR 15, 2014). Source: arXiv:2002.02518, equation 4 and algorithm 2.
+    The columns of `x` (n, c + d) are first a context, which can't be chosen, then the free part. `context` (c,) is that
+    of the new point. `pending` (k, d) are points that were chosen at this time and not observed yet: they lower the
+    deviation, but not the mean (Desautels et al., JMLR 15, 2014). Source: arXiv:2002.02518, equation 4 and algorithm 2.
     """
     free = x.shape[1] - len(context)
 

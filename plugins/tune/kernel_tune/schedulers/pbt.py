@@ -1,4 +1,4 @@
-"""Population based training: the worst go on from copies of the best, with changed configurations."""
+"""Population based training: the worst trials continue from copies of the best, with changed configurations."""
 
 from __future__ import annotations
 
@@ -18,45 +18,44 @@ from kernel_tune.trial import Status, Trial
 
 @dataclass
 class Member:
-    """What is known of one trial of the population. `tag` and `config` are those that it was made with."""
+    """One trial of the population. `tag` is the experiment tag that it was made with."""
 
     tag: str
     score: float | None = None
     iteration: int = 0
     time: float = 0.0
-    """When it was last compared, or when its donor was."""
+    """The time when it, or its donor, was last compared."""
     last_perturbation: float = 0.0
     seen: float = 0.0
     """The time of its last result."""
     step: float = 0.0
-    """How long its last iteration was."""
+    """The duration of its last iteration."""
     is_copy: bool = False
-    """Whether it has reported nothing since it went on from the state of a donor."""
+    """Whether it has not reported since it was copied from a donor."""
     policy: tuple[str, ...] = ()
-    """The lines of the log by which its present state came to be."""
+    """The lines of the log that led to its present state."""
 
 
 class PopulationBasedTraining(ComparingScheduler):
-    """Every `perturbation_interval` a trial of the lower quantile goes on from the state of one of the upper quantile.
+    """Every `perturbation_interval`, trials of the lower quantile continue from the states of the upper quantile.
 
     Source: Jaderberg et al., "Population Based Training of Neural Networks" (arXiv:1711.09846), sections 3 and 4.1.1:
     truncation selection, and perturbing or resampling.
 
     `hyperparam_mutations` says for each key of the configuration how it may change: a list of values, a domain such as
     `tune.uniform(0, 1)`, a function without arguments that returns a value, or a dict of these. A trial whose
-    configuration lacks such a key gets a value when it is made. Each is drawn anew with `resample_probability`,
-    otherwise multiplied by one of `perturbation_factors` (it may so leave its domain) or, in a list or `tune.choice`,
-    moved to a neighbour. `custom_explore_fn(config)` is called after this and returns the configuration. At least one
-    of the two is given.
+    configuration lacks such a key gets a value when it is made. A value is resampled with `resample_probability`;
+    otherwise it is multiplied by one of `perturbation_factors` (it may leave its domain), or moves to a neighbour in a
+    list or `tune.choice`. `custom_explore_fn(config)` is called afterwards, and returns the configuration. At least one
+    of the two is required.
 
-    `quantile_fraction` (0 to 0.5) of the trials are replaced at most, 0: none. `burn_in_period` is how old a trial is
-    before it is first compared. With `synch` all wait for each other at every interval (appendix A.1 of the paper).
-    `require_attrs=False` lets results pass that lack metric or time. Times are in units of `time_attr`, by default
-    seconds.
+    At most `quantile_fraction` (0 to 0.5) of the trials are replaced. `burn_in_period` is the time before which a trial
+    is not compared. With `synch` all trials wait for each other at every interval (appendix A.1 of the paper). With
+    `require_attrs=False` results may lack metric or time. Times are in units of `time_attr`, by default seconds.
 
-    Where there is not room for all, trials take turns. With `log_config` each exploit is a line in `pbt_global.txt` and
-    `pbt_policy_{trial_id}.txt` in the experiment's directory: a JSON list of the tag of the trial, the tag of the
-    donor, the iterations of both, the donor's configuration, the new one.
+    If there is not room for all trials, they take turns. With `log_config` each exploit is a line in `pbt_global.txt`
+    and `pbt_policy_{trial_id}.txt` in the experiment's directory: a JSON list of the tags of trial and donor, the
+    iterations of both, the donor's configuration and the new one. Raises `ArgumentError` for invalid arguments.
     """
 
     copies_states = True
@@ -107,12 +106,12 @@ class PopulationBasedTraining(ComparingScheduler):
         self._perturbations = 0
 
     def on_trial_add(self, runner: Controller, trial: Trial) -> None:
-        """Take the trial into the population, with values for the mutated keys that its configuration lacks."""
+        """Add the trial to the population, with values for the mutated keys that its configuration lacks."""
         trial.evaluated_params.update(fill(trial.config, self._mutations, self._random))
         self._members[trial.trial_id] = Member(trial.experiment_tag)
 
     def on_trial_result(self, runner: Controller, trial: Trial, result: Report) -> str:
-        """Compare the trial, when it is time, and have it go on from a better one if it is among the worst."""
+        """Compare the trial when it is due. If it is among the worst, it continues from a better one."""
         if not (self._require_attrs or self.has_both(result)):
             return self.CONTINUE
         time, score = self.time_of(trial, result), self.score_of(trial, result)
@@ -137,9 +136,9 @@ class PopulationBasedTraining(ComparingScheduler):
         return self.CONTINUE if donor is None else self.NOOP
 
     def _follow(self, member: Member, time: float) -> None:
-        """Note how far a member is; the first result of a copy shows how far its donor was when it was saved.
+        """Note the time of a member. The first result of a copy shows the time of its donor when that was saved.
 
-        That may be later than when the donor was compared: the copy is compared a whole interval after it.
+        That may be later than when the donor was compared. The copy is compared a whole interval after it.
         """
         if member.is_copy:
             member.last_perturbation = max(member.last_perturbation, time - member.step)
@@ -149,10 +148,10 @@ class PopulationBasedTraining(ComparingScheduler):
         member.seen = time
 
     def _note(self, trial: Trial, member: Member) -> None:
-        """Hook: a trial is compared; the member says what it has come to."""
+        """Hook: a trial is compared; `member` has its time and score."""
 
     def _others_wait(self, runner: Controller, trial: Trial) -> bool:
-        """Return whether others want the trial's place, those included that the searcher may still come with."""
+        """Return whether others wait for the trial's resources, including trials that the searcher may make."""
         waiting = (Status.PENDING, Status.PAUSED)
         if runner.may_make_trials():
             return True
@@ -162,14 +161,14 @@ class PopulationBasedTraining(ComparingScheduler):
         return [trial for trial in runner.get_live_trials() if trial.trial_id in self._members]
 
     def _quantiles(self, trials: Iterable[Trial]) -> tuple[list[Trial], list[Trial]]:
-        """Return the worst and the best of those that have a score: as many each, and none twice."""
+        """Return the worst and the best trials with a score: two disjoint lists of the same length."""
         ranked = [trial for trial in trials if self._members[trial.trial_id].score is not None]
         ranked.sort(key=lambda trial: self._members[trial.trial_id].score or 0.0)
         size = min(math.ceil(len(ranked) * self._quantile_fraction), len(ranked) // 2)
         return ranked[:size], ranked[len(ranked) - size :]
 
     def _donor_for(self, trial: Trial, lower: list[Trial], upper: list[Trial]) -> Trial | None:
-        """Return one of the best at random if the trial is one of the worst; who has NaN is nobody's donor."""
+        """Return one of the best at random if the trial is one of the worst, else None. A donor's score is not NaN."""
         best = [each for each in upper if self._members[each.trial_id].score != WORST]
         return self._random.choice(best) if best and any(each is trial for each in lower) else None
 
@@ -191,16 +190,16 @@ class PopulationBasedTraining(ComparingScheduler):
         runner.exploit(trial, donor, config, tag_of(config, self._mutations))
 
     def _new_config(self, trial: Trial, donor: Trial) -> dict[str, Any]:
-        """Return the configuration with which a trial goes on from the state of the donor."""
+        """Return the configuration with which a trial continues from the state of the donor."""
         return explore(
             donor.config, self._mutations, self._random, self._resample_probability, self._factors,
             self._custom_explore_fn,
         )  # fmt: skip
 
     def _synchronise(self, runner: Controller, now: bool = False) -> None:
-        """If all have come to the barrier: let the worst go on from the best, and set the next barrier.
+        """If all have reached the barrier, let the worst continue from the best, and set the next barrier.
 
-        Trials that the searcher may still come with are waited for, unless `now`.
+        It also waits for trials that the searcher may make, unless `now`.
         """
         live = self._live(runner)
         behind = any(self._members[each.trial_id].time < self._next_sync for each in live)
@@ -216,24 +215,24 @@ class PopulationBasedTraining(ComparingScheduler):
             self._next_sync += self._interval
 
     def on_trial_complete(self, runner: Controller, trial: Trial, result: Report) -> None:
-        """Go on without the trial."""
+        """Continue without the trial."""
         self._leave(runner, trial)
 
     def on_trial_error(self, runner: Controller, trial: Trial) -> None:
-        """Go on without the trial."""
+        """Continue without the trial."""
         self._leave(runner, trial)
 
     def on_trial_remove(self, runner: Controller, trial: Trial) -> None:
-        """Go on without the trial."""
+        """Continue without the trial."""
         self._leave(runner, trial)
 
     def _leave(self, runner: Controller, trial: Trial) -> None:
-        """Others that wait at the barrier need not wait for this trial any more."""
+        """Remove the trial. Others no longer wait for it at the barrier."""
         if self._members.pop(trial.trial_id, None) is not None and self._synch:
             self._synchronise(runner)
 
     def choose_trial_to_run(self, runner: Controller) -> Trial | None:
-        """Return the trial that has come least far; with `synch` one that has not come to the barrier."""
+        """Return the trial with the smallest time. With `synch`, one that has not reached the barrier."""
         if not self._synch:
             return first_that_fits(runner, self._waiting(runner))
         found = first_that_fits(runner, self._waiting(runner, self._next_sync))
@@ -244,19 +243,19 @@ class PopulationBasedTraining(ComparingScheduler):
         return found
 
     def _waiting(self, runner: Controller, before: float = math.inf) -> list[Trial]:
-        """Return who is pending or paused and has not come to the time `before`, who has come least far first."""
+        """Return the pending and paused trials before a time, the smallest time first."""
         waiting = (Status.PENDING, Status.PAUSED)
         trials = [trial for trial in self._live(runner) if trial.status in waiting]
         times = {trial.trial_id: self._members[trial.trial_id].time for trial in trials}
         return sorted((each for each in trials if times[each.trial_id] < before), key=lambda each: times[each.trial_id])
 
     def get_state(self) -> dict[str, Any]:
-        """Return all that makes the next answers, without the functions that were given as arguments."""
+        """Return the state that further decisions depend on, without the functions that were given as arguments."""
         state = super().get_state()
         for name in ("_mutations", "_custom_explore_fn"):
             del state[name]
         return state
 
     def debug_string(self) -> str:
-        """Return how many states were saved for this, and how many trials were changed."""
+        """Return the number of states that were saved for this, and of trials that were changed."""
         return f"{type(self).__name__}: {self._checkpoints} checkpoints, {self._perturbations} perturbs"

@@ -1,4 +1,4 @@
-"""How population based training changes a configuration: resample, perturb, or what the user says."""
+"""The changes that population based training makes to a configuration: resampling, perturbing, users' functions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kernel_runs.arguments import ArgumentError
 from kernel_tune.search_space.domains import Function
 
 Mutations = Mapping[str, Any]
-"""For each key of the configuration how it may be changed: a list of values, a function without arguments or a domain
-of a search space that give a new one, or a dict of these for what is nested."""
+"""How each key of the configuration may change: a list of values, a function without arguments or a domain of a search
+space for a new value, or a dict of these for nested keys."""
 CustomExplore = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -44,7 +44,7 @@ def check_mutations(owner: str, mutations: Any, path: str = "") -> None:
 
 
 def fill(config: dict[str, Any], mutations: Mutations, generator: random.Random, path: str = "") -> dict[str, Any]:
-    """Add what a configuration lacks of the mutated keys, drawn like a resampled value; return it by its path."""
+    """Add random values for mutated keys that a configuration lacks. Return them by their paths."""
     added: dict[str, Any] = {}
     for key, how in mutations.items():
         if isinstance(how, Mapping):
@@ -60,16 +60,16 @@ def explore(
 ) -> dict[str, Any]:  # fmt: skip
     """Return a changed copy of a configuration.
 
-    Each mutated value is drawn anew with `resample_probability`; otherwise a value of a list moves to one of its
-    neighbours there, and a number is multiplied by one of `factors` (and rounded, where it is whole). `custom` then
-    gets the result, and returns the configuration. Source: Jaderberg et al. (arXiv:1711.09846), section 4.1.1.
+    Each mutated value is drawn anew with `resample_probability`. Otherwise a value of a list moves to a neighbour in
+    the list, and a number is multiplied by one of `factors` (and rounded if it is an integer). `custom` gets the
+    result, and returns the configuration. Source: Jaderberg et al. (arXiv:1711.09846), section 4.1.1.
     """
     new = _explore(dict(config), mutations, generator, resample_probability, factors)
     return new if custom is None else customised(new, custom, generator)
 
 
 def customised(config: dict[str, Any], custom: CustomExplore, generator: random.Random) -> dict[str, Any]:
-    """Return what the user's function makes of a configuration."""
+    """Return a configuration after the user's function. Raises `ArgumentError` if it does not return a dict."""
     with seeded(generator):
         made = custom(config)
     if not isinstance(made, dict):
@@ -100,7 +100,7 @@ def _explore(config: dict[str, Any], mutations: Mutations, generator: random.Ran
 
 
 def _neighbour(values: Sequence[Any], value: Any, generator: random.Random) -> Any:
-    """Return the value before or after in the list (at its ends that may be itself); any where it is not in it."""
+    """Return the value before or after in the list (at an end it may be itself); any value if it is not in the list."""
     if value not in values:
         return generator.choice(values)
     index = values.index(value) + generator.choice((-1, 1))
@@ -108,14 +108,14 @@ def _neighbour(values: Sequence[Any], value: Any, generator: random.Random) -> A
 
 
 def _values(how: Any) -> Sequence[Any] | None:
-    """Return what can be chosen from, None where it is a range."""
+    """Return the values of a list or of a choice; None for a range."""
     if isinstance(how, (list, tuple)):
         return how
     return getattr(how, "categories", None)
 
 
 def _draw(how: Any, generator: random.Random) -> Any:
-    """Return a new value."""
+    """Return a new random value."""
     values = _values(how)
     if values is not None:
         return generator.choice(values)
@@ -131,10 +131,9 @@ def _draw(how: Any, generator: random.Random) -> Any:
 
 @contextmanager
 def seeded(generator: random.Random) -> Iterator[None]:
-    """Within it the global generators of `random` and numpy give what `generator` determines.
+    """Seed the global generators of `random` and numpy from `generator` during a `with` block, and restore them.
 
-    Users' functions draw from these, and an experiment that is resumed must see the same values again. What they would
-    have given otherwise they give afterwards.
+    Users' functions draw from these, and a resumed experiment must get the same values again.
     """
     python, legacy = random.getstate(), np.random.get_state()
     seed = generator.getrandbits(32)
@@ -148,7 +147,7 @@ def seeded(generator: random.Random) -> Iterator[None]:
 
 
 def plain(value: Any) -> Any:
-    """Return a numpy scalar as Python's, anything else as it is: configurations are written as JSON."""
+    """Return a numpy scalar as a Python number, other values as they are. Configurations are written as JSON."""
     return value.item() if isinstance(value, np.generic) else value
 
 

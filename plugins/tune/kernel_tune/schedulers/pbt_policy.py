@@ -1,4 +1,4 @@
-"""The log of population based training: one line for each exploit, and the schedule that can be read from it."""
+"""The log of population based training: one line for each exploit, and the schedule that it describes."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from typing import Any
 from kernel_runs.arguments import ArgumentError
 
 GLOBAL_LOG = "pbt_global.txt"
-"""All exploits of an experiment, in the order in which they happened."""
+"""The file with all exploits of an experiment, in their order."""
 
 
 def policy_log(trial_id: str) -> str:
-    """Return the name of the file whose last lines are how a trial came to its present state."""
+    """Return the name of the file whose last lines are the exploits that led to a trial's present state."""
     return f"pbt_policy_{trial_id}.txt"
 
 
 @dataclass(frozen=True)
 class Exploit:
-    """A trial went on from the state of a donor."""
+    """A trial has continued from the state of a donor."""
 
     tag: str
     donor_tag: str
     iteration: int
     donor_iteration: int
     old_config: dict[str, Any]
-    """The donor's."""
+    """The donor's configuration."""
     new_config: dict[str, Any]
 
     def line(self) -> str:
-        """Return it as a JSON list of six; what JSON has not is written as its string."""
+        """Return it as a JSON list of six. Values that JSON can't represent are written as strings."""
         return json.dumps(astuple(self), default=_as_json)
 
 
 @dataclass(frozen=True)
 class Policy:
-    """A configuration to begin with, and at which iteration (of the result) another takes its place."""
+    """A first configuration, and the iterations (of results) at which others replace it."""
 
     first: dict[str, Any] | None
     changes: tuple[tuple[int, dict[str, Any]], ...]
@@ -46,9 +46,9 @@ class Policy:
 def read_policy(lines: Iterable[str], name: str) -> Policy:
     """Return the schedule that leads to the last line of a policy log.
 
-    Going back from there, a line belongs to the schedule if its trial is the donor of the line after it, with just the
-    configuration that the line after it started from; the first that does not ends it. Raises `ArgumentError`, naming
-    the file and the line, where a line is not a list of six.
+    Going back from there, a line belongs to the schedule if its trial is the donor of the line after it, with the
+    configuration that the line after it started from. The first line for which that is not so ends the schedule. Raises
+    `ArgumentError` that names the file and the line if a line is not a list of six.
     """
     steps = [_parse(line, f"{name}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
     chain: list[Exploit] = []

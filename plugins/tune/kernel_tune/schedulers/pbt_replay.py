@@ -1,4 +1,4 @@
-"""One trial, trained with the schedule of configurations that population based training has found."""
+"""Replay of a schedule of configurations that population based training has found, with one trial."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from kernel_tune.trial import Trial
 class PopulationBasedTrainingReplay(TrialScheduler):
     """Gives the only trial of an experiment the configurations of a `pbt_policy_{trial_id}.txt`, each at its iteration.
 
-    The trial begins with the first configuration of the schedule, whatever it was made with; where the file has no
-    schedule it keeps its own.
+    The trial begins with the first configuration of the schedule. If the file has no schedule, the trial keeps its own.
 
-    Raises `ArgumentError` where the file is not there or is not a policy, and `TuneError` for a second trial.
+    Raises `ArgumentError` if the file does not exist or is not a policy, and `TuneError` for a second trial.
     """
 
     needs_checkpoints = True
@@ -54,7 +53,7 @@ class PopulationBasedTrainingReplay(TrialScheduler):
             raise TuneError(f"{self._name} has no schedule to replay, and trial {trial} no configuration of its own")
 
     def on_trial_result(self, runner: Controller, trial: Trial, result: Report) -> str:
-        """Change the configuration at the iterations of the schedule; of several that are due only the last counts."""
+        """Change the configuration at the iterations of the schedule. If several are due, only the last counts."""
         self._iteration = int(result.get(TRAINING_ITERATION, self._iteration))
         before = self._changes
         while self._changes < len(self._policy.changes) and self._policy.changes[self._changes][0] <= self._iteration:
@@ -66,5 +65,5 @@ class PopulationBasedTrainingReplay(TrialScheduler):
         return self.NOOP
 
     def debug_string(self) -> str:
-        """Return how far the replay is."""
+        """Return the iteration of the trial, and the number of changes so far."""
         return f"PopulationBasedTraining replay: Step {self._iteration}, perturb {self._changes}"

@@ -1,4 +1,4 @@
-"""Schedulers by name, as `create_scheduler("asha", max_t=50)`."""
+"""Schedulers by name: `create_scheduler("asha", max_t=50)`."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ SCHEDULERS: dict[str, type[TrialScheduler]] = {
 def create_scheduler(scheduler: str, **kwargs: Any) -> TrialScheduler:
     """Return a new scheduler by its name, made with these arguments.
 
-    Raises `ArgumentError`, with the name that is most like it, for one that is not known, and where the scheduler has
-    no such argument or can't use its value.
+    Raises `ArgumentError` for an unknown name, with the most similar one, and for an unknown or invalid argument.
     """
     made = SCHEDULERS.get(str(scheduler).lower())
     if made is None:

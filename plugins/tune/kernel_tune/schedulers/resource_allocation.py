@@ -1,8 +1,7 @@
-"""Who gets what is free: functions for `ResourceChangingScheduler`.
+"""Functions that divide free resources among trials, for `ResourceChangingScheduler`.
 
-After each result of a trial that goes on it calls one as `function(controller, trial, result, scheduler)`, which
-returns the resources that the trial is to have from now on, or None for no change. Resources are a dict such as
-`{"cpu": 2, "gpu": 1}`.
+After each result of a trial that continues, it calls one as `function(controller, trial, result, scheduler)`. That
+returns the new resources of the trial, or None for no change. Resources are a dict such as `{"cpu": 2, "gpu": 1}`.
 """
 
 from __future__ import annotations
@@ -25,27 +24,28 @@ _MOST_INCREMENTS = 1024
 
 
 class Origin(Protocol):
-    """What an allocation function may ask the scheduler that calls it."""
+    """The interface of the scheduler that calls an allocation function."""
 
     @property
     def metric(self) -> str:
-        """The key of the result that the base scheduler decides by."""
+        """The key of the result that decisions of the base scheduler depend on."""
 
     @property
     def mode(self) -> str:
         """ "max" or "min"."""
 
     def base_resources_of(self, trial: Trial) -> Any:
-        """Return what a trial had when it was made."""
+        """Return the resources with which a trial was made."""
 
 
 AllocationFunction = Callable[[Controller, Trial, Report, Origin], Any]
 
 
 def amounts(resources: Any) -> Amounts:
-    """Return what a trial has or asks for as amounts by name: `cpu`, `gpu`, `extra_cpu` and so on, and custom ones.
+    """Return the resources of a trial or of a request as amounts by name: `cpu`, `gpu`, `extra_cpu`, ..., and custom
+    ones.
 
-    Raises `ArgumentError` for a `PlacementGroupFactory`, whose bundles can't be told apart here.
+    Raises `ArgumentError` for a `PlacementGroupFactory`, whose bundles can't be divided here.
     """
     request = make_request(resources)
     if not isinstance(request, Resources):
@@ -65,15 +65,15 @@ def _step_of(given: Mapping[str, float]) -> Amounts:
 
 
 class DistributeResources:
-    """Divides what is free evenly among the running trials.
+    """Divides free resources evenly among the running trials.
 
-    A trial that has reported gets its share of what is free, unless another has fewer. Where a trial that is to
-    start finds no room, one of those with most goes back to what it began with.
+    A trial that has reported gets its share of what is free, unless another one has less. If a pending trial finds no
+    room, one of the trials with the most resources returns to those that it began with.
 
-    `increase_by` is the step in which resources grow, by default one GPU for trials that have a GPU, else one CPU;
-    `increase_by_times` how many steps a trial may have at most (below 1: any number); `reserve_resources` what is left
-    free for others. With `add_bundles` the steps are given as `extra_cpu` and `extra_gpu`, for actors that a
-    trial starts, instead of to the trial itself.
+    `increase_by` is the step in which resources grow, by default one GPU for trials that have a GPU, else one CPU.
+    `increase_by_times` is the largest number of steps of a trial (below 1: any number), `reserve_resources` is left
+    free. With `add_bundles` steps are given as `extra_cpu` and `extra_gpu`, for actors that a trial starts, instead of
+    to the trial itself. Raises `ArgumentError` for invalid amounts.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class DistributeResources:
         self.reserve_resources = _step_of(reserve_resources) if reserve_resources else {}
 
     def __call__(self, tune_controller: Controller, trial: Trial, result: Report, scheduler: Origin) -> Amounts | None:
-        """Return what the trial is to have, None for what it has."""
+        """Return the new resources of the trial, or None for no change."""
         live = tune_controller.get_live_trials()
         steps = {each.trial_id: self._steps(each, scheduler) for each in live if each.status is Status.RUNNING}
         own = steps.setdefault(trial.trial_id, self._steps(trial, scheduler))
@@ -115,7 +115,7 @@ class DistributeResources:
         return {f"extra_{name}": amount for name, amount in step.items()} if self.add_bundles else step
 
     def _steps(self, trial: Trial, scheduler: Origin) -> int:
-        """Return how many steps a trial has more than at first."""
+        """Return the number of steps by which the resources of a trial have grown."""
         has, had = amounts(trial.resources), amounts(scheduler.base_resources_of(trial))
         step = self._step(trial, scheduler)
         return min(int((has.get(name, 0) - had.get(name, 0)) / each + 1e-9) for name, each in step.items() if each)
@@ -126,7 +126,7 @@ class DistributeResources:
         return {**has, **{name: has.get(name, 0) + count * each for name, each in step.items()}}
 
     def _free_steps(self, controller: Controller, trial: Trial, scheduler: Origin, own: int) -> int:
-        """Return how many more steps there is room for, beside what is reserved."""
+        """Return the number of further steps for which there is room, without what is reserved."""
         most = self.increase_by_times - own if self.increase_by_times >= 1 else _MOST_INCREMENTS
         step = self._step(trial, scheduler)
 
@@ -147,10 +147,10 @@ class DistributeResources:
 
 
 class DistributeResourcesToTopJob(DistributeResources):
-    """Gives all that is free to the running trial whose metric is best; others keep what they have.
+    """Gives all free resources to the running trial with the best metric. Others keep what they have.
 
-    Nobody gets more before all that run have reported. `metric` and `mode` are those of the scheduler where they are
-    not given; the other arguments are those of `DistributeResources`.
+    No trial gets more before all running ones have reported. `metric` and `mode` are by default those of the scheduler;
+    the other arguments are those of `DistributeResources`.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class DistributeResourcesToTopJob(DistributeResources):
         self.mode = mode
 
     def __call__(self, tune_controller: Controller, trial: Trial, result: Report, scheduler: Origin) -> Amounts | None:
-        """Return what the trial is to have, None for what it has."""
+        """Return the new resources of the trial, or None for no change."""
         key, sign = self.metric or scheduler.metric, 1 if (self.mode or scheduler.mode) == "max" else -1
         key = metric_in(result, key)
         own = number(result, key)

@@ -1,4 +1,4 @@
-"""Another scheduler decides; this one changes how many resources the trials that go on have."""
+"""Changing the resources of trials, while another scheduler makes all other decisions."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from kernel_tune.trial import Status, Trial
 
 
 class ResourceChangingScheduler(TrialScheduler):
-    """Asks a function, after each result of a trial that goes on, what resources the trial is to have from now on.
+    """Calls a function after each result of a trial that continues, and gives the trial the resources that it returns.
 
-    `base_scheduler` decides everything else (by default `FIFOScheduler`).
-    `resources_allocation_function(controller, trial, result, scheduler)` returns resources, such as `{"cpu": 4}`, or
-    None for no change; by default `DistributeResources()` divides what is free. Resources that are more than there ever
-    will be leave the trial waiting for them.
+    `base_scheduler` makes all other decisions (by default `FIFOScheduler`). `resources_allocation_function(controller,
+    trial, result, scheduler)` returns resources, such as `{"cpu": 4}`, or None for no change; by default
+    `DistributeResources()` divides what is free. If it returns more than the machines have, the trial waits for them.
 
-    A trial whose resources change is paused, and goes on before others are started: trainables must be able to save and
-    restore, and to use what they get.
+    A trial whose resources change is paused, and continues before others are started. Trainables must be able to save
+    and restore, and to use what they get. Raises `ArgumentError` for invalid arguments.
     """
 
     needs_checkpoints = True
@@ -43,11 +42,11 @@ class ResourceChangingScheduler(TrialScheduler):
         self._allocate = resources_allocation_function or DistributeResources()
         self._base_resources: dict[str, Any] = {}
         self._changed: dict[str, None] = {}
-        """Trials that were paused to get other resources."""
+        """The trials that were paused to get other resources."""
 
     @property
     def metric(self) -> str:
-        """The key of the result that the base scheduler decides by."""
+        """The key of the result that decisions of the base scheduler depend on."""
         return self._base_scheduler.metric
 
     @property
@@ -57,11 +56,11 @@ class ResourceChangingScheduler(TrialScheduler):
 
     @property
     def base_trial_resources(self) -> Any:
-        """What the first trial had when it was made, None before."""
+        """The resources with which the first trial was made, or None."""
         return next(iter(self._base_resources.values()), None)
 
     def base_resources_of(self, trial: Trial) -> Any:
-        """Return what a trial had when it was made."""
+        """Return the resources with which a trial was made."""
         return self._base_resources.get(trial.trial_id, trial.resources)
 
     def set_search_properties(self, metric: str | None, mode: str | None, **experiment: Any) -> bool:
@@ -69,12 +68,12 @@ class ResourceChangingScheduler(TrialScheduler):
         return self._base_scheduler.set_search_properties(metric, mode, **experiment)
 
     def on_trial_add(self, runner: Controller, trial: Trial) -> None:
-        """Remember what the trial has at first."""
+        """Note the resources with which the trial is made."""
         self._base_resources[trial.trial_id] = trial.resources
         self._base_scheduler.on_trial_add(runner, trial)
 
     def on_trial_result(self, runner: Controller, trial: Trial, result: Report) -> str:
-        """Pause a trial that goes on and is to have other resources than it has."""
+        """Pause a trial that continues, if it is to have other resources."""
         decision = self._base_scheduler.on_trial_result(runner, trial, result)
         if decision != self.CONTINUE:
             return decision
@@ -86,17 +85,17 @@ class ResourceChangingScheduler(TrialScheduler):
         return self.PAUSE
 
     def on_trial_complete(self, runner: Controller, trial: Trial, result: Report) -> None:
-        """Tell the base scheduler."""
+        """Pass the event on to the base scheduler."""
         self._forget(trial)
         self._base_scheduler.on_trial_complete(runner, trial, result)
 
     def on_trial_error(self, runner: Controller, trial: Trial) -> None:
-        """Tell the base scheduler."""
+        """Pass the event on to the base scheduler."""
         self._forget(trial)
         self._base_scheduler.on_trial_error(runner, trial)
 
     def on_trial_remove(self, runner: Controller, trial: Trial) -> None:
-        """Tell the base scheduler."""
+        """Pass the event on to the base scheduler."""
         self._forget(trial)
         self._base_scheduler.on_trial_remove(runner, trial)
 
@@ -105,7 +104,7 @@ class ResourceChangingScheduler(TrialScheduler):
         self._changed.pop(trial.trial_id, None)
 
     def choose_trial_to_run(self, runner: Controller) -> Trial | None:
-        """Return a trial that was paused to get other resources, or what the base scheduler chooses."""
+        """Return a trial that was paused to get other resources, or the choice of the base scheduler."""
         if self._changed:
             waiting = [trial for trial in runner.get_live_trials() if trial.trial_id in self._changed]
             for trial in waiting:
@@ -117,5 +116,5 @@ class ResourceChangingScheduler(TrialScheduler):
         return self._base_scheduler.choose_trial_to_run(runner)
 
     def debug_string(self) -> str:
-        """Return what the base scheduler says."""
+        """Return the line of the base scheduler."""
         return f"(ResourceChangingScheduler) {self._base_scheduler.debug_string()}"

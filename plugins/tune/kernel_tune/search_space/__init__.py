@@ -1,7 +1,8 @@
-"""Search spaces: what may be chosen for a configuration (domains), and how configurations are made from it.
+"""Search spaces: domains of values, and configurations that are made from them.
 
-`functions.py` holds what users write (`uniform`, `choice`, ...), `domains.py` what it means, `resolve.py` draws a
-configuration, `variants.py` combines grids with draws, `flat.py` shows a space to model-based searchers as numbers.
+`functions.py` has what users write (`uniform`, `choice`, ...), `domains.py` the domains that these return. `resolve.py`
+draws a configuration, `variants.py` combines grids with draws, `flat.py` represents a space as numbers for model-based
+searchers.
 """
 
 from kernel_tune.search_space.domains import Categorical, Domain, Float, Function, Integer, Normal

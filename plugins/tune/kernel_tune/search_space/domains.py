@@ -1,7 +1,7 @@
-"""Domains: what may be chosen for one value of a configuration, and with which probability.
+"""Domains: the possible values of a part of a configuration, and their probabilities.
 
-Each domain maps the unit interval onto its values (`from_unit`), equally likely parts of it onto equally likely values,
-and back (`to_unit`): that is how values are drawn, and how model-based searchers see them.
+Each domain maps the unit interval to its values (`from_unit`), equally likely parts of it to equally likely values, and
+back (`to_unit`). Values are drawn by this mapping, and model-based searchers see values by it.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     import numpy as np
 
 SMALLEST_UNIT = 1e-12
-"""How near to 0 and 1 an unbounded domain is asked."""
+"""The distance from 0 and 1 that is kept when an unbounded domain is evaluated."""
 
 
 class Domain:
-    """What may be chosen for one value."""
+    """The possible values of one part of a configuration."""
 
     @property
     def cells(self) -> int | None:
-        """How many values there are; None if there are more than can be told apart."""
+        """The number of values; None if they are continuous."""
         return None
 
     def from_unit(self, unit: float) -> Any:
@@ -38,7 +38,7 @@ class Domain:
         raise NotImplementedError
 
     def to_unit(self, value: Any) -> float:
-        """Return where in the unit interval a value lies: in the middle of its cell, if there are cells."""
+        """Return the point of a value in the unit interval: the middle of its cell, if there are cells."""
         raise NotImplementedError
 
     def edge(self, number: int) -> float:
@@ -46,7 +46,7 @@ class Domain:
         raise NotImplementedError
 
     def is_valid(self, value: Any) -> bool:
-        """Return whether a value is one of these."""
+        """Return whether a value is one of the domain."""
         raise NotImplementedError
 
     def draw(self, generator: np.random.Generator) -> Any:
@@ -66,13 +66,13 @@ class Domain:
 
     @property
     def domain_str(self) -> str:
-        """What the values are, for people."""
+        """The domain as a readable text."""
         return repr(self)
 
 
 @dataclass(frozen=True)
 class Float(Domain):
-    """Numbers from `lower` to `upper`, or those that are multiples of `quantum`; with `log` by their order of size."""
+    """Numbers from `lower` to `upper`, or multiples of `quantum` among them; with `log`, drawn by their logarithm."""
 
     lower: float
     upper: float
@@ -94,15 +94,15 @@ class Float(Domain):
                     )
 
     def uniform(self) -> Float:
-        """Return the same with equal chances for equal lengths."""
+        """Return the domain with equal probabilities for equal lengths."""
         return replace(self, log=False)
 
     def loguniform(self, base: float = 10) -> Float:
-        """Return the same with equal chances for equal ratios. The base makes no difference."""
+        """Return the domain with equal probabilities for equal ratios. `base` makes no difference."""
         return replace(self, log=True)
 
     def quantized(self, q: float) -> Float:
-        """Return the same, multiples of `q` only."""
+        """Return the domain with multiples of `q` only."""
         return replace(self, quantum=q)
 
     @cached_property
@@ -142,7 +142,7 @@ class Float(Domain):
 
 @dataclass(frozen=True)
 class Normal(Domain):
-    """Numbers of a normal distribution, rounded to multiples of `quantum` if there is one."""
+    """Numbers of a normal distribution, rounded to multiples of `quantum` if that is given."""
 
     mean: float = 0.0
     sd: float = 1.0
@@ -158,7 +158,7 @@ class Normal(Domain):
             object.__setattr__(self, "quantum", float(self.quantum))
 
     def quantized(self, q: float) -> Normal:
-        """Return the same, multiples of `q` only."""
+        """Return the domain with multiples of `q` only."""
         return replace(self, quantum=q)
 
     @cached_property
@@ -178,7 +178,7 @@ class Normal(Domain):
 
 @dataclass(frozen=True)
 class Integer(Domain):
-    """Integers from `lower` to below `upper`; multiples of a `quantum` above 1 may also be `upper` itself."""
+    """Integers from `lower` to below `upper`. With a `quantum` above 1, its multiples, `upper` included."""
 
     lower: int
     upper: int
@@ -199,15 +199,15 @@ class Integer(Domain):
         assert self._steps
 
     def uniform(self) -> Integer:
-        """Return the same with equal chances for all."""
+        """Return the domain with equal probabilities for all values."""
         return replace(self, log=False)
 
     def loguniform(self, base: float = 10) -> Integer:
-        """Return the same with equal chances for equal ratios. The base makes no difference."""
+        """Return the domain with equal probabilities for equal ratios. `base` makes no difference."""
         return replace(self, log=True)
 
     def quantized(self, q: int) -> Integer:
-        """Return the same, multiples of `q` only."""
+        """Return the domain with multiples of `q` only."""
         return replace(self, quantum=q)
 
     @cached_property
@@ -234,7 +234,7 @@ class Integer(Domain):
 
 
 class Categorical(Domain):
-    """One of some values; `p` are their probabilities, equal if not given."""
+    """One of several values. `p` are their probabilities, by default equal."""
 
     def __init__(self, categories: Sequence[Any], p: Sequence[float] | None = None) -> None:
         self.categories = list(categories)
@@ -250,11 +250,11 @@ class Categorical(Domain):
             self._edges.append(self._edges[-1] + probability)
 
     def uniform(self) -> Categorical:
-        """Return the same with equal chances for all."""
+        """Return the domain with equal probabilities for all values."""
         return Categorical(self.categories)
 
     def grid(self) -> dict[str, list[Any]]:
-        """Return these values as a grid."""
+        """Return the values as a grid."""
         return {"grid_search": list(self.categories)}
 
     def __len__(self) -> int:
@@ -274,14 +274,14 @@ class Categorical(Domain):
         return self._edges[number]
 
     def number_at(self, unit: float) -> int:
-        """Return which of the values lies at a point of the unit interval."""
+        """Return the number of the value at a point of the unit interval."""
         number = min(bisect_right(self._edges, unit), len(self.categories)) - 1
         while self.p[number] == 0 and number > 0:
             number -= 1
         return number
 
     def number_of(self, value: Any) -> int | None:
-        """Return which of the values this is, None if it is none of them."""
+        """Return the number of a value, or None if it is not one of the domain."""
         return next((n for n, category in enumerate(self.categories) if same(category, value)), None)
 
     def from_unit(self, unit: float) -> Any:
@@ -298,7 +298,7 @@ class Categorical(Domain):
 
 
 class Function(Domain):
-    """What a function returns; it takes nothing, or what else was chosen for the configuration."""
+    """The return value of a function, which takes nothing, or the other values of the configuration."""
 
     def __init__(self, func: Callable[..., Any]) -> None:
         if not callable(func):
@@ -310,11 +310,11 @@ class Function(Domain):
         return f"Function({getattr(self.func, '__name__', self.func)!r})"
 
     def call(self, spec: Any) -> Any:
-        """Call the function with what else was chosen, if it takes that."""
+        """Call the function, with the other values if it takes them."""
         return self.func(spec) if self.takes_spec else self.func()
 
     def sample(self, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
-        """Call the function `size` times; randomness is its own."""
+        """Call the function `size` times. Its randomness is its own."""
         values = [self.call({} if config is None else config) for _ in range(size)]
         return values if size > 1 else values[0]
 
@@ -323,7 +323,7 @@ class Function(Domain):
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return whether two values are equal, also if they are arrays or can't be compared. True is not 1."""
+    """Return whether two values are equal, also if they are arrays or can't be compared. True and 1 differ."""
     if one is other:
         return True
     if isinstance(one, bool) is not isinstance(other, bool):

@@ -1,6 +1,6 @@
-"""What is drawn at once for one value: arrays and lists, as `numpy.random.randn(3, 2)` and `choice(a, size=3)` do.
+"""Values that are several numbers: arrays and lists, as those of `numpy.random.randn(3, 2)` and `choice(a, size=3)`.
 
-They draw from `numpy.random`, which follows the seed of the searcher while a configuration is made.
+They are drawn from `numpy.random`, which is seeded by the searcher while a configuration is made.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Shape = tuple[int, ...]
 
 
 def shape_of(size: int | Sequence[int]) -> Shape:
-    """Return the shape that `size` says, one length or several. Raises SearchSpaceError for what are no lengths."""
+    """Return the shape for a `size`, one length or several. Raises SearchSpaceError for other values."""
     shape = tuple(size) if isinstance(size, (tuple, list)) else (size,)
     if any(isinstance(length, bool) or not isinstance(length, int) or length < 0 for length in shape):
         raise SearchSpaceError(f"size is {size!r}: it is a length, or a tuple of lengths")
@@ -50,7 +50,7 @@ class UniformArray:
 
 
 class Choices:
-    """Draws several of some values, each at most once unless `replace`; returns lists in lists for several lengths."""
+    """Draws several of some values, each at most once unless `replace`. For several lengths it returns nested lists."""
 
     def __init__(self, values: Sequence[Any], shape: Shape, replace: bool, p: Sequence[float] | None) -> None:
         wanted = 1

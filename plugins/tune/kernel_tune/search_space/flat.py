@@ -1,7 +1,7 @@
-"""A search space as a row of numbers in the unit interval, one for each parameter: what model-based searchers see.
+"""A search space as numbers in the unit interval, one for each parameter, for model-based searchers.
 
 A point is an array with one number for each parameter. A parameter that is not active (it belongs to an option that was
-not chosen) is NaN. Parents come before what depends on them.
+not chosen) is NaN. Parents come before the parameters that depend on them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from kernel_tune.search_space.resolve import Resolver
 
 Point = NDArray[np.float64]
 Condition = tuple[int, int]
-"""The number of a parameter, and which of its options must be chosen. Of what always is: (-1, -1)."""
+"""The number of a parameter, and the option of it that must be chosen; (-1, -1) for an unconditional parameter."""
 ALWAYS: Condition = (-1, -1)
 MOST_CELLS = 1000
-"""Of a parameter with more values these are taken for continuous."""
+"""The largest number of values that are distinguished; a parameter with more counts as continuous."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Parameter:
     domain: Domain
     condition: Condition
     edges: NDArray[np.float64] | None
-    """Where the cells of its values begin and end, shape (cells + 1,); None if it is continuous."""
+    """The edges of the cells of its values, shape (cells + 1,); None if it is continuous."""
 
     @property
     def name(self) -> str:
-        """Its path, with the number of the option it belongs to."""
+        """Its path, with the number of the option that it belongs to."""
         return path_name(self.path) + (f"?{self.condition[1]}" if self.condition != ALWAYS else "")
 
     @property
@@ -57,16 +57,16 @@ class Parameter:
 
     @property
     def cells(self) -> int:
-        """How many values it has, 0 if it is continuous."""
+        """The number of its values; 0 if it is continuous."""
         return 0 if self.edges is None else len(self.edges) - 1
 
     def cell_of(self, units: Any) -> Any:
-        """Return in which cells points of the unit interval lie; their shape is kept."""
+        """Return the numbers of the cells of points in the unit interval, in the same shape."""
         assert self.edges is not None
         return np.clip(np.searchsorted(self.edges, units, side="right") - 1, 0, self.cells - 1)
 
     def snapped(self, units: Any) -> Any:
-        """Return the middles of the cells in which points of the unit interval lie; the same points if continuous."""
+        """Return the middles of the cells of points in the unit interval; the points themselves if it is continuous."""
         if self.edges is None:
             return units
         cell = self.cell_of(units)
@@ -74,9 +74,10 @@ class Parameter:
 
 
 class FlatSpace:
-    """The parameters of a space, and the way from points to configurations and back.
+    """The parameters of a space, and the conversion of points to configurations and back.
 
-    With `grids_as_choices` a grid is a choice; otherwise it raises SearchSpaceError, as nothing tries every value then.
+    With `grids_as_choices` a grid is a choice. Otherwise it raises SearchSpaceError, as no searcher would try all
+    values.
     """
 
     def __init__(self, space: dict[str, Any], grids_as_choices: bool = False) -> None:
@@ -102,7 +103,7 @@ class FlatSpace:
 
     def settled(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return points, shape (n, parameters), as they are evaluated: values in the middles of their cells, NaN where
-        a parameter is not active. A NaN where one is active becomes 0.5 first."""
+        a parameter is not active. A NaN of an active parameter becomes 0.5 first."""
         points = np.clip(np.nan_to_num(points, nan=0.5), 0.0, 1.0)
         for number, parameter in enumerate(self.parameters):
             points[:, number] = parameter.snapped(points[:, number])
@@ -113,9 +114,9 @@ class FlatSpace:
         return points
 
     def config(self, point: Point, generator: np.random.Generator, exact: dict[int, Any] | None = None) -> Any:
-        """Return the configuration of a point; functions are called, with randomness from `generator`.
+        """Return the configuration of a point. Functions are called, with randomness from `generator`.
 
-        `exact` has values by the number of their parameter that are taken as they are.
+        `exact` has values by the number of their parameter, which are used as they are.
         """
         built = self._build(self.space, (), ALWAYS, point, exact or {})
         return Resolver(built, generator).config() if self.has_functions else built
@@ -123,7 +124,7 @@ class FlatSpace:
     def point(self, config: dict[str, Any], generator: np.random.Generator) -> tuple[Point, dict[int, Any]]:
         """Return the point of a configuration, and the exact values by the number of their parameter.
 
-        What the configuration leaves out is drawn. Raises SearchSpaceError for what the space does not have.
+        Missing values are drawn. Raises SearchSpaceError for values that are not in the space.
         """
         point = np.full(len(self), np.nan)
         exact: dict[int, Any] = {}
@@ -175,7 +176,7 @@ class FlatSpace:
 
     def _read(self, node: Any, value: Any, path: Path, condition: Condition, point: Point, exact: dict[int, Any],
               drawn: Point) -> None:  # fmt: skip
-        """Write what a value says about a part of the space into `point` and `exact`."""
+        """Write the position of a value in a part of the space into `point` and `exact`."""
         if isinstance(node, Function):
             return
         if isinstance(node, Domain) or is_grid(node):
@@ -202,7 +203,7 @@ class FlatSpace:
 
 
 def _option(domain: Categorical, value: Any, path: Path) -> int:
-    """Return which option a value is, or may be part of."""
+    """Return the number of the option that a value is, or is a part of. Raises SearchSpaceError if there is none."""
     for partly in (False, True):
         for option, category in enumerate(domain.categories):
             if _fits(category, value, partly):

@@ -1,4 +1,4 @@
-"""What users write into a search space."""
+"""The functions that users write into a search space."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def uniform(
 ) -> Domain:
     """Choose a number from `lower` to `upper`, all equally likely, or with a `size` an array of them.
 
-    With one bound the other is 1, as in numpy: `uniform(100)` is from 1 to 100.
+    With one bound the other is 1, as in numpy: `uniform(100)` is from 1 to 100. Raises SearchSpaceError for invalid
+    bounds.
     """
     refuse_unknown("uniform()", unknown, uniform)
     if upper is None:
@@ -44,10 +45,10 @@ def qloguniform(lower: float, upper: float, q: float, base: float = 10) -> Float
 
 
 def randn(*arguments: float, mean: float = 0.0, sd: float = 1.0, size: int | Sequence[int] | None = None) -> Domain:
-    """Choose a number of the normal distribution: `randn(mean, sd)`; `randn()` is around 0, with 1.
+    """Choose a number of the normal distribution: `randn(mean, sd)`. `randn()` has mean 0 and standard deviation 1.
 
-    Or an array of such numbers around 0, as numpy has it: `randn(10)` and `randn(2, 3, 4)` give lengths in whole
-    numbers, one or more than two; two are a mean and a deviation, so that it is `randn(size=(2, 3))` then.
+    With lengths it is an array of standard normal numbers, as in numpy: `randn(10)` and `randn(2, 3, 4)`. Two numbers
+    are a mean and a deviation; for a matrix write `randn(size=(2, 3))`. Raises SearchSpaceError for other arguments.
     """
     is_plain = (mean, sd) == (0.0, 1.0)
     if size is None and is_plain and len(arguments) not in (0, 2) and all(_is_length(each) for each in arguments):
@@ -71,7 +72,7 @@ def qrandn(mean: float, sd: float, q: float) -> Normal:
 
 
 def randint(lower: int, upper: int | None = None) -> Integer:
-    """Choose an integer from `lower` to below `upper`; `randint(10)` is from 0, as numpy has it."""
+    """Choose an integer from `lower` to below `upper`. `randint(10)` is from 0, as in numpy."""
     return Integer(0, lower) if upper is None else Integer(lower, upper)
 
 
@@ -100,11 +101,11 @@ def choice(
     p: Sequence[float] | None = None,
     **unknown: Any,
 ) -> Domain:
-    """Choose one of some values, with probabilities `p`, equally likely without; `choice(10)` is one of 0 to 9.
+    """Choose one of some values, with probabilities `p`, by default equal. `choice(10)` is one of 0 to 9.
 
-    A value may be a dict or list with domains of its own: they are chosen only if it is (a conditional space). With a
-    `size` a list of so many values is chosen, or lists in lists for several lengths, as numpy has it; each value at
-    most once if `replace` is False.
+    A value may be a dict or list with domains of its own, which are only chosen if it is (a conditional space). With a
+    `size` a list of that many values is chosen, or nested lists for several lengths, as in numpy; each value at most
+    once if `replace` is False. Raises SearchSpaceError for other arguments.
     """
     refuse_unknown("choice()", unknown, choice)
     if isinstance(categories, int) and not isinstance(categories, bool):
@@ -118,17 +119,17 @@ def choice(
 
 
 def sample_from(func: Callable[..., Any]) -> Function:
-    """Take what a function returns. It takes nothing, or one argument, what else was chosen.
+    """Use the return value of a function, which takes nothing, or one argument: the other values of the configuration.
 
     `spec.config.alpha`, `spec["config"]["alpha"]`, `spec["alpha"]` and `spec.alpha` are all the value of `alpha`, also
-    if it is written further down, or comes from a function itself. What is drawn from `random` and `numpy.random`
-    inside follows the seed of the searcher.
+    if it is written further down, or comes from a function itself. Draws from `random` and `numpy.random` in the
+    function follow the seed of the searcher.
     """
     return Function(func)
 
 
 def grid_search(values: Iterable[Any]) -> dict[str, list[Any]]:
-    """Try every one of these values, and every combination with other grids."""
+    """Try every one of these values, in every combination with other grids. Raises SearchSpaceError without values."""
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
         raise SearchSpaceError(f"grid_search takes a list of values, not {values!r}: write grid_search([{values!r}])")
     values = list(values)

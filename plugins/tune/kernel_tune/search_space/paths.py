@@ -1,4 +1,4 @@
-"""Where things are in a nested configuration, and which of them are to be chosen."""
+"""Paths in nested configurations, and the parts of a space that are chosen."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Path = tuple[Any, ...]
 
 
 def path_name(path: Path) -> str:
-    """Return a path as people see it: `layers/0`."""
+    """Return a path as text: `layers/0`."""
     return "/".join(str(part) for part in path)
 
 
 def is_grid(value: Any) -> bool:
-    """Return whether a value is a grid, as `grid_search` makes them or as people write them."""
+    """Return whether a value is a grid, made by `grid_search` or written as a dict."""
     return isinstance(value, dict) and len(value) == 1 and "grid_search" in value
 
 
 def grid_values(path: Path, grid: dict[str, Any]) -> list[Any]:
-    """Return the values of a grid."""
+    """Return the values of a grid. Raises SearchSpaceError if it has none."""
     values = grid["grid_search"]
     if isinstance(values, (str, bytes, dict)) or not hasattr(values, "__iter__") or len(list(values)) == 0:
         raise SearchSpaceError(f"the grid_search of '{path_name(path)}' has {values!r}: give it a list of values")
@@ -33,17 +33,17 @@ def grid_values(path: Path, grid: dict[str, Any]) -> list[Any]:
 
 
 def is_container(value: Any) -> bool:
-    """Return whether a value may have others inside that are to be chosen."""
+    """Return whether a value may contain others that are chosen."""
     return isinstance(value, (dict, list, tuple)) and not is_grid(value)
 
 
 def items_of(container: Any) -> Iterator[tuple[Any, Any]]:
-    """Iterate over the keys or indices of a container and what is there."""
+    """Iterate over the keys or indices of a container and their values."""
     yield from container.items() if isinstance(container, dict) else enumerate(container)
 
 
 def rebuilt(container: Any, build: Callable[[Any, Any], Any]) -> Any:
-    """Return a container of the same kind with other values: `build(key, value)` gives each."""
+    """Return a container of the same kind with the values `build(key, value)`."""
     values = [(key, build(key, value)) for key, value in items_of(container)]
     if type(container) is dict:
         return dict(values)
@@ -71,19 +71,20 @@ def find(space: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def has_choices(space: Any) -> bool:
-    """Return whether anything in a space is to be chosen."""
+    """Return whether a space has anything to choose."""
     return next(find(space), None) is not None
 
 
 def read(config: Any, path: Path) -> Any:
-    """Return the value at a path. Raises KeyError, IndexError or TypeError where there is none."""
+    """Return the value at a path. Raises KeyError, IndexError or TypeError if there is none."""
     for key in path:
         config = config[key]
     return config
 
 
 def overlay(space: Any, preset: dict[str, Any], path: Path = ()) -> Any:
-    """Return a space in which some values are given. Their names are keys, or whole paths: `{"layers/0": 16}`.
+    """Return a space in which some values are replaced by given ones. Names are keys, or whole paths: `{"layers/0":
+    16}`.
 
     Raises SearchSpaceError for a name that the space does not have.
     """

@@ -1,4 +1,4 @@
-"""Random generators from seeds, and functions that draw from global state made repeatable."""
+"""Random generators from seeds, and reproducible draws from global generators."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 
 def as_generator(seed: Any = None) -> np.random.Generator:
-    """Return a generator: the one that was given, or one made from a seed or a RandomState.
+    """Return a generator: the given one, or a new one from a seed or a RandomState.
 
-    Without a seed it follows `numpy.random.seed`, by a number that is drawn there.
+    Without a seed it is seeded by a draw from `numpy.random`, and so follows `numpy.random.seed`.
     """
     if isinstance(seed, np.random.Generator):
         return seed
@@ -23,16 +23,16 @@ def as_generator(seed: Any = None) -> np.random.Generator:
 
 
 def drawn_seed() -> int:
-    """Draw a seed from the global generator of `numpy.random`: the same after the same `numpy.random.seed`."""
+    """Return a seed that is drawn from the global generator of `numpy.random`, and so follows `numpy.random.seed`."""
     return int(np.random.randint(2**32, dtype=np.uint64))
 
 
 @contextmanager
 def global_randomness_from(generator: np.random.Generator, standard: random.Random | None = None) -> Iterator[None]:
-    """Seed `random` and `numpy.random` for a while from a generator; afterwards they are as they were.
+    """Seed `random` and `numpy.random` from a generator during a `with` block, and restore them.
 
-    `random` is seeded from `standard` where that is given. What users' functions draw is so decided by the seed of the
-    searcher, and the same when an experiment resumes.
+    `random` is seeded from `standard` if that is given. So the draws of users' functions follow the seed of the
+    searcher, and are the same when an experiment resumes.
     """
     seed = int(generator.integers(2**32))
     before, numpys = random.getstate(), np.random.get_state()

@@ -1,4 +1,4 @@
-"""Draws one configuration from a space: every domain once, functions with what they ask for, in whatever order."""
+"""Drawing one configuration from a space. Functions may ask for other values in any order."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class GridUndecidedError(Exception):
 
 
 class Resolver:
-    """One configuration in the making.
+    """One configuration in progress.
 
-    `decided` has what is decided already, by path (the values of grids). Grids without a value stay as they are.
-    Functions draw from generators that are seeded by `generator`, and by `standard` for the module `random`.
+    `decided` has values that are decided already, by path (those of grids). Grids without a value stay as they are.
+    Functions draw from generators that are seeded by `generator`, and for the module `random` by `standard`.
     """
 
     def __init__(
@@ -34,11 +34,11 @@ class Resolver:
         self._standard = standard
         self._raw = dict(decided or {})
         self.values: dict[Path, Any] = {}
-        """What was chosen, by path."""
+        """The values that were chosen, by path."""
         self._asking: list[Path] = []
 
     def config(self) -> Any:
-        """Return the configuration; containers are new, other values are those of the space."""
+        """Return the configuration. Containers are new, other values are those of the space."""
         return self.build(self._space, ())
 
     def try_value(self, path: Path, domain: Domain) -> None:
@@ -49,7 +49,7 @@ class Resolver:
             self._asking.clear()
 
     def build(self, node: Any, path: Path) -> Any:
-        """Return what a part of the space becomes."""
+        """Return the value of a part of the space."""
         if isinstance(node, Domain) or (is_grid(node) and path in self._raw):
             return self._value(path, node)
         if isinstance(node, SpecView):
@@ -59,7 +59,7 @@ class Resolver:
         return node
 
     def view(self, node: Any, path: Path) -> Any:
-        """Return what a function sees of a part of the space."""
+        """Return a part of the space as a function sees it."""
         if isinstance(node, Domain) or is_grid(node):
             if is_grid(node) and path not in self._raw:
                 raise GridUndecidedError
@@ -101,9 +101,9 @@ class Resolver:
 
 
 class SpecView(Mapping[Any, Any]):
-    """What a function sees: the configuration, by key or attribute; `config` is the whole of it.
+    """The configuration as a function sees it: by key or attribute; `config` is the whole.
 
-    What is asked for is decided then, if it was not yet.
+    A value that was not decided yet is decided when it is asked for.
     """
 
     def __init__(self, resolver: Resolver, node: dict[Any, Any], path: Path) -> None:
@@ -118,7 +118,7 @@ class SpecView(Mapping[Any, Any]):
         raise KeyError(f"the configuration has no {key!r}{where}: it has {', '.join(map(str, self._node))}")
 
     def __getattribute__(self, key: str) -> Any:
-        # What was written comes first: a configuration may have `values` or `items`.
+        # Keys of the configuration take precedence: it may have `values` or `items`.
         if not key.startswith("_") and key in self._node:
             return self[key]
         return super().__getattribute__(key)

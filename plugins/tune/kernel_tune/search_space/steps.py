@@ -1,4 +1,4 @@
-"""Equally spaced values, `first * step` to `last * step`, and where each lies in the unit interval."""
+"""Equally spaced values, `first * step` to `last * step`, and their positions in the unit interval."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kernel_tune.errors import SearchSpaceError
 
 @dataclass(frozen=True)
 class Steps:
-    """Multiples of `step`, numbered from 0; with `log` the unit interval is divided by their logarithms.
+    """Multiples of `step`, numbered from 0. With `log` the unit interval is divided by their logarithms.
 
-    With `halves` a number stands for what would be rounded to it (quantised floats), without for what would be rounded
-    down to it (integers).
+    With `halves` a number stands for all values that are rounded to it (quantised floats), without for those that are
+    rounded down to it (integers).
     """
 
     first: int
@@ -38,14 +38,14 @@ class Steps:
         return self.last - self.first + 1
 
     def edge(self, number: int) -> float:
-        """Return where in the unit interval the cell of a number begins; of `len(self)`: where the last one ends."""
+        """Return where in the unit interval the cell of a number begins; for `len(self)`, where the last one ends."""
         if not self.log:
             return number / len(self)
         low, high = self._log_bounds()
         return (math.log(self.first + number - self._shift) - low) / (high - low)
 
     def number_at(self, unit: float) -> int:
-        """Return the number in whose cell a point of the unit interval lies."""
+        """Return the number whose cell contains a point of the unit interval."""
         if self.log:
             low, high = self._log_bounds()
             number = math.floor(math.exp(low + unit * (high - low)) + self._shift) - self.first
@@ -54,7 +54,7 @@ class Steps:
         return min(max(number, 0), len(self) - 1)
 
     def value(self, number: int) -> float:
-        """Return a value by its number, as a person would write it: the third tenth is 0.3."""
+        """Return a value by its number, in its shortest decimal form: the third tenth is 0.3."""
         if isinstance(self.step, int):
             return (self.first + number) * self.step
         return float(Decimal(repr(self.step)) * (self.first + number))
@@ -72,6 +72,6 @@ class Steps:
 
 
 def _inwards(scaled: float, rounded: Callable[[float], int]) -> int:
-    """Return a bound in steps: 0.3 / 0.1 is 3, though it is a little less in floating point."""
+    """Return a bound in steps. 0.3 / 0.1 is 3, although it is a little less in floating point."""
     nearest = round(scaled)
     return nearest if math.isclose(scaled, nearest) else rounded(scaled)

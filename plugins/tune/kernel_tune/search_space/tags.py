@@ -1,4 +1,4 @@
-"""What was chosen for a trial, and the tag that shows it."""
+"""The chosen values of a trial, and its tag, which shows them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _NOT_IN_FILE_NAMES = re.compile(r"[^a-zA-Z0-9_.+-]+")
 
 
 def evaluated_parameters(space: Any, config: Any) -> dict[str, Any]:
-    """Return what was chosen for a configuration of a space, by its path: `{"layers/0": 16}`.
+    """Return the chosen values of a configuration, by their paths: `{"layers/0": 16}`.
 
-    Where an option with domains of its own was chosen, that is everything in it.
+    If a chosen option has domains of its own, all values in it are returned.
     """
     chosen: dict[str, Any] = {}
     for path, place in find(space):
         try:
             value = read(config, path)
         except (KeyError, IndexError, TypeError):
-            continue  # A point to evaluate may have replaced what was around it.
+            continue  # a point to evaluate may have replaced the containers around it
         if any(has_choices(option) for option in _options(path, place)):
             chosen.update((path_name(leaf), found) for leaf, found in _leaves(value, path))
         else:
@@ -30,9 +30,9 @@ def evaluated_parameters(space: Any, config: Any) -> dict[str, Any]:
 
 
 def experiment_tag(index: int, evaluated: dict[str, Any]) -> str:
-    """Return the number of a trial and what was chosen for it: `0_height=40,width=37`. It can be part of a file name.
+    """Return the number of a trial and its chosen values: `0_height=40,width=37`. It can be part of a file name.
 
-    Of each path the last part is shown, with those before it where that is a number or is there twice.
+    Only the last part of each path is shown, unless that is a number or occurs twice.
     """
     if not evaluated:
         return str(index)

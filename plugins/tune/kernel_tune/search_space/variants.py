@@ -1,4 +1,4 @@
-"""Variants: every combination of the grids of a space, with what else is drawn for it."""
+"""Variants: all combinations of the grids of a space, with draws for everything else."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kernel_tune.search_space.randomness import as_generator
 from kernel_tune.search_space.resolve import Resolver
 
 Variant = tuple[dict[Path, Any], dict[str, Any]]
-"""What was chosen, by path, and the configuration."""
+"""The chosen values by path, and the configuration."""
 
 
 class GridAxes:
-    """The grids of a space, sorted by path; the first changes fastest."""
+    """The grids of a space, sorted by path. The first changes fastest."""
 
     def __init__(self, space: Any) -> None:
         grids = [(path, grid_values(path, value)) for path, value in find(space) if is_grid(value)]
@@ -29,7 +29,7 @@ class GridAxes:
         return math.prod(len(values) for _, values in self._axes)
 
     def combination(self, number: int) -> dict[Path, Any]:
-        """Return the values of one combination."""
+        """Return the values of one combination, by path."""
         chosen = {}
         for path, values in self._axes:
             number, index = divmod(number, len(values))
@@ -38,10 +38,10 @@ class GridAxes:
 
 
 def count_variants(space: Any) -> int:
-    """Return how many variants a space has in one repetition: the product of the sizes of its grids.
+    """Return the number of variants in one repetition of a space: the product of the sizes of its grids.
 
-    A value of a grid counts as often as the grids inside of it have it. Grids inside options of a choice are not
-    counted: how many there are is known when one was chosen.
+    Grids within values of a grid are included. Grids within options of a choice are not counted: their number is known
+    only when an option was chosen.
     """
     grids = [grid_values(path, value) for path, value in find(space) if is_grid(value)]
     return math.prod(sum(count_variants(value) for value in values) for values in grids)
@@ -50,10 +50,10 @@ def count_variants(space: Any) -> int:
 def generate_variants(space: dict[str, Any], constant_grid_search: bool = False,
                       random_state: Any = None, standard: random.Random | None = None
                       ) -> Iterator[Variant]:  # fmt: skip
-    """Iterate over one repetition: every combination of the grids, everything else drawn anew for each.
+    """Iterate over one repetition: every combination of the grids, with new draws of everything else.
 
-    With `constant_grid_search` it is drawn once, except for functions that ask for the value of a grid. What functions
-    draw from the module `random` is decided by `standard` where that is given.
+    With `constant_grid_search` these are drawn once, except functions that ask for the value of a grid. Draws of
+    functions from the module `random` are seeded by `standard` if that is given.
     """
     generator = as_generator(random_state)
     constants = draw_constants(space, generator, standard) if constant_grid_search else {}
@@ -65,7 +65,7 @@ def generate_variants(space: dict[str, Any], constant_grid_search: bool = False,
 def draw_constants(
     space: Any, generator: np.random.Generator, standard: random.Random | None = None
 ) -> dict[Path, Any]:
-    """Draw all that does not depend on a grid."""
+    """Draw everything that does not depend on a grid. Return it by path."""
     resolver = Resolver(space, generator, standard=standard)
     for path, value in find(space):
         if isinstance(value, Domain):
@@ -76,7 +76,7 @@ def draw_constants(
 def variants_of(space: Any, combination: dict[Path, Any], generator: np.random.Generator,
                 constants: dict[Path, Any], standard: random.Random | None = None
                 ) -> Iterator[Variant]:  # fmt: skip
-    """Iterate over what one combination of the grids gives: one variant, or several if a chosen option has grids."""
+    """Iterate over the variants of one combination of the grids: one, or several if a chosen option has grids."""
     resolver = Resolver(space, generator, {**constants, **combination}, standard)
     config = resolver.config()
     if not has_choices(config):

@@ -1,7 +1,7 @@
-"""Searchers: each proposes configurations, one at a time, and learns from how they did. All state machines.
+"""Searchers, which propose configurations one at a time and learn from their results. All are state machines.
 
-`base.py` says what a searcher is, `space_searcher.py` what those have in common that see a space as numbers; each
-algorithm has a file of its own; `adapters/` has those that ask another library. Each is loaded when it is first used.
+`base.py` has the base of searchers, `space_searcher.py` that of searchers that see a space as numbers. Each algorithm
+has a file of its own; `adapters/` has those that ask another library. Each is imported when it is first used.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,7 @@
-"""Search algorithms: where the trials of experiments come from.
+"""Search algorithms, which make the trials of experiments.
 
-A `Searcher` only proposes configurations; a `SearchAlgorithm` makes whole trials of experiments. `SearchGenerator`
-makes one of the other. Users may write their own; mostly a `Searcher` is simpler.
+A `Searcher` only proposes configurations; a `SearchAlgorithm` makes whole trials. `SearchGenerator` is the algorithm
+around a searcher. Users may write either; mostly a `Searcher` is simpler.
 """
 
 from __future__ import annotations
@@ -13,30 +13,29 @@ from kernel_tune.trial import Trial
 
 
 class SearchAlgorithm:
-    """Makes trials, and hears how they do. Called from one thread, by the trial loop.
+    """Makes trials, and is called with their results. All calls come from one thread, the trial loop's.
 
-    A trial needs its configuration: `Trial("", {"x": 1})`. What else it lacks, its id included, is written into it when
-    it was returned. It says to which of several experiments it belongs by `extra["experiment"]`, or by the name of its
-    trainable.
+    A trial needs a configuration: `Trial("", {"x": 1})`. Whatever else it lacks, its id included, is set after it was
+    returned. `extra["experiment"]`, or the name of its trainable, says to which of several experiments it belongs.
 
-    Trials that others add are told of as well: an algorithm knows its own by their ids.
+    An algorithm is also called for trials that it has not made. It recognises its own by their ids.
     """
 
     metric: str | None = None
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any) -> bool:
-        """Take metric, mode and search space of the experiment; return whether the space was taken."""
+        """Take metric, mode and search space of the experiment. Return whether the space was taken."""
         return False
 
     def add_configurations(self, experiments: Any) -> None:
-        """Take experiments to make trials for: an `Experiment`, a list of them, or a dict of name to what it runs."""
+        """Add experiments to make trials for: an `Experiment`, a list of them, or a dict of name to description."""
 
     def next_trial(self) -> Trial | None:
-        """Return the next trial, None if there is none just now. Override this, or `next_trials`."""
+        """Return the next trial, or None if there is none at present. Override this, or `next_trials`."""
         raise NotImplementedError(f"{type(self).__name__} makes no trials: define next_trial() or next_trials()")
 
     def next_trials(self) -> list[Trial]:
-        """Return the trials that can be had now."""
+        """Return the trials that are available now."""
         trial = self.next_trial()
         return [] if trial is None else [trial]
 
@@ -44,7 +43,7 @@ class SearchAlgorithm:
         """A running trial has reported."""
 
     def on_trial_complete(self, trial_id: str, result: Report | None = None, error: bool = False) -> None:
-        """A trial has ended, with its last result if it had one; without where it failed, which `error` says."""
+        """A trial has ended, with its last result; None if it had none, or failed (`error`)."""
 
     def on_pause(self, trial_id: str) -> None:
         """A scheduler has paused a trial."""
@@ -62,5 +61,5 @@ class SearchAlgorithm:
 
     @property
     def total_samples(self) -> int | None:
-        """How many trials there will be, None if nobody knows."""
+        """The number of trials that there will be, or None if it is not known."""
         return None

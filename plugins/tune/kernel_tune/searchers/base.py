@@ -1,4 +1,4 @@
-"""What a searcher is: it proposes configurations, and hears how they did."""
+"""The base of searchers, which propose configurations and are called with their results."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ FINISHED = "FINISHED"
 class Searcher:
     """Proposes configurations one at a time.
 
-    The trial loop calls it from one thread, in this order for each trial: `suggest`, `on_trial_result` for every
-    result of a running trial, `on_trial_complete` once. Trials overlap: several may be between `suggest` and
-    `on_trial_complete`. Nothing here reads a clock, and what is random comes from a generator made from `seed`, so that
-    the same calls give the same answers: an experiment resumes by giving a searcher the same calls again.
+    The trial loop calls it in one thread, in this order for each trial: `suggest`, `on_trial_result` for every result
+    of a running trial, `on_trial_complete` once. Trials overlap: several may be between `suggest` and
+    `on_trial_complete`. A searcher reads no clock, and its random values come from a generator made from `seed`, so
+    that the same calls have the same results: an experiment resumes by repeating the calls.
 
-    `metric` is the key of the result that is optimised, `mode` is "max" or "min"; where they are not given here,
-    `set_search_properties` gives those of the experiment. A searcher that optimises several at once takes
-    lists of both.
+    `metric` is the key of the result that is optimised, `mode` is "max" or "min"; by default they are those of the
+    experiment, which `set_search_properties` passes. A searcher that optimises several metrics takes lists of both.
+    Raises ValueError for other modes.
     """
 
     FINISHED = FINISHED
-    """Returned by `suggest` when there will never be another configuration."""
+    """Is returned by `suggest` when there will be no other configuration."""
 
     learns = True
-    """Whether it goes by what trials report, where it hears of that at all."""
+    """Whether proposals depend on results."""
     _metric: Any = None
     _mode: Any = None
 
@@ -57,39 +57,39 @@ class Searcher:
 
     @property
     def total_samples(self) -> int | None:
-        """How many configurations there will be, where the searcher knows: that many trials are then made.
+        """The number of configurations that there will be, and so of trials; None if the searcher has no such number.
 
-        None leaves it to the experiment's `num_samples`.
+        With None it is the experiment's `num_samples`.
         """
         return None
 
     def set_search_properties(
         self, metric: str | None, mode: str | None, space: dict[str, Any], **experiment: Any
     ) -> bool:
-        """Take what the experiment says: metric and mode where there are none yet, and the search space.
+        """Take metric and mode of the experiment if they are not set yet, and the search space.
 
-        Called once, before the first `suggest`. Return whether the space was taken: False where the searcher has one of
-        its own, or can't use this one; it is an error then if the experiment has a space with anything to choose.
+        It is called once, before the first `suggest`. Return whether the space was taken: False if the searcher has one
+        of its own, or can't use this one. It is an error then if the experiment's space has anything to choose.
         """
         self._metric = self._metric or metric
         self._mode = self._mode or mode
         return False
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """Return a configuration for a new trial, None if there is none just now, `FINISHED` if there never will be."""
+        """Return a configuration for a new trial, None if there is none at present, or `FINISHED` at the end."""
         raise NotImplementedError
 
     def on_trial_result(self, trial_id: str, result: Report) -> None:
         """A running trial has reported. The metric may be missing or NaN."""
 
     def on_trial_complete(self, trial_id: str, result: Report | None = None, error: bool = False) -> None:
-        """A trial has ended, with its last result if it had one, or has failed, which `error` says: without a result.
+        """A trial has ended, with its last result; None if it had none, or failed (`error`).
 
-        `result` and `error` are given by name. The metric may be missing or NaN.
+        `result` and `error` are passed by name. The metric may be missing or NaN.
         """
 
     def on_pause(self, trial_id: str) -> None:
-        """A scheduler has paused a trial: it waits, and does not count as running until `on_unpause`."""
+        """A scheduler has paused a trial. It does not count as running until `on_unpause`."""
 
     def on_unpause(self, trial_id: str) -> None:
         """A paused trial runs again."""
@@ -102,15 +102,15 @@ class Searcher:
         raise NotImplementedError(f"{type(self).__name__} can't take points that were evaluated elsewhere")
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
-        """Hear how many trials run at once at most; return whether the searcher sees to that by itself."""
+        """Take the largest number of trials that run at once. Return whether the searcher observes it itself."""
         return False
 
     def get_state(self) -> dict[str, Any]:
-        """Return all that makes the next answers, as something that can be pickled."""
+        """Return the state that further proposals depend on. It can be pickled."""
         return {key: value for key, value in self.__dict__.items()}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from what `get_state` has returned."""
+        """Restore a state that `get_state` has returned."""
         self.__dict__.update(state)
 
     def save(self, checkpoint_path: str) -> None:
@@ -118,7 +118,7 @@ class Searcher:
         Path(checkpoint_path).write_bytes(pickle.dumps(self.get_state()))
 
     def restore(self, checkpoint_path: str) -> None:
-        """Go on from a file that `save` has written: a warm start."""
+        """Restore the state from a file that `save` has written: a warm start."""
         self.set_state(pickle.loads(Path(checkpoint_path).read_bytes()))
 
 

@@ -1,4 +1,4 @@
-"""The default: every combination of the grids, everything else drawn."""
+"""The default searcher: every combination of the grids, random draws for everything else."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from kernel_tune.searchers.base import FINISHED, Searcher
 
 
 class BasicVariantGenerator(Searcher):
-    """Goes through all combinations of the grids `num_samples` times, draws everything else anew for each of them.
+    """Goes through all combinations of the grids `num_samples` times, with new draws for everything else each time.
 
-    `points_to_evaluate` come first, each in place of one repetition: what a point gives is taken, grids that it leaves
-    out are gone through. `constant_grid_search` draws once in a repetition rather than for each combination. `shuffle`
-    changes the order at random. `max_concurrent` is how many trials may run at once, 0 for any number. `random_state`
-    (or `seed`) decides all that is random: an integer, a numpy Generator or a RandomState; without one that follows
-    `numpy.random.seed`. `functions_seed` decides instead what functions of the space draw from the module `random`.
+    `points_to_evaluate` come first, each instead of one repetition. Their values are used, and grids that a point
+    leaves out are gone through. `constant_grid_search` draws once in a repetition instead of for each combination.
+    `shuffle` changes the order at random. `max_concurrent` is the largest number of trials that run at once, 0 for any
+    number. `random_state` (or `seed`) makes all draws reproducible: an integer, a numpy Generator or a RandomState; by
+    default they follow `numpy.random.seed`. `functions_seed` is a seed for draws of functions of the space from the
+    module `random`.
 
-    How many repetitions there are, the experiment says, or `num_samples` here; -1 is without an end.
+    The number of repetitions is the experiment's, or `num_samples` here; -1 is without an end.
     """
 
     learns = False
     _standard: random.Random | None = None
-    """None in experiments that an earlier version wrote, too."""
+    """None also in experiments that an earlier version has written."""
 
     def __init__(self, points_to_evaluate: Sequence[dict[str, Any]] | None = None, max_concurrent: int = 0,
                  constant_grid_search: bool = False, random_state: Any = None, shuffle: bool = False,
@@ -58,9 +59,9 @@ class BasicVariantGenerator(Searcher):
 
     @property
     def total_samples(self) -> int | None:
-        """How many configurations there will be; None if there is no end, or no space yet.
+        """The number of configurations that there will be; None if there is no end, or no space yet.
 
-        Grids inside options of a choice are not counted.
+        Grids within options of a choice are not counted.
         """
         samples = self._samples
         if self._space is None or samples is None:
@@ -116,7 +117,7 @@ class BasicVariantGenerator(Searcher):
         return [configs[number] for number in self._generator.permutation(len(configs))]
 
     def _advance(self) -> bool:
-        """Make what the next combination gives; return whether there was one."""
+        """Make the configurations of the next combination. Return whether there was one."""
         if self._combination >= self._combinations and not self._next_repetition():
             return False
         space = self._preset
@@ -138,7 +139,7 @@ class BasicVariantGenerator(Searcher):
 
     @property
     def _preset(self) -> Any:
-        """The space of this repetition: with the values of a point to evaluate, as long as there are some."""
+        """The space of this repetition, with the values of a point to evaluate, as long as there are some."""
         if self._repetition < len(self._points):
             return overlay(self._space, self._points[self._repetition])
         return self._space

@@ -1,4 +1,4 @@
-"""Keeps linear algebra on small matrices in one thread."""
+"""Running linear algebra on small matrices in one thread."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 def one_blas_thread() -> AbstractContextManager[Any]:
     """Return a context in which the BLAS libraries of this process use one thread.
 
-    Matrices of a few hundred rows gain nothing from more, and on a machine that is busy with trials they wait for each
-    other: a suggestion then takes ten times as long.
+    Matrices of a few hundred rows gain nothing from more threads. On a machine that is busy with trials, the threads
+    wait for each other, and a suggestion takes ten times as long.
     """
     return _controller().limit(limits=1, user_api="blas")  # type: ignore[no-any-return]
 

@@ -1,4 +1,4 @@
-"""The model of BOHB."""
+"""BOHB: Bayesian optimisation with kernel density estimators, for results of several budgets."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ CONFIG_NAMES = ("min_points_in_model", "top_n_percent", "num_samples", "random_f
 
 
 class BOHBSearch(SpaceSearcher):
-    """Learns from results of each budget apart, and proposes by the largest budget that has enough of them.
+    """Models the results of each budget separately, and proposes by the largest budget that has enough of them.
 
-    (Falkner, Klein, Hutter: BOHB: Robust and Efficient Hyperparameter Optimization at Scale, ICML 2018, section 3.) The
-    budget of a result is what `HyperBandForBOHB` writes at `hyperband_info`; with other schedulers results count that
-    are the first, third, ninth ... or last of their trial.
+    Source: Falkner, Klein, Hutter, "BOHB: Robust and Efficient Hyperparameter Optimization at Scale" (ICML 2018),
+    section 3. The budget of a result is the one that `HyperBandForBOHB` writes into `hyperband_info`. With other
+    schedulers the first, third, ninth ... and the last result of a trial count.
 
-    The best `top_n_percent` of a budget, and the others, are modelled by a Parzen estimator each; of `num_samples` that
-    are drawn around the best with kernels wider by `bandwidth_factor` the one with the highest ratio of densities is
-    taken, except that a share `random_fraction` is drawn from the space. There is a model as soon as there are
-    `min_points_in_model` results (the number of parameters + 1 if not given) and two more. `bohb_config` may have
-    these, too. `max_concurrent` limits how many trials run that are not paused, 0 is without a limit. Takes the
-    arguments of `SpaceSearcher` besides.
+    The best `top_n_percent` of a budget, and the others, are modelled by a Parzen estimator each. Of `num_samples`
+    points drawn around the best, with kernels wider by `bandwidth_factor`, the one with the highest ratio of densities
+    is proposed; a share `random_fraction` of proposals is drawn from the space. There is a model as soon as there are
+    `min_points_in_model` results (by default the number of parameters + 1) and two more. `bohb_config` may have these
+    settings, too. `max_concurrent` is the largest number of trials that run and are not paused, 0 for any number. Other
+    arguments are those of `SpaceSearcher`. Raises ValueError for an unknown setting.
     """
 
     def __init__(self, space: dict[str, Any] | None = None, bohb_config: dict[str, Any] | None = None,
@@ -83,12 +83,12 @@ class BOHBSearch(SpaceSearcher):
         super().on_trial_complete(trial_id, result=result, error=error)
 
     def on_pause(self, trial_id: str) -> None:
-        """A trial waits: it no longer counts as running."""
+        """A trial is paused, and no longer counts as running."""
         if trial_id in self._live:
             self._paused[trial_id] = None
 
     def on_unpause(self, trial_id: str) -> None:
-        """A trial goes on."""
+        """A paused trial runs again."""
         self._paused.pop(trial_id, None)
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
@@ -124,14 +124,14 @@ class BOHBSearch(SpaceSearcher):
 
     def _estimator(self, flat: FlatSpace, points: Array) -> ParzenEstimator:
         count = len(points)
-        # The paper's bandwidths, Scott's rule alone, close in on the first good place.
+        # Scott's rule alone, as in the paper, converges to the first good place.
         widths = np.maximum(kernel_widths(points, len(flat)), self._settings["min_bandwidth"])
         cells = np.array([parameter.cells for parameter in flat.parameters])
         return ParzenEstimator(flat, points, np.ones(count + 1), widths, cells / (cells + count + 1))
 
 
 class _Results:
-    """What was reported at one budget: of each trial the last."""
+    """The results of one budget: the last one of each trial."""
 
     def __init__(self, parameters: int) -> None:
         self.history = History(parameters)
@@ -141,7 +141,7 @@ class _Results:
         return len(self._rows)
 
     def usable(self) -> int:
-        """Return how many have a loss."""
+        """Return the number of results with a loss."""
         return int(np.isfinite(self.history.losses[:, 0]).sum())
 
     def put(self, trial_id: str, point: Array, losses: Array) -> None:

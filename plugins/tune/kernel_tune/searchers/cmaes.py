@@ -14,22 +14,24 @@ from kernel_tune.searchers.space_searcher import SpaceSearcher
 
 Array = NDArray[np.float64]
 CATEGORICAL_RATE = 0.3
-"""How far probabilities of categories move towards those of the better half of a generation."""
+"""The rate at which probabilities of categories move towards those of the better half of a generation."""
 
 
 class CMAESSearch(SpaceSearcher):
-    """Draws from a normal distribution that moves, grows and turns towards what did well: CMA-ES.
+    """Draws from a normal distribution that moves, grows and turns towards good results: CMA-ES.
 
-    (Hansen: The CMA Evolution Strategy: A Tutorial, 2016.) Good for more parameters and larger budgets than model-based
-    searchers. Integers keep enough spread to change (after Hamano et al.: CMA-ES with Margin, GECCO 2022); categories
-    have probabilities that move with the rest (after Hamano et al.: CatCMA, GECCO 2024); parameters that are not active
-    drift. When it has converged it begins again at a random place, with twice the population (Auger, Hansen: A Restart
-    CMA Evolution Strategy With Increasing Population Size, CEC 2005).
+    Source: Hansen, "The CMA Evolution Strategy: A Tutorial" (2016). It suits more parameters and larger budgets than
+    model-based searchers. Integers keep enough spread to change (after Hamano et al., "CMA-ES with Margin", GECCO
+    2022); categories have probabilities that move with the rest (after Hamano et al., "CatCMA", GECCO 2024); parameters
+    that are not active drift. After convergence it restarts at a random place, with twice the population (Auger,
+    Hansen, "A Restart CMA Evolution Strategy With Increasing Population Size", CEC 2005).
 
-    `sigma0` is the first standard deviation in units of the cube, `popsize` how many trials make a generation (from the
-    number of parameters if not given). Any number may run at once: a generation ends when that many trials have ended,
-    of whichever generation they are. It begins in the middle of the space, or at the best of what was evaluated before.
-    `restart=False` goes on where it is. Takes the arguments of `SpaceSearcher` besides.
+    `sigma0` is the first standard deviation in units of the cube, `popsize` the number of trials of a generation, at
+    least 4 (by default it depends on the number of parameters). Any number of trials may run at once: a generation ends
+    when that many trials have ended, whichever generation they belong to. The search begins in the middle of the space,
+    or at the best point that was evaluated before. With `restart=False` it continues after convergence; `tolerance` is
+    the standard deviation below which it has converged. Other arguments are those of `SpaceSearcher`. Raises ValueError
+    for a too small population.
     """
 
     def __init__(self, space: dict[str, Any] | None = None, metric: str | None = None, mode: str | None = None,
@@ -45,7 +47,7 @@ class CMAESSearch(SpaceSearcher):
         self._evolution: Evolution | None = None
         self._probabilities: dict[int, Array] = {}
         self._drawn: dict[str, Array] = {}
-        """What was drawn for a running trial, inactive parameters included."""
+        """The points that were drawn for running trials, inactive parameters included."""
         self._generation: list[tuple[float, Array]] = []
         self._flat_generations = 0
 
@@ -66,8 +68,8 @@ class CMAESSearch(SpaceSearcher):
         self._generation, self._flat_generations = [], 0
 
     def _learned(self, history: History, first: int) -> None:
-        """Begin around the best of what was evaluated before, with their spread (after Nomura et al.: Warm Starting
-        CMA-ES for Hyperparameter Optimization, AAAI 2021)."""
+        """Begin around the best points that were evaluated before, with their spread (after Nomura et al., "Warm
+        Starting CMA-ES for Hyperparameter Optimization", AAAI 2021)."""
         evolution = self._evolution
         if evolution is None or evolution.generation or self._generation:
             return
@@ -120,8 +122,8 @@ class CMAESSearch(SpaceSearcher):
             self._probabilities[number] = moved / moved.sum()
 
     def _floor(self, flat: FlatSpace) -> Array:
-        """Return the least standard deviations: enough for integers to change now and then."""
-        from scipy.special import ndtri  # takes a tenth of a second: when it is first needed
+        """Return the least standard deviations, with which integers still change from time to time."""
+        from scipy.special import ndtri  # here: its import takes a tenth of a second
 
         assert self._evolution is not None
         chance = 1 / (self._evolution.population * max(len(flat), 2))

@@ -1,4 +1,4 @@
-"""Limits how many trials of a searcher run at once."""
+"""A limit on the number of trials of a searcher that run at once."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kernel_tune.searchers.wrapped import WrappedSearcher
 
 
 class ConcurrencyLimiter(WrappedSearcher):
-    """Suggests nothing while `max_concurrent` trials run; those that a scheduler has paused do not count.
+    """Suggests nothing while `max_concurrent` trials run. Trials that a scheduler has paused do not count.
 
-    With `batch` the searcher hears of the results when all that run have ended, in the order in which they
-    ended: it then proposes the next ones together. A searcher that limits itself is told the number, and left
-    to do so.
+    With `batch` the searcher gets the results when all running trials have ended, in the order in which they ended, and
+    then proposes the next ones together. A searcher that observes a limit itself is given this one instead. Raises
+    SearchSpaceError for a limit below 1.
     """
 
     def __init__(self, searcher: Searcher, max_concurrent: int, batch: bool = False) -> None:

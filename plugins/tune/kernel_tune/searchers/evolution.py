@@ -1,4 +1,4 @@
-"""The state of CMA-ES: a normal distribution that moves, grows and turns towards what did well."""
+"""The state of CMA-ES: a normal distribution that moves, grows and turns towards good points."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ LARGEST_CONDITION = 1e14
 class Evolution:
     """CMA-ES on the unit cube (Hansen: The CMA Evolution Strategy: A Tutorial, 2016, arXiv:1604.00772, figure 6).
 
-    `mean` has shape (dimensions,), `sigma` is in units of the cube, `population` is how many points make a generation.
+    `mean` has shape (dimensions,), `sigma` is in units of the cube, `population` is the number of points of a
+    generation.
     """
 
     mean: Array
@@ -37,7 +38,7 @@ class Evolution:
 
     @staticmethod
     def default_population(dimensions: int) -> int:
-        """Return how many points make a generation (equation 48)."""
+        """Return the default number of points of a generation (equation 48)."""
         return 4 + int(3 * math.log(max(dimensions, 1)))
 
     def sample(self, generator: np.random.Generator, floor: Array) -> Array:
@@ -51,7 +52,7 @@ class Evolution:
         return np.clip(point, 0, 1)
 
     def update(self, points: Array, floor: Array) -> None:
-        """Learn from a generation: its points, best first, shape (population, dimensions)."""
+        """Learn from the points of a generation, best first: shape (population, dimensions)."""
         dimensions, parents = len(self.mean), self.population // 2
         steps = self._shortened((points - self.mean) / (self.sigma * self._widening(floor)))
         self.generation += 1
@@ -70,7 +71,7 @@ class Evolution:
         ) * step
         lost = (1 - rising) * self._c_c * (2 - self._c_c)
         rank_one = np.outer(self._path_covariance, self._path_covariance) + lost * self.covariance
-        # What did badly is turned away from, as far as that keeps the covariance positive (equation 46).
+        # Bad points get negative weights, as far as the covariance stays positive definite (equation 46).
         scaled = np.where(self._weights < 0, dimensions / np.maximum(self._lengths(steps) ** 2, 1e-12), 1.0)
         rank_mu = (steps * (self._weights * scaled)[:, None]).T @ steps
         kept = 1 - self._c_1 - self._c_mu * float(self._weights.sum())
@@ -79,12 +80,12 @@ class Evolution:
         self._decompose()
 
     def has_converged(self, tolerance: float) -> bool:
-        """Return whether no step would be longer than `tolerance`, or the distribution is degenerate."""
+        """Return whether all standard deviations are below `tolerance`, or the distribution is degenerate."""
         widest = self.sigma * float(self._scales.max())
         return widest < tolerance or float(self._scales.max() / self._scales.min()) ** 2 > LARGEST_CONDITION
 
     def _set_parameters(self, dimensions: int) -> None:
-        """Set what table 1 of the tutorial says."""
+        """Set the parameters by table 1 of the tutorial."""
         raw = math.log((self.population + 1) / 2) - np.log(np.arange(1, self.population + 1))
         parents = self.population // 2
         good, bad = raw[:parents], raw[parents:]
@@ -111,14 +112,15 @@ class Evolution:
         return np.maximum(floor / deviations, 1.0)
 
     def _shortened(self, steps: Array) -> Array:
-        """Limit steps that are longer than this distribution makes: of points from elsewhere, or from long ago.
+        """Limit steps that are too long for this distribution: those of points from elsewhere, or of earlier
+        generations.
 
-        (Hansen: Injecting External Solutions Into CMA-ES, 2011, equation 4.)
+        Source: Hansen, "Injecting External Solutions Into CMA-ES" (2011), equation 4.
         """
         dimensions = len(self.mean)
         most = math.sqrt(dimensions) + 2 * dimensions / (dimensions + 2)
         return steps * np.minimum(1.0, most / np.maximum(self._lengths(steps), 1e-12))[:, None]
 
     def _lengths(self, steps: Array) -> Array:
-        """Return how long steps are by this distribution."""
+        """Return the lengths of steps in the metric of the distribution."""
         return np.asarray(np.linalg.norm((steps @ self._axes) / self._scales, axis=1))

@@ -15,7 +15,7 @@ SQRT5 = math.sqrt(5)
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """Logarithms: of a length for each feature, shape (features,), of the signal's variance, of the noise's."""
+    """Logarithms of a length for each feature, shape (features,), of the signal's variance, and of the noise's."""
 
     lengths: Array
     signal: float = 0.0
@@ -23,23 +23,23 @@ class Hyperparameters:
 
     @staticmethod
     def of(vector: Array) -> Hyperparameters:
-        """Return them from one row of numbers."""
+        """Return hyperparameters from a vector."""
         return Hyperparameters(vector[:-2], float(vector[-2]), float(vector[-1]))
 
     def vector(self) -> Array:
-        """Return them as one row of numbers."""
+        """Return the hyperparameters as a vector."""
         return np.concatenate([self.lengths, [self.signal, self.noise]])
 
 
 class GaussianProcess:
     """A Gaussian process with a Matern 5/2 kernel and a length for each feature, given its hyperparameters.
 
-    (Rasmussen, Williams: Gaussian Processes for Machine Learning, 2006: equations 4.17 and 2.25 to 2.26.) `points` have
-    shape (n, features), `values` shape (n,), and should have mean 0 and variance 1.
+    Source: Rasmussen, Williams, "Gaussian Processes for Machine Learning" (2006), equations 4.17 and 2.25 to 2.26.
+    `points` have shape (n, features), `values` shape (n,); the values should have mean 0 and variance 1.
     """
 
     def __init__(self, points: Array, values: Array, hyperparameters: Hyperparameters) -> None:
-        from scipy.linalg import cho_factor, cho_solve  # a tenth of a second: when it is first needed
+        from scipy.linalg import cho_factor, cho_solve  # here: its import takes a tenth of a second
 
         self._points = points
         self._parameters = hyperparameters
@@ -60,12 +60,13 @@ class GaussianProcess:
 
 
 def fit(points: Array, values: Array, start: Hyperparameters, steps: int) -> Hyperparameters:
-    """Return the hyperparameters with the highest posterior density, sought from `start` in so many steps.
+    """Return the hyperparameters with the highest posterior density, found from `start` in at most `steps` steps.
 
-    (Rasmussen, Williams 2006, equation 5.9, with a prior.) Lengths have a log-normal prior that grows with the number
-    of features (Hvarfner, Hellsten, Nardi: Vanilla Bayesian Optimization Performs Great in High Dimensions, ICML 2024).
+    Source: Rasmussen, Williams (2006), equation 5.9, with a prior. Lengths have a log-normal prior that grows with the
+    number of features (Hvarfner, Hellsten, Nardi, "Vanilla Bayesian Optimization Performs Great in High Dimensions",
+    ICML 2024).
     """
-    from scipy.optimize import minimize  # a fifth of a second: when it is first needed
+    from scipy.optimize import minimize  # here: its import takes a fifth of a second
 
     differences = (points[:, None, :] - points[None, :, :]) ** 2
     features = points.shape[1]
@@ -90,14 +91,14 @@ def _squared_distances(one: Array, other: Array, parameters: Hyperparameters) ->
 
 
 def _matern(squares: Array, signal: float) -> tuple[Array, Array]:
-    """Return the covariance, and what its derivative by each log length has in common."""
+    """Return the covariance, and the common factor of its derivatives by the logarithms of lengths."""
     distance = SQRT5 * np.sqrt(squares)
     decay = math.exp(signal) * np.exp(-distance)
     return decay * (1 + distance + distance**2 / 3), decay * (1 + distance) * (5 / 3)
 
 
 def _negative_log_likelihood(differences: Array, values: Array, parameters: Hyperparameters) -> tuple[float, Array]:
-    """Return it with its gradient; `differences` are squared, of shape (n, n, features)."""
+    """Return the value and its gradient. `differences` are squared, of shape (n, n, features)."""
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
     scales = np.exp(-2 * parameters.lengths)

@@ -16,19 +16,19 @@ from kernel_tune.searchers.space_searcher import SpaceSearcher
 Array = NDArray[np.float64]
 ACQUISITIONS = ("ei", "ucb", "poi")
 SCALES = (0.2, 0.1, 0.05, 0.02, 0.01, 0.004, 0.001)
-"""How far around the best candidates better ones are looked for, in turn."""
+"""The widths of the neighbourhoods of the best candidates that are searched for better ones, in turn."""
 
 
 class GPSearch(SpaceSearcher):
-    """Proposes where a Gaussian process promises most: the best choice for few, expensive trials.
+    """Proposes the points that a Gaussian process finds most promising: best for few, expensive trials.
 
-    (Snoek, Larochelle, Adams: Practical Bayesian Optimization of Machine Learning Algorithms, NIPS 2012.) The first
-    `n_initial_points` are drawn from the space. `acquisition` is "ei" (expected improvement by more than `xi`, Jones,
-    Schonlau, Welch 1998), "ucb" (the mean and `kappa` standard deviations) or "poi" (probability of improvement);
-    `utility_kwargs` may have `kind`, `kappa` and `xi`, too. Running trials count as if they had what is expected of
-    them (Ginsbourger et al.: Kriging Is Well-Suited to Parallelize Optimization, 2010). The process is fitted to
-    `most_points` of the results at most, the better and the newest, which bounds the time of a suggestion. Takes the
-    arguments of `SpaceSearcher` besides.
+    Source: Snoek, Larochelle, Adams, "Practical Bayesian Optimization of Machine Learning Algorithms" (NIPS 2012). The
+    first `n_initial_points` are drawn from the space. `acquisition` is "ei" (expected improvement by more than `xi`,
+    Jones, Schonlau, Welch 1998), "ucb" (the mean and `kappa` standard deviations) or "poi" (probability of
+    improvement); `utility_kwargs` may have `kind`, `kappa` and `xi`, too. Running trials count as if they had their
+    expected result (Ginsbourger et al., "Kriging Is Well-Suited to Parallelize Optimization", 2010). The process is
+    fitted to at most `most_points` results, the better and the newest, which bounds the time of a suggestion. Other
+    arguments are those of `SpaceSearcher`. Raises ValueError for an unknown acquisition.
     """
 
     def __init__(self, space: dict[str, Any] | None = None, metric: str | None = None, mode: str | None = None,
@@ -73,7 +73,7 @@ class GPSearch(SpaceSearcher):
         return self._best_candidate(flat, process, points, values)
 
     def _chosen(self, points: Array, losses: Array) -> tuple[Array, Array]:
-        """Return what the process is fitted to: the best half and the newest half of as many as are allowed."""
+        """Return the results that the process is fitted to: half of them the best, half the newest."""
         if len(points) <= self._most:
             return points, losses
         best = np.argsort(losses, kind="stable")[: self._most // 2]
@@ -84,7 +84,7 @@ class GPSearch(SpaceSearcher):
         return points[taken], losses[taken]
 
     def _fit(self, features: Array, values: Array, count: int) -> None:
-        """Fit hyperparameters, from where they were: whenever there is a tenth more to go by."""
+        """Fit hyperparameters, from their last values, whenever there are a tenth more results."""
         if self._parameters is not None and count < self._fitted_to * 1.1:
             return
         first = self._parameters is None or len(self._parameters.lengths) != features.shape[1]
@@ -94,7 +94,7 @@ class GPSearch(SpaceSearcher):
         self._fitted_to = count
 
     def _best_candidate(self, flat: FlatSpace, process: GaussianProcess, points: Array, values: Array) -> Point:
-        """Return the settled point with the highest acquisition: of many anywhere, then of more and more near them."""
+        """Return the settled point with the highest acquisition: of many random ones, then of ever closer ones."""
         best = float(values.min())
         anywhere = flat.settled(self._generator.random((600, len(flat))))
         order = np.argsort(values[: len(points)], kind="stable")
@@ -110,7 +110,7 @@ class GPSearch(SpaceSearcher):
         return leaders[new[0]] if new else flat.random(self._generator)
 
     def _moved(self, flat: FlatSpace, points: Array, scale: float) -> Array:
-        """Return points moved a little: some of their numbers, and now and then a category or an integer."""
+        """Return points with some numbers changed a little, and sometimes a category or an integer."""
         cells = np.array([parameter.cells for parameter in flat.parameters])
         categorical = np.array([parameter.is_categorical for parameter in flat.parameters])
         which = self._generator.random(points.shape) < max(0.5, 1.5 / len(flat))
@@ -121,7 +121,7 @@ class GPSearch(SpaceSearcher):
         return np.where(jump, self._generator.random(points.shape), np.clip(moved, 0, 1))
 
     def _score(self, process: GaussianProcess, features: Array, best: float) -> Array:
-        from scipy.special import log_ndtr, ndtr  # a tenth of a second: when it is first needed
+        from scipy.special import log_ndtr, ndtr  # here: its import takes a tenth of a second
 
         means, deviations = process.predict(features)
         if self._acquisition == "ucb":
@@ -130,13 +130,13 @@ class GPSearch(SpaceSearcher):
         if self._acquisition == "poi":
             return np.asarray(log_ndtr(z))
         improvement = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi) + z * ndtr(z)
-        # Far below the best the improvement is lost in rounding: there its tail, exp(-z²/2) / z², is taken.
+        # Far below the best, the improvement is lost in rounding, so its tail exp(-z²/2) / z² is used.
         tail = -0.5 * z**2 - 2 * np.log(np.maximum(-z, 1.0)) - 0.92
         return np.log(deviations) + np.where(z > -6, np.log(np.maximum(improvement, 1e-300)), tail)
 
 
 def _features(flat: FlatSpace, points: Array) -> Array:
-    """Return what the process sees: numbers as they are, categories as one number each; inactive ones in the middle."""
+    """Return the features of points: numbers as they are, one number for each category, 0.5 for inactive parameters."""
     columns = []
     for number, parameter in enumerate(flat.parameters):
         column = points[:, number]
@@ -149,7 +149,7 @@ def _features(flat: FlatSpace, points: Array) -> Array:
 
 
 def _standardised(losses: Array) -> Array:
-    """Return losses with mean 0 and variance 1; those that are infinite, and outliers, as bad as bad ones get."""
+    """Return losses with mean 0 and variance 1. Infinite ones and outliers are limited first."""
     finite = losses[np.isfinite(losses)]
     low, middle = finite.min(), np.median(finite)
     ceiling = middle + 3 * (middle - low) if middle > low else finite.max()

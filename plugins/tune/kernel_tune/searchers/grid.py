@@ -14,12 +14,12 @@ from kernel_tune.searchers.space_searcher import SpaceSearcher
 
 
 class GridSearch(SpaceSearcher):
-    """Tries every combination once, and then is finished; the first parameter changes fastest.
+    """Tries every combination once, and then is finished. The first parameter changes fastest.
 
-    Of a parameter with more than `points` values, that many are tried, evenly spread over it, its ends included (of one
-    that is drawn by its logarithm: evenly by that). `grid_search` and `choice` are always tried completely; what
-    belongs to an option, only with it. `shuffle` tries the combinations in random order. Takes the arguments of
-    `SpaceSearcher` besides.
+    If a parameter has more than `points` values, that many are tried, evenly spread (by logarithm, if it is drawn so)
+    with its ends included. `grid_search` and `choice` are always tried completely; parameters that belong to an option,
+    only with it. `shuffle` tries the combinations in random order. Other arguments are those of `SpaceSearcher`. Raises
+    SearchSpaceError for `points` below 1.
     """
 
     _grids_as_choices = True
@@ -36,7 +36,7 @@ class GridSearch(SpaceSearcher):
 
     @property
     def total_samples(self) -> int | None:
-        """How many combinations there are; None as long as there is no space."""
+        """The number of combinations; None as long as there is no space."""
         return None if self._flat is None else self._count(self._flat, ALWAYS)
 
     def _propose(self, trial_id: str) -> Point | str:
@@ -56,7 +56,7 @@ class GridSearch(SpaceSearcher):
         return [number for number, parameter in enumerate(flat.parameters) if parameter.condition == condition]
 
     def _units(self, flat: FlatSpace, number: int) -> list[float]:
-        """Return what is tried of a parameter."""
+        """Return the points of the unit interval that are tried of a parameter."""
         parameter = flat.parameters[number]
         count = self._most
         if parameter.edges is not None and (parameter.is_categorical or parameter.cells <= count):
@@ -64,7 +64,7 @@ class GridSearch(SpaceSearcher):
         return [0.5] if count == 1 else [float(x) for x in np.linspace(0, 1, count)]
 
     def _sizes(self, flat: FlatSpace, number: int) -> list[int]:
-        """Return how many combinations there are of what belongs to each value of a parameter."""
+        """Return the number of combinations of the parameters that belong to each value of a parameter."""
         if not flat.parameters[number].is_categorical:
             return [1] * len(self._units(flat, number))
         return [self._count(flat, (number, option)) for option in range(flat.parameters[number].cells)]

@@ -1,4 +1,4 @@
-"""What a searcher has learned: points and their losses, in the order in which they became known."""
+"""The results of a searcher: points and their losses, in the order in which they became known."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Array = NDArray[np.float64]
 
 
 class History:
-    """Grows by one point at a time. A loss is to be small; of a trial that failed it is infinite."""
+    """A growing list of points and losses. Smaller losses are better; that of a failed trial is infinite."""
 
     def __init__(self, parameters: int, objectives: int = 1) -> None:
         self._points = np.empty((16, parameters))
@@ -20,7 +20,7 @@ class History:
         return self._count
 
     def add(self, point: Array, losses: Array) -> None:
-        """Take a point, shape (parameters,), and its losses, shape (objectives,)."""
+        """Add a point, shape (parameters,), and its losses, shape (objectives,)."""
         if self._count == len(self._points):
             self._points = np.concatenate([self._points, np.empty_like(self._points)])
             self._losses = np.concatenate([self._losses, np.empty_like(self._losses)])

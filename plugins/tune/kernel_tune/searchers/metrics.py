@@ -7,7 +7,7 @@ from typing import Any
 
 
 def finite_number(value: Any) -> float | None:
-    """Return a metric as a finite number, or None if it is none: missing, NaN, infinite, a text."""
+    """Return a metric as a finite number; None if it is missing, NaN, infinite or a text."""
     try:
         number = float(value)
     except (TypeError, ValueError):

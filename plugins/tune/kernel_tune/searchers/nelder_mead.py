@@ -13,18 +13,18 @@ from kernel_tune.searchers.space_searcher import SpaceSearcher
 
 Array = NDArray[np.float64]
 WARM_SHARE = 0.4
-"""How much smaller the first simplex is around the best of what was evaluated before."""
+"""The ratio by which the first simplex is smaller if it is around a point that was evaluated before."""
 
 
 class NelderMeadSearch(SpaceSearcher):
     """Moves a simplex of configurations downhill: good for few parameters and little noise.
 
-    (Nelder, Mead: A Simplex Method for Function Minimization, Computer Journal 1965; with the coefficients of Gao, Han:
-    Implementing the Nelder-Mead simplex algorithm with adaptive parameters, 2012.) It begins in the middle of the
-    space, or at the best of the points to evaluate that is known then, with edges of `size` of the unit cube; when it
-    has shrunk below `tolerance`, it begins again at a random place. Trials at the same time try what may be needed
-    next; when all of that is being tried, there is nothing to suggest until a trial ends. Takes the arguments of
-    `SpaceSearcher` besides.
+    Source: Nelder, Mead, "A Simplex Method for Function Minimization" (Computer Journal 1965), with the coefficients of
+    Gao, Han, "Implementing the Nelder-Mead simplex algorithm with adaptive parameters" (2012). It begins in the middle
+    of the space, or at the best known point to evaluate, with edges of `size` of the unit cube. When the simplex has
+    shrunk below `tolerance`, it begins again at a random place. Concurrent trials try the points that may be needed
+    next; if all of these are being tried, there is no suggestion until a trial ends. Other arguments are those of
+    `SpaceSearcher`.
     """
 
     def __init__(self, space: dict[str, Any] | None = None, metric: str | None = None, mode: str | None = None,
@@ -37,7 +37,7 @@ class NelderMeadSearch(SpaceSearcher):
         """The simplex, best first, once all of it is known."""
         self._values: Array = np.empty(0)
         self._wanted: dict[str, Array] = {}
-        """What may be tried in this step, in the order in which it may be needed."""
+        """The points that may be tried in this step, in the order in which they may be needed."""
         self._asked: dict[str, None] = {}
         self._known: dict[str, float] = {}
         self._trials: dict[str, tuple[int, str]] = {}
@@ -89,7 +89,7 @@ class NelderMeadSearch(SpaceSearcher):
         self._want(corners)
 
     def _advance(self) -> None:
-        """Go on if all that is needed is known."""
+        """Take the next step if all that it needs is known."""
         if any(name.startswith("corner") for name in self._wanted):
             if len(self._known) == len(self._wanted):
                 corners = np.concatenate([self._corners, np.array(list(self._wanted.values()))])
@@ -114,12 +114,12 @@ class NelderMeadSearch(SpaceSearcher):
                     self._shrink()
 
     def _replace(self, name: str) -> None:
-        """Put a point in the place of the worst corner."""
+        """Replace the worst corner by a point."""
         corners = np.concatenate([self._corners[:-1], self._wanted[name][None]])
         self._move(corners, np.append(self._values[:-1], self._known[name]))
 
     def _shrink(self) -> None:
-        """Move all corners towards the best."""
+        """Move all corners towards the best one."""
         dimensions = self._corners.shape[1]
         factor = max(1 - 1 / dimensions, 0.5)
         best, others = self._corners[0], self._corners[1:]
@@ -127,7 +127,7 @@ class NelderMeadSearch(SpaceSearcher):
         self._want({f"corner {number}": best + factor * (corner - best) for number, corner in enumerate(others)})
 
     def _move(self, corners: Array, values: Array) -> None:
-        """Take a whole simplex, and see what may be tried next."""
+        """Take a whole simplex, and set the points that may be tried next."""
         order = np.argsort(values, kind="stable")
         self._corners, self._values = corners[order], values[order]
         if np.ptp(self._corners, axis=0).max() < self._tolerance or not np.isfinite(self._values[0]):

@@ -1,4 +1,4 @@
-"""Orders points by several losses at once."""
+"""Ordering points by several losses at once."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 
 def nondomination_ranks(losses: NDArray[np.float64], enough: int) -> NDArray[np.int64]:
-    """Return the front of each row of losses, shape (n, objectives): 0 for those that no other is better than.
+    """Return the front of each row of losses, shape (n, objectives): 0 for rows that no other row dominates.
 
-    Fronts are told apart until they hold `enough` rows; all the rest share the next one. (Deb et al.: NSGA-II, IEEE
-    Transactions on Evolutionary Computation 2002, section III.)
+    Fronts are told apart until they hold `enough` rows; the remaining rows share the next one. Source: Deb et al.,
+    "NSGA-II" (IEEE Transactions on Evolutionary Computation 2002), section III.
     """
     ranks = np.full(len(losses), -1, np.int64)
     remaining = np.arange(len(losses))
@@ -24,7 +24,7 @@ def nondomination_ranks(losses: NDArray[np.float64], enough: int) -> NDArray[np.
 
 
 def crowding_distances(losses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how far the neighbours of each row are from each other, infinite at the ends (NSGA-II, section III.B)."""
+    """Return the distance of the neighbours of each row, infinite at the ends (NSGA-II, section III.B)."""
     distances = np.zeros(len(losses))
     for values in losses.T:
         order = np.argsort(values, kind="stable")
@@ -36,7 +36,7 @@ def crowding_distances(losses: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def best_first(losses: NDArray[np.float64], enough: int) -> NDArray[np.int64]:
-    """Return the order of rows: by front, within a front the lonely ones first; right for the first `enough`."""
+    """Return the order of rows: by front, then by decreasing crowding distance; exact for the first `enough`."""
     if losses.shape[1] == 1:
         return np.argsort(losses[:, 0], kind="stable")
     ranks = nondomination_ranks(losses, enough)
@@ -48,12 +48,12 @@ def best_first(losses: NDArray[np.float64], enough: int) -> NDArray[np.int64]:
 
 
 def _front(losses: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which rows no other is better than."""
+    """Return which rows no other row dominates."""
     order = np.lexsort(losses.T[::-1])
     best = np.empty((0, losses.shape[1]))
     front = np.zeros(len(losses), bool)
     for row in order:
-        # What dominates a row comes before it in this order.
+        # A row that dominates another one comes before it in this order.
         if not np.any(np.all(best <= losses[row], 1) & np.any(best < losses[row], 1)):
             best = np.concatenate([best, losses[row : row + 1]])
             front[row] = True

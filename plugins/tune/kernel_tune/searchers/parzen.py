@@ -1,9 +1,9 @@
-"""A Parzen estimator over a search space: a mixture with one kernel around each point that was seen.
+"""A Parzen estimator over a search space: a mixture with one kernel around each evaluated point.
 
-A kernel is a product over the parameters: a normal distribution cut off at the ends of the unit interval for those with
-an order (its integral over a cell, where there are cells), and for those without, the value itself or, with a small
-probability, any. Where a point has no value, because a parameter was not active, its kernel is the prior there: so one
-mixture covers conditional spaces, too.
+A kernel is a product over the parameters. For ordered parameters it is a normal distribution cut off at the ends of the
+unit interval (its integral over a cell, if there are cells); for others, the value itself or, with a small probability,
+any value. If a parameter of a point is not active, the kernel is the prior there, so that one mixture covers
+conditional spaces, too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kernel_tune.search_space.flat import FlatSpace
 
 Array = NDArray[np.float64]
 MOST_CELLS_INTEGRATED = 128
-"""With more cells a kernel is as good as constant in each."""
+"""The number of cells above which a kernel counts as constant in each cell."""
 TINY = 1e-300
 NARROWEST, WIDEST = 0.01, 0.3
 
@@ -23,9 +23,9 @@ NARROWEST, WIDEST = 0.01, 0.3
 def kernel_widths(points: Array, together: int) -> Array:
     """Return a standard deviation for each parameter of `points`, shape (n, parameters): Scott's rule, made robust.
 
-    (Scott: Multivariate Density Estimation, 1992, section 6.5.) `together` is how many parameters a kernel covers. A
-    few points say little about how far the good ones reach: a width is at least 1 / (n + 2), so that the search does
-    not close in on the first good place.
+    Source: Scott, "Multivariate Density Estimation" (1992), section 6.5. `together` is the number of parameters that a
+    kernel covers. A few points say little about the extent of good regions, so a width is at least 1 / (n + 2), and the
+    search does not converge to the first good place.
     """
     count = len(points)
     deviations = np.where(np.isnan(points), 0.5, points).std(0) if count else np.ones(points.shape[1])
@@ -34,11 +34,11 @@ def kernel_widths(points: Array, together: int) -> Array:
 
 
 class ParzenEstimator:
-    """The mixture of kernels around `points`, shape (n, parameters), and the prior, which is uniform.
+    """The mixture of kernels around `points`, shape (n, parameters), and of the prior, which is uniform.
 
     `weights`, shape (n + 1,), are those of the kernels and, last, of the prior. `widths`, broadcast to the shape of
-    `points`, are the standard deviations of kernels of parameters with an order; `other`, shape (parameters,), is how
-    likely a kernel of one without an order takes its value from the prior.
+    `points`, are the standard deviations of kernels of ordered parameters; `other`, shape (parameters,), is the
+    probability with which a kernel of another parameter takes its value from the prior.
     """
 
     def __init__(self, flat: FlatSpace, points: Array, weights: Array, widths: Array, other: Array) -> None:
@@ -51,8 +51,8 @@ class ParzenEstimator:
         self._ordered = np.array([not parameter.is_categorical for parameter in flat.parameters], bool)
 
     def sample(self, generator: np.random.Generator, count: int, widening: float = 1.0) -> Array:
-        """Draw points, shape (count, parameters); `widening` is by how much wider kernels are than for densities."""
-        from scipy.special import ndtr, ndtri  # takes a tenth of a second: when it is first needed
+        """Draw points, shape (count, parameters). Kernels are wider by the factor `widening` than for densities."""
+        from scipy.special import ndtr, ndtri  # here: its import takes a tenth of a second
 
         kernels = generator.choice(len(self._weights), count, p=self._weights)
         means, widths = self._means[kernels], self._widths[kernels] * widening
@@ -64,7 +64,7 @@ class ParzenEstimator:
         return self._flat.settled(np.where(np.isfinite(drawn), drawn, anywhere))
 
     def log_density(self, points: Array, only: int | None = None) -> Array:
-        """Return the logarithm of the density (of the probability, where there are cells) at settled points.
+        """Return the logarithm of the density (of the probability, if there are cells) at settled points.
 
         With `only` it is that of one parameter, by its number.
         """

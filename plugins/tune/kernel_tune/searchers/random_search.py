@@ -7,9 +7,10 @@ from kernel_tune.searchers.space_searcher import SpaceSearcher
 
 
 class RandomSearch(SpaceSearcher):
-    """Draws every configuration from the space, whatever became of the others.
+    """Draws every configuration from the space, independently of results.
 
-    Takes the arguments of `SpaceSearcher`. Bergstra, Bengio: Random Search for Hyper-Parameter Optimization, JMLR 2012.
+    Source: Bergstra, Bengio, "Random Search for Hyper-Parameter Optimization" (JMLR 2012). The arguments are those of
+    `SpaceSearcher`.
     """
 
     def _propose(self, trial_id: str) -> Point:

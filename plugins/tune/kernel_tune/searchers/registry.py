@@ -32,7 +32,7 @@ _HOMES = {
 
 
 def create_searcher(search_alg: str, **kwargs: Any) -> Searcher:
-    """Return a new searcher by its name, made with `kwargs`. Raises ValueError that names what is near."""
+    """Return a new searcher by its name, made with `kwargs`. Raises ValueError for an unknown name."""
     name = search_alg.lower().removesuffix("search").rstrip("_")
     if name not in _HOMES:
         near = nearest(name, _HOMES, 0.6)

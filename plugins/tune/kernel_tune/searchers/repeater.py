@@ -1,4 +1,4 @@
-"""Runs each configuration several times."""
+"""Running each configuration several times."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from kernel_tune.searchers.metrics import finite_number
 from kernel_tune.searchers.wrapped import WrappedSearcher
 
 TRIAL_INDEX = "__trial_index__"
-"""Where the configuration has which repeat it is, from 0: useful as a seed."""
+"""The key of a configuration with the number of the repeat, from 0, which can be used as a seed."""
 
 
 class Repeater(WrappedSearcher):
-    """Makes `repeat` trials of each configuration; the searcher hears of one trial with the mean of their last metrics.
+    """Makes `repeat` trials of each configuration, and passes the mean of their last metrics on to a searcher.
 
-    `num_samples` counts all trials, and should be a multiple of `repeat`: the searcher never hears of a configuration
-    that was not repeated often enough. Repeats that failed are left out of the mean; if all did, the searcher hears of
-    an error. With `set_index` the configuration says which repeat it is, at TRIAL_INDEX. Not together with a scheduler
-    that stops trials early: the repeats would no longer be comparable.
+    `num_samples` counts all trials, and should be a multiple of `repeat`: the result of a configuration is passed on
+    only when all its repeats have ended. Failed repeats are left out of the mean; if all have failed, so has the
+    configuration. With `set_index` the configuration has the number of the repeat, at TRIAL_INDEX. Do not combine it
+    with a scheduler that stops trials early: the repeats would no longer be comparable. Raises SearchSpaceError for a
+    `repeat` below 1.
     """
 
     def __init__(self, searcher: Searcher, repeat: int = 1, set_index: bool = True) -> None:

@@ -16,10 +16,10 @@ BATCH = 64
 class SobolSearch(SpaceSearcher):
     """Spreads configurations evenly over the space: random search without its gaps and clusters.
 
-    The points are a scrambled Sobol sequence (Owen: Scrambled net variance for integrals of smooth functions, Annals of
-    Statistics 1997), one after the other; another seed scrambles differently. Of a conditional space each point uses
-    the coordinates that are active. `skip` leaves out the first points, to go on from an earlier experiment with the
-    same seed. Takes the arguments of `SpaceSearcher` besides.
+    The points are a scrambled Sobol sequence (Owen, "Scrambled net variance for integrals of smooth functions", Annals
+    of Statistics 1997), one after another; another seed scrambles it differently. In a conditional space each point
+    uses the active coordinates. `skip` leaves out the first points, to continue an earlier experiment with the same
+    seed. Other arguments are those of `SpaceSearcher`.
     """
 
     def __init__(self, space: dict[str, Any] | None = None, metric: str | None = None, mode: str | None = None,
@@ -42,7 +42,7 @@ class SobolSearch(SpaceSearcher):
     def _points(self, flat: FlatSpace, first: int) -> NDArray[np.float64]:
         if not len(flat):
             return np.empty((BATCH, 0))
-        from scipy.stats import qmc  # takes most of a second, and only this searcher needs it
+        from scipy.stats import qmc  # here: its import takes most of a second
 
         sequence = qmc.Sobol(len(flat), scramble=True, seed=self._scrambling)
         if first:

@@ -1,4 +1,4 @@
-"""What all searchers have in common that see a space as points of the unit cube."""
+"""The base of searchers that see a space as the unit cube."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from kernel_tune.searchers.metrics import finite_number
 
 
 class SpaceSearcher(Searcher):
-    """Turns configurations into points and results into losses, so that a searcher only has to propose points.
+    """Converts configurations to points and results to losses, so that a subclass only has to propose points.
 
-    `space` is a search space; without one that of the experiment is taken. `points_to_evaluate` are configurations to
-    suggest first; what they leave out is drawn. Where `evaluated_rewards` has the metric of each of them, they are
-    learned from instead of being tried. `seed` decides all that is random.
+    `space` is a search space, by default that of the experiment. `points_to_evaluate` are configurations to suggest
+    first; missing values are drawn. If `evaluated_rewards` has the metric of each of them, they are learned from
+    instead of being tried. `seed` makes all random choices reproducible.
 
-    A trial that failed, or whose metric is not finite, counts as worse than all others. A result without the metric
-    teaches nothing.
+    A trial that failed, or whose metric is not finite, counts as worse than all others. A result without the metric is
+    ignored. Raises SearchSpaceError for rewards that do not match the points.
     """
 
     _grids_as_choices = False
@@ -95,7 +95,7 @@ class SpaceSearcher(Searcher):
         self._to_learn.append((parameters, math.nan if error else value))
 
     def get_state(self) -> dict[str, Any]:
-        # The space is not part of it: it may have functions, and the one who restores has the same.
+        # Without the space: it may have functions, and the program that restores has the same.
         return {key: value for key, value in self.__dict__.items() if key not in ("_flat", "_own_space")}
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -103,24 +103,24 @@ class SpaceSearcher(Searcher):
         super().set_state(state)
 
     def _propose(self, trial_id: str) -> Point | str | None:
-        """Return a settled point, None if there is none just now, FINISHED if there never will be one."""
+        """Return a settled point, None if there is none at present, FINISHED if there will be no other."""
         raise NotImplementedError
 
     def _suggested(self, trial_id: str, point: Point) -> None:
-        """A point to evaluate is suggested, rather than one that was proposed."""
+        """A point to evaluate is suggested instead of a proposed one."""
 
     def _learned(self, history: History, first: int) -> None:
         """Points that were evaluated elsewhere are in the history now, from this row on."""
 
     def _completed(self, trial_id: str, point: Point, losses: NDArray[np.float64] | None) -> None:
-        """A trial has ended, with losses (in the history now) or without having said anything."""
+        """A trial has ended, with losses (in the history now), or with None if it has not reported the metric."""
 
     def _begin(self, flat: FlatSpace) -> None:
-        """The space is known, and the first configuration is asked for."""
+        """The space is known, and the first configuration is requested."""
 
     @property
     def _metrics(self) -> list[tuple[str, str]]:
-        """What is optimised: metrics and modes."""
+        """The metrics that are optimised, with their modes."""
         return [(self.metric, self.mode)]
 
     def _losses(self, result: Report | None, error: bool) -> NDArray[np.float64] | None:

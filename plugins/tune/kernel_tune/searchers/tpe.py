@@ -17,23 +17,23 @@ from kernel_tune.searchers.space_searcher import SpaceSearcher
 Array = NDArray[np.float64]
 MOST_GOOD = 25
 MOST_BAD = 250
-"""Kernels of the worse configurations: the newest, so that a suggestion takes the same time after any number."""
+"""The largest number of kernels of worse configurations, the newest, so that a suggestion takes a bounded time."""
 
 
 class TPESearch(SpaceSearcher):
-    """Proposes what is likely among the better configurations and unlikely among the others.
+    """Proposes points that are likely among the better configurations and unlikely among the others.
 
-    Both are modelled by Parzen estimators over the whole space, conditions included, and of `n_candidates` that are
-    drawn from the better ones' the one with the highest ratio of densities is taken. (Bergstra, Bardenet, Bengio,
-    Kegl: Algorithms for Hyper-Parameter Optimization, NIPS 2011, section 4; joint kernels and bandwidths: Falkner,
-    Klein, Hutter: BOHB, ICML 2018, and Watanabe: Tree-Structured Parzen Estimator, 2023.)
+    Both are modelled by Parzen estimators over the whole space, conditions included. Of `n_candidates` points that are
+    drawn from that of the better ones, the one with the highest ratio of densities is proposed. Source: Bergstra,
+    Bardenet, Bengio, Kegl, "Algorithms for Hyper-Parameter Optimization" (NIPS 2011), section 4; joint kernels and
+    bandwidths: Falkner, Klein, Hutter, "BOHB" (ICML 2018), and Watanabe, "Tree-Structured Parzen Estimator" (2023).
 
     The first `n_initial_points` configurations are drawn from the space. `gamma` is the share of configurations that
-    count as better, or a function from how many there are to how many of them; `multivariate=False` models each
-    parameter by itself. While a trial runs it counts among the worse ones (a "constant liar"), so that trials at the
-    same time differ; `constant_liar=False` leaves them out. `metric` and `mode` may be lists: then the better ones are
-    those of the first Pareto fronts (Ozaki et al.: Multiobjective TPE, JAIR 2022). Takes the arguments of
-    `SpaceSearcher` besides.
+    count as better, or a function from their number to that of the better ones; `multivariate=False` models each
+    parameter separately. A running trial counts among the worse ones (a "constant liar"), so that concurrent trials
+    differ; `constant_liar=False` leaves them out. `metric` and `mode` may be lists: then the better ones are those of
+    the first Pareto fronts (Ozaki et al., "Multiobjective TPE", JAIR 2022). Other arguments are those of
+    `SpaceSearcher`. Raises ValueError for an invalid mode or gamma.
     """
 
     def __init__(self, space: dict[str, Any] | None = None, metric: str | Sequence[str] | None = None,
@@ -61,12 +61,12 @@ class TPESearch(SpaceSearcher):
 
     @property
     def metric(self) -> Any:
-        """The key of the result that is optimised, or several."""
+        """The key of the result that is optimised, or a list of them."""
         return [name for name, _ in self._several] or super().metric
 
     @property
     def mode(self) -> Any:
-        """ "max" or "min", or several."""
+        """ "max" or "min", or a list of them."""
         return [mode for _, mode in self._several] or super().mode
 
     @property
@@ -103,7 +103,7 @@ class TPESearch(SpaceSearcher):
         return ParzenEstimator(flat, points, np.ones(count + 1), widths, cells / (cells + count + 1))
 
     def _one_by_one(self, flat: FlatSpace, better: ParzenEstimator, worse: ParzenEstimator) -> Point:
-        """Return a point whose numbers are chosen one after the other, each as if the others did not matter."""
+        """Return a point whose numbers are chosen one after another, each independently of the others."""
         point = np.full((1, len(flat)), np.nan)
         for number in range(len(flat)):
             candidates = better.sample(self._generator, self._candidates)

@@ -1,4 +1,4 @@
-"""A searcher around another one."""
+"""The base of searchers that wrap another one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kernel_tune.searchers.base import Searcher
 
 
 class WrappedSearcher(Searcher):
-    """Hands on what it does not change; its state has that of the searcher inside."""
+    """Passes calls on to the wrapped searcher. Its state includes that of the wrapped one."""
 
     def __init__(self, searcher: Searcher) -> None:
         if not isinstance(searcher, Searcher):
@@ -27,7 +27,7 @@ class WrappedSearcher(Searcher):
 
     @property
     def total_samples(self) -> int | None:
-        """How many configurations there will be, None if the searcher inside does not know."""
+        """The number of configurations that there will be, or None if the wrapped searcher does not know it."""
         return self.searcher.total_samples
 
     def set_search_properties(

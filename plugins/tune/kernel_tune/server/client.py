@@ -16,12 +16,12 @@ _HERE = ("127.0.0.1", "localhost")
 
 
 class TuneClient:
-    """Asks and tells a running experiment: `TuneClient("127.0.0.1", 4321).get_all_trials()`.
+    """Controls a running experiment: `TuneClient("127.0.0.1", 4321).get_all_trials()`.
 
-    `tune_address` is a host, `port_forward` the port of the server or of a tunnel to it
-    (`ssh -L 4321:localhost:4321 HOST`). `token` is the server's: by default the one of the session in the
-    environment (KERNEL_TOKEN), or for a server of this machine and user the one that it has left in the directory of
-    results; the experiment's directory has it in `server.token`, too.
+    `tune_address` is a host, `port_forward` the port of the server or of a tunnel to it (`ssh -L 4321:localhost:4321
+    HOST`). `token` is the server's. By default it is the one of the session in the environment (KERNEL_TOKEN), or for a
+    server of this machine and user the one that it has written into the directory of results. The experiment's
+    directory has it too, in `server.token`. Methods raise TuneError if the server refuses or does not answer.
     """
 
     def __init__(
@@ -33,31 +33,31 @@ class TuneClient:
         self._file = token_file(int(port or port_forward)) if host in _HERE else ""
 
     def get_all_trials(self, timeout: float | None = None) -> list[dict[str, Any]]:
-        """Return what is known of all trials."""
+        """Return descriptions of all trials. `timeout` is in seconds, 30 by default."""
         trials: list[dict[str, Any]] = self._ask("GET", "/trials", timeout=timeout)["trials"]
         return trials
 
     def get_trial(self, trial_id: str, timeout: float | None = None) -> dict[str, Any]:
-        """Return what is known of a trial. Raises TuneError if there is none."""
+        """Return the description of a trial. Raises TuneError if there is no such trial."""
         trial: dict[str, Any] = self._ask("GET", f"/trials/{trial_id}", timeout=timeout)["trial"]
         return trial
 
     def add_trial(self, name: str, specification: dict[str, Any]) -> list[str]:
-        """Have the trials of a specification run as well; return their ids."""
+        """Run the trials of a specification as well. Return their ids."""
         ids: list[str] = self._ask("POST", "/trials", {"name": name, "spec": specification})["trial_ids"]
         return ids
 
     def stop_trial(self, trial_id: str) -> dict[str, Any]:
-        """Have a trial stopped when its present step is done."""
+        """Stop a trial when its present step is done. Return its description."""
         trial: dict[str, Any] = self._ask("PUT", f"/trials/{trial_id}")["trial"]
         return trial
 
     def stop_experiment(self) -> None:
-        """Have all trials stopped."""
+        """Stop all trials."""
         self._ask("PUT", "/stop")
 
     def _found(self) -> str:
-        """Return the token of the server that there is now: it may have begun after this was made."""
+        """Return the token of the present server of this machine, which may have started after this client."""
         with contextlib.suppress(OSError), open(self._file, encoding="utf-8") as file:
             return file.read()
         return ""

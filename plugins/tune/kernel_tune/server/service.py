@@ -1,6 +1,6 @@
-"""A running experiment over HTTP: list, look at, add and stop trials.
+"""A running experiment over HTTP: list, show, add and stop trials.
 
-Everybody who asks shows the session's token, as `Authorization: Bearer TOKEN`. The server listens on loopback.
+Every request needs the session's token, as `Authorization: Bearer TOKEN`. The server listens on loopback.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ _LARGEST_BODY = 1 << 20
 
 
 def token_file(port: int) -> str:
-    """Return where programs of the same user find the token of the server that listens on a port of this machine."""
+    """Return the file in which programs of the same user find the token of the server on a port of this machine."""
     return os.path.join(results_directory(), f".server_{port}.token")
 
 
 class Experimenter(Protocol):
-    """What the server needs of whoever runs the experiment. Its methods may be called from any thread."""
+    """What the server needs of a running experiment. The methods may be called in any thread."""
 
     def trials(self) -> list[Trial]:
         """Return all trials."""
 
     def stop_trial(self, trial_id: str) -> None:
-        """Have a trial stopped soon."""
+        """Stop a trial soon."""
 
     def stop_all(self) -> None:
-        """Have all trials stopped soon."""
+        """Stop all trials soon."""
 
     def add_trials(self, name: str, specification: dict[str, Any]) -> list[str]:
-        """Have the trials of a specification run as well; return their ids. Raises TuneError for a bad one."""
+        """Run the trials of a specification as well. Return their ids. Raises TuneError for an invalid one."""
 
 
 class TuneServer:
-    """Serves from `start` to `stop`. `port` 0 takes any that is free."""
+    """Serves from `start` to `stop`. `port` 0 takes any free one. Raises TuneError if it can't listen there."""
 
     def __init__(
         self, experimenter: Experimenter, token: str, port: int = DEFAULT_PORT, host: str = "127.0.0.1"
@@ -67,7 +67,7 @@ class TuneServer:
 
     @property
     def address(self) -> str:
-        """Where it listens: `127.0.0.1:4321`."""
+        """The address on which it listens: `127.0.0.1:4321`."""
         host, port = self._server.server_address[:2]
         return f"{host!s}:{port}"
 
@@ -77,23 +77,23 @@ class TuneServer:
         return int(self._server.server_address[1])
 
     def start(self) -> None:
-        """Begin to serve."""
+        """Begin to serve, in a thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Serve no more."""
+        """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
 
 def make_token() -> str:
-    """Return the token of a server: the session's, where the environment has it, else a new one."""
+    """Return the token of a server: the session's if the environment has it, else a new one."""
     return os.environ.get(TOKEN_VARIABLE) or secrets.token_hex(16)
 
 
 def write_token(path: str, token: str) -> None:
-    """Write a token for who runs as the same user; the file is nobody else's to read."""
+    """Write a token into a file that only the same user can read."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -108,7 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        """`/trials` lists all, `/trials/ID` shows one."""
+        """Answer `/trials` with all trials, `/trials/ID` with one."""
         if not self._is_allowed():
             return
         parts = self._parts()
@@ -122,7 +122,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(404, f"nothing is at {self.path}: there are /trials and /trials/ID")
 
     def do_PUT(self) -> None:
-        """`/trials/ID` stops a trial, `/trials` or `/stop` all of them."""
+        """Stop a trial at `/trials/ID`, all trials at `/trials` or `/stop`."""
         if not self._is_allowed():
             return
         self._body()
@@ -139,7 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(404, f"nothing can be stopped at {self.path}: there are /trials/ID and /stop")
 
     def do_POST(self) -> None:
-        """`/trials` adds trials: `name`, and `spec` as in `tune.run_experiments`."""
+        """Add trials at `/trials`: the body has `name`, and `spec` as in `tune.run_experiments`."""
         if not self._is_allowed():
             return
         body = self._body()
@@ -180,7 +180,7 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
     def _body(self) -> dict[str, Any] | None:
-        """Return the body, which is JSON or a form; answer and return None if it is neither."""
+        """Return the body, which is JSON or a form. If it is neither, answer with an error and return None."""
         try:
             length = int(self.headers.get("Content-Length") or 0)
         except ValueError:
@@ -212,12 +212,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(status, {"error": reason})
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log quietly, and without headers: one is the token."""
+        """Log at level DEBUG, without headers: they include the token."""
         _log.debug("tune server: " + format, *args)
 
 
 def describe(trial: Trial) -> dict[str, Any]:
-    """Return what a client learns about a trial."""
+    """Return the description of a trial for clients."""
     return {
         "id": trial.trial_id,
         "name": str(trial),

@@ -1,1 +1,1 @@
-"""Storage: the log of an experiment, where it stands, and files that travel with its trials."""
+"""Storage: the log and the state of an experiment, and files that travel with its trials."""

@@ -1,4 +1,4 @@
-"""Checkpoints and their directories, which are those of all runs: `kernel_runs.checkpoint`, `storage.directories`."""
+"""Checkpoints and their directories, which are those of all runs (`kernel_runs`)."""
 
 from __future__ import annotations
 

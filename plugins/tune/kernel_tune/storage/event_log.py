@@ -1,7 +1,7 @@
-"""The log of an experiment: everything that came in, one record after the other, so that it can be done again.
+"""The log of an experiment: all events in their order, so that they can be repeated.
 
-A record is its length and checksum (CRC-32), and then bytes made by cloudpickle. Records are only added; one that was
-cut in half by a kill ends the log, and is cut off when the log is opened again.
+A record is its length and checksum (CRC-32), and then bytes made by cloudpickle. Records are only added. An incomplete
+record, from a kill, ends the log, and is removed when the log is opened again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HEADER = struct.Struct("<II")
 
 
 class EventLog:
-    """The log in a file, for adding, by one run at a time: raises TuneError while another one has it open."""
+    """A log file that one run at a time writes to. Raises TuneError while another run has it open."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -44,9 +44,9 @@ class EventLog:
         self.size = self._file.tell()
 
     def add(self, record: Any) -> None:
-        """Add a record. It is the system's at once: only the end of the machine could lose it.
+        """Add a record. The operating system has it at once: only a crash of the machine could lose it.
 
-        Raises TuneError, and leaves the log as it was, where the disk has no room for it.
+        Raises TuneError, and leaves the log as it was, if the disk is full.
         """
         data = dump(record)
         left = memoryview(_HEADER.pack(len(data), zlib.crc32(data)) + data)
@@ -62,17 +62,17 @@ class EventLog:
         self.size += _HEADER.size + len(data)
 
     def cut(self, size: int) -> None:
-        """Take away what was added after `size` bytes."""
-        with contextlib.suppress(OSError):  # what is half written is cut off when the log is read, too
+        """Truncate the log to `size` bytes."""
+        with contextlib.suppress(OSError):  # an incomplete record is also removed when the log is read
             self._file.truncate(size)
         self.size = size
 
     def sync(self) -> None:
-        """Have everything on the disk."""
+        """Flush the log to disk."""
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Have everything on the disk, and let others open it."""
+        """Flush the log to disk, and release it for other runs."""
         try:
             self.sync()
         finally:
@@ -80,7 +80,7 @@ class EventLog:
 
 
 def read(path: str, offset: int = 0) -> Iterator[tuple[int, Any]]:
-    """Yield each whole record of a log from `offset` on, and where the next begins."""
+    """Yield each whole record of a log from `offset` on, with the position after it."""
     with open(path, "rb") as file:
         file.seek(offset)
         while True:
@@ -102,8 +102,8 @@ def read(path: str, offset: int = 0) -> Iterator[tuple[int, Any]]:
 
 
 def dump(value: Any) -> bytes:
-    """Return a value as bytes; by pickle where it can, as that is quicker."""
+    """Return a value as bytes: by pickle if possible, which is faster, else by cloudpickle."""
     try:
         return pickle.dumps(value, protocol=5)
-    except Exception:  # what only cloudpickle can: lambdas, classes of the main program
+    except Exception:  # cloudpickle also handles lambdas and classes of the main program
         return bytes(cloudpickle.dumps(value, protocol=5))

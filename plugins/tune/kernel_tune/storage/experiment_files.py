@@ -1,8 +1,8 @@
-"""The files of an experiment's directory that say where it stands.
+"""The files in an experiment's directory with its state.
 
-- `experiment.log`: what came in (see `event_log`)
-- `experiment.pkl`: the state of everything that decides, and up to where of the log it is; written anew now and then
-- `experiment_state.json`: the same for people and other programs: trials, configurations, last results
+- `experiment.log`: all events (see `event_log`)
+- `experiment.pkl`: the state of everything that decides, with its position in the log; replaced periodically
+- `experiment_state.json`: the state in readable form: trials, configurations, last results
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SETTINGS_FILE = "tuner.pkl"
 
 
 def newest_of(root: str, trainable_name: str) -> str:
-    """Return the name of the newest experiment below `root` that has its name from this trainable, "" without one."""
+    """Return the name of the newest experiment below `root` that is named after this trainable, or ""."""
     named = re.compile(rf"{re.escape(trainable_name)}(_\d{{4}}-\d\d-\d\d_\d\d-\d\d-\d\d(_\d+)?)?")
     there = os.listdir(root) if os.path.isdir(root) else []
     names = [name for name in there if named.fullmatch(name) and ExperimentFiles(os.path.join(root, name)).exist]
@@ -37,7 +37,7 @@ def newest_of(root: str, trainable_name: str) -> str:
 
 
 class ExperimentFiles:
-    """Writes and reads them. `directory` is the experiment's."""
+    """Reads and writes the files. `directory` is the experiment's."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -49,13 +49,14 @@ class ExperimentFiles:
 
     @property
     def exist(self) -> bool:
-        """Whether an experiment was begun here."""
+        """Whether there is an experiment in the directory."""
         return os.path.exists(self.path(SNAPSHOT_FILE)) and os.path.exists(self.path(LOG_FILE))
 
     def begin(self) -> None:
-        """Begin a new experiment: an earlier one in the same directory is forgotten (its trials' files stay).
+        """Begin a new experiment. The state of an earlier one in the directory is removed; the files of its trials
+        stay.
 
-        Raises TuneError where the directory can't be written to, or another run uses it.
+        Raises TuneError if the directory can't be written to, or another run uses it.
         """
         try:
             os.makedirs(self.directory, exist_ok=True)
@@ -75,12 +76,12 @@ class ExperimentFiles:
         self._log = event_log.EventLog(self.path(LOG_FILE))
 
     def add(self, record: Any) -> None:
-        """Add to the log."""
+        """Add a record to the log."""
         assert self._log is not None
         self._log.add(record)
 
     def cut_log(self, size: int) -> None:
-        """Take back what was added to the log after `size` bytes."""
+        """Truncate the log to `size` bytes."""
         assert self._log is not None
         self._log.cut(size)
 
@@ -90,13 +91,13 @@ class ExperimentFiles:
         return self._log.size if self._log is not None else 0
 
     def records(self, offset: int) -> Iterator[tuple[int, Any]]:
-        """Yield the records of the log from `offset` on, and where the next begins."""
+        """Yield each record of the log from `offset` on, with the position after it."""
         return event_log.read(self.path(LOG_FILE), offset)
 
     def write_snapshot(self, state: dict[str, Any]) -> None:
-        """Write the state that belongs to the present end of the log.
+        """Write the state at the present end of the log.
 
-        Raises TuneError if it can't be pickled, OSError if it can't be written: the one before is still there then.
+        Raises TuneError if it can't be pickled, OSError if it can't be written. The previous one stays then.
         """
         assert self._log is not None
         try:
@@ -107,9 +108,9 @@ class ExperimentFiles:
         write_whole(self.path(SNAPSHOT_FILE), data)
 
     def read_snapshot(self) -> dict[str, Any]:
-        """Return what `write_snapshot` has written, with the `offset` in the log.
+        """Return the state that `write_snapshot` has written, with its `offset` in the log.
 
-        Raises TuneError that says whether the file is not there, is damaged, or needs something of the program.
+        Raises TuneError if the file does not exist, is damaged, or needs modules that are missing.
         """
         path = self.path(SNAPSHOT_FILE)
         try:
@@ -133,15 +134,15 @@ class ExperimentFiles:
             ) from error
 
     def write_settings(self, settings: dict[str, Any]) -> bool:
-        """Write what a tuner was made with, for `Tuner.restore`; return False if that can't be pickled."""
+        """Write the settings of a tuner, for `Tuner.restore`. Return False if they can't be pickled."""
         try:
             write_whole(self.path(SETTINGS_FILE), cloudpickle.dumps(settings, protocol=5))
-        except Exception:  # whatever a user's object raises when it is pickled
+        except Exception:  # pickling runs methods of users' objects
             return False
         return True
 
     def read_settings(self) -> dict[str, Any]:
-        """Return what `write_settings` has written, nothing if that could not be; warn where it can't be read."""
+        """Return the settings of `write_settings`, {} if there are none. Unreadable ones are logged as a warning."""
         path = self.path(SETTINGS_FILE)
         try:
             with open(path, "rb") as file:
@@ -151,7 +152,7 @@ class ExperimentFiles:
             return value
         except FileNotFoundError:
             return {}
-        except Exception as error:  # damaged, or of another program
+        except Exception as error:  # damaged, or written by another program
             _log.warning(
                 "%s can't be read (%s: %s): metric, stop criteria and other settings of the tuner are the usual ones "
                 "unless they are given again", path, type(error).__name__, error,
@@ -159,20 +160,20 @@ class ExperimentFiles:
             return {}
 
     def write_state(self, text: str) -> None:
-        """Write the state for people, which is JSON."""
+        """Write the readable state, which is JSON."""
         write_whole(self.path(STATE_FILE), text.encode())
 
     def close(self) -> None:
-        """Have everything on the disk."""
+        """Flush and close the log."""
         if self._log is not None:
             log, self._log = self._log, None
             log.close()
 
 
 def write_whole(path: str, data: bytes) -> None:
-    """Write a file at one stroke: after a kill it is the old one or the new one.
+    """Replace a file atomically: after a kill it has the old content or the new one.
 
-    What a kill leaves beside it has always the same name, and is gone with the next writing.
+    A temporary file that a kill leaves behind has always the same name, and is replaced by the next write.
     """
     temporary = f"{path}.writing"
     try:

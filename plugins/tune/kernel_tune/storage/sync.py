@@ -15,21 +15,21 @@ __all__ = [
 ]  # fmt: skip
 
 _LAST = (LOG_FILE, SNAPSHOT_FILE)
-"""In this order: a snapshot belongs to a log of its length or more."""
+"""The files that are copied last, in this order: a snapshot needs a log of at least its length."""
 
 
 def copy_by_fsspec(source: str, target: str) -> None:
-    """Copy what is new of an experiment; one of the two is an address. At each moment the copy can be resumed."""
+    """Copy new files of an experiment. One of the two is an address. The copy can be resumed at any moment."""
     copies.copy_by_fsspec(source, target, _LAST)
 
 
 def make_copy(syncer: Any) -> Copy | None:
-    """Return what copies an experiment, of what users give; see `kernel_runs.storage.copies.make_copy`."""
+    """Return a copy function for a syncer; see `kernel_runs.storage.copies.make_copy`."""
     return copies.make_copy(syncer, copy_by_fsspec)
 
 
 def fetch_experiment(address: str, into: str | None = None) -> str:
-    """Copy an experiment from an address to a local directory; return that."""
+    """Copy an experiment from an address to a local directory, and return the directory."""
     target = into or os.path.join(results_directory(), address.rstrip("/").rsplit("/", 1)[-1])
     os.makedirs(target, exist_ok=True)
     copy_by_fsspec(address, target)
@@ -37,8 +37,8 @@ def fetch_experiment(address: str, into: str | None = None) -> str:
 
 
 def exists(address: str) -> bool:
-    """Return whether an experiment that can be resumed is at an address."""
-    import fsspec  # here: experiments that stay here do not need it
+    """Return whether there is an experiment that can be resumed at an address."""
+    import fsspec  # here: only for addresses
 
     filesystem, root = fsspec.core.url_to_fs(address)
     return all(filesystem.exists(f"{root.rstrip('/')}/{name}") for name in (LOG_FILE, SNAPSHOT_FILE))

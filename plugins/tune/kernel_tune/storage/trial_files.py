@@ -1,6 +1,6 @@
-"""The files that a trial writes into its directory, on their way between machines: listed, read and written in pieces.
+"""The files that a trial writes into its directory, for copies between machines: listed, read and written in pieces.
 
-Checkpoints are not among them, which travel by themselves, nor what the program writes there about the trial.
+Checkpoints, which are copied separately, and files that the driver writes there are not included.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from dataclasses import dataclass
 from kernel_tune.errors import TuneError
 
 BATCH_BYTES = 16 << 20
-"""How much is on its way at once. Larger files travel in pieces."""
+"""The number of bytes that are copied at once. Larger files are copied in pieces."""
 _CHECKPOINT = re.compile(r"checkpoint_\d{6,}")
-"""What `checkpoint.directory_name` calls them: what users call their own files is theirs."""
+"""The names of checkpoints (`checkpoint.directory_name`). Other names belong to the user's files."""
 _OF_THE_PROGRAM = {"result.json", "progress.csv", "params.json", "params.pkl", "error.txt", "error.pkl"}
 _EVENTS = "events.out.tfevents"
 _INCOMING = ".incoming_"
 
 Stamp = tuple[int, int]
-"""Size in bytes, and when it was changed, in nanoseconds. Files of which both are equal are taken for equal."""
+"""Size in bytes, and time of the last change in nanoseconds. Files with equal stamps count as equal."""
 
 
 @dataclass
 class Piece:
-    """A part of a file: `length` bytes from `offset` on, of the file as `stamp` says it was."""
+    """A part of a file: `length` bytes from `offset` on, of the file in the state of `stamp`."""
 
     path: str
-    """In the trial's directory."""
+    """The path in the trial's directory."""
     offset: int
     length: int
     stamp: Stamp
 
     @property
     def is_last(self) -> bool:
-        """Whether the file is whole with it."""
+        """Whether the piece completes the file."""
         return self.offset + self.length >= self.stamp[0]
 
 
 def list_files(directory: str) -> dict[str, Stamp]:
-    """Return the files of a trial's directory that travel, by their path in it; nothing if there is none."""
+    """Return the files of a trial's directory that are copied, by their path in it; {} if it does not exist."""
     found = {}
     for folder, folders, names in os.walk(directory):
         is_top = folder == directory
@@ -62,19 +62,19 @@ def list_files(directory: str) -> dict[str, Stamp]:
 
 
 def files_to_bring(directory: str) -> dict[str, Stamp]:
-    """Return the files of a trial's directory that it needs where it goes on: not its event files."""
+    """Return the files that a trial needs on the machine where it continues: all except event files."""
     return {
         path: stamp for path, stamp in list_files(directory).items() if not os.path.basename(path).startswith(_EVENTS)
     }
 
 
 def changed(files: Mapping[str, Stamp], known: Mapping[str, Stamp]) -> dict[str, Stamp]:
-    """Return those of the files that are not as they are known."""
+    """Return the files whose stamps differ from known ones."""
     return {path: stamp for path, stamp in files.items() if known.get(path) != stamp}
 
 
 def in_batches(files: Mapping[str, Stamp], limit: int = BATCH_BYTES) -> Iterator[list[Piece]]:
-    """Yield the pieces of files in batches of `limit` bytes at most, each file's in their order."""
+    """Yield the pieces of files in batches of at most `limit` bytes, those of a file in their order."""
     batch: list[Piece] = []
     room = limit
     for path, stamp in files.items():
@@ -93,7 +93,7 @@ def in_batches(files: Mapping[str, Stamp], limit: int = BATCH_BYTES) -> Iterator
 
 
 def read_pieces(directory: str, pieces: Sequence[Piece]) -> list[bytes | None]:
-    """Return what is in pieces of files: less where a file has become shorter, None where it is gone."""
+    """Return the contents of pieces: shorter if a file was truncated, None if it does not exist any more."""
     return [_read(os.path.join(directory, piece.path), piece) for piece in pieces]
 
 
@@ -107,9 +107,9 @@ def _read(path: str, piece: Piece) -> bytes | None:
 
 
 def write_pieces(directory: str, pieces: Iterable[Piece], contents: Iterable[bytes | None]) -> None:
-    """Write pieces of files; a file gets its name, and the time of its change, with its last piece.
+    """Write pieces of files. A file gets its name, and the time of its change, with its last piece.
 
-    Raises TuneError for a path that leads out of the directory.
+    Raises TuneError for a path outside the directory.
     """
     for piece, data in zip(pieces, contents, strict=True):
         path = os.path.normpath(os.path.join(directory, piece.path))

@@ -1,1 +1,1 @@
-"""For people who write searchers and schedulers: the suites that ours pass, and a simulated experiment."""
+"""Conformance suites and a simulated experiment, for authors of searchers and schedulers."""

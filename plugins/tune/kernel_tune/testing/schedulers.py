@@ -5,8 +5,8 @@
     class TestMine(SchedulerConformance):
         make_scheduler = staticmethod(MyScheduler)
 
-Run it with pytest. `make_scheduler` is called without arguments, and returns a new scheduler that has no metric and no
-mode yet. Say by class attributes what your scheduler does not promise, such as `needs_metric = False`.
+Run it with pytest. `make_scheduler` is called without arguments, and returns a new scheduler without a metric and a
+mode. Set class attributes for what your scheduler does not promise, such as `needs_metric = False`.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ METRIC = "score"
 
 
 class SchedulerConformance:
-    """Every scheduler's tests: what the trial loop relies on, in simulated experiments."""
+    """The tests of every scheduler: what the trial loop relies on, in simulated experiments."""
 
     make_scheduler: Callable[[], TrialScheduler]
 
     needs_metric = True
-    """A result without the metric raises `MetricError`."""
+    """Whether a result without the metric raises `MetricError`."""
     most_trials = 40
-    """How many trials an experiment may have."""
+    """The largest number of trials of an experiment."""
     flat_cost = True
-    """A result costs the same however many trials there are."""
+    """Whether the cost of a result does not depend on the number of trials."""
     most_microseconds = 1000.0
-    """Processor time that a result may cost on a slow machine."""
+    """Processor time in microseconds that a result may cost on a slow machine."""
     iterations = 30
     seeds: Sequence[int] = range(4)
-    """Of the random experiments; a failure prints the one that repeats it."""
+    """The seeds of the random experiments. A failure shows the one that repeats it."""
 
     def config(self, index: int, count: int) -> dict[str, Any]:
         """Return the configuration of a trial."""
         return {"x": index / count}
 
     def curve(self, config: dict[str, Any], iteration: int) -> Metrics:
-        """Return what a trial reports."""
+        """Return the metrics that a trial reports."""
         return {METRIC: config.get("x", 0.5) * (1 - 0.9**iteration)}
 
     def simulation(self, count: int | None = None, **options: Any) -> Simulation:
-        """Return an experiment with a new scheduler that has not begun."""
+        """Return an experiment with a new scheduler, which has not begun."""
         count = self.most_trials if count is None else min(count, self.most_trials)
         configs = [self.config(index, count) for index in range(count)]
         options.setdefault("metric", METRIC)
@@ -59,7 +59,7 @@ class SchedulerConformance:
         return Simulation(type(self).make_scheduler(), curve, configs, iterations=self.iterations, **options)
 
     def random_options(self, seed: int) -> dict[str, Any]:
-        """Return an experiment's circumstances, drawn at random."""
+        """Return random circumstances of an experiment."""
         draw = random.Random(seed)
         unlucky = draw.randrange(2, 9)
         options: dict[str, Any] = {

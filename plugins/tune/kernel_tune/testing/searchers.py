@@ -5,8 +5,8 @@
     class TestMine(SearcherConformance):
         make_searcher = staticmethod(MySearch)
 
-`make_searcher` is called with `metric`, `mode` and `seed`, in one test with `points_to_evaluate`, too; the space is
-given by `set_search_properties`. Run it with pytest.
+`make_searcher` is called with `metric`, `mode` and `seed`, and in one test with `points_to_evaluate`; the space is
+passed by `set_search_properties`. Run it with pytest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ METRIC = "loss"
 
 
 class Play:
-    """Plays the trial loop: keeps up to `width` trials running, and ends them in random order with `outcome`."""
+    """Simulates the trial loop: keeps up to `width` trials running, and ends them in random order with `outcome`."""
 
     def __init__(self, searcher: Searcher, width: int = 1, seed: int = 0, prefix: str = "trial") -> None:
         self.searcher = searcher
@@ -40,7 +40,7 @@ class Play:
         self._prefix = prefix
 
     def run(self, trials: int, outcome: Callable[[int, dict[str, Any]], tuple[Any, bool]]) -> list[Any]:
-        """Run that many more trials to their ends; return the configurations that were suggested."""
+        """Run further trials to their ends. Return the configurations that were suggested."""
         first = len(self.configs)
         refused = 0
         while not self.finished and (len(self.configs) - first < trials or self._running):
@@ -80,7 +80,7 @@ class Play:
 
 
 def replay(searcher: Searcher, calls: list[tuple[Any, ...]]) -> list[Any]:
-    """Give a searcher the calls of a play again; return the configurations that it suggests."""
+    """Repeat the calls of a play. Return the configurations that the searcher suggests."""
     configs = []
     for kind, trial_id, *rest in calls:
         if kind == "suggest":
@@ -94,7 +94,7 @@ def replay(searcher: Searcher, calls: list[tuple[Any, ...]]) -> list[Any]:
 
 
 class SearcherConformance:
-    """Every searcher's tests."""
+    """The tests of every searcher."""
 
     make_searcher: Callable[..., Searcher]
 
@@ -106,24 +106,24 @@ class SearcherConformance:
         "kind": tune.choice(["a", "b", "c"]),
         "nested": {"fixed": 3, "values": [tune.uniform(0, 1), tune.choice([True, None])]},
     }
-    """A space that the searcher can have; the other tests go by it."""
+    """A space that the searcher supports, for all other tests."""
     conditional_space: dict[str, Any] | None = {  # noqa: RUF012 - never changed
         "scale": tune.uniform(0, 1),
         "model": tune.choice(
             [{"kind": "tree", "depth": tune.randint(1, 9)}, {"kind": "net", "rate": tune.loguniform(1e-4, 1)}]
         ),
     }
-    """A space with options that have domains of their own; None if the searcher can't have such."""
+    """A space with options that have domains of their own; None if the searcher does not support any."""
     point: dict[str, Any] | None = {  # noqa: RUF012 - never changed
         "rate": 0.01, "units": 16, "dropout": 0.2, "shift": 0.5, "kind": "b",
         "nested": {"fixed": 3, "values": [0.25, None]},
     }  # fmt: skip
     """A configuration of `space` for `points_to_evaluate`; None if the searcher has no such argument."""
     trials = 30
-    """How many trials a play has."""
+    """The number of trials of a play."""
 
     def searcher(self, seed: int = 1, space: dict[str, Any] | None = None, **options: Any) -> Searcher:
-        """Make the searcher, with its space."""
+        """Return a new searcher with its space."""
         made = type(self).make_searcher(metric=METRIC, mode="min", seed=seed, **options)
         space = self.space if space is None else space
         assert made.set_search_properties(METRIC, "min", space, num_samples=self.trials), "it did not take the space"
@@ -131,13 +131,13 @@ class SearcherConformance:
 
     @staticmethod
     def loss(number: int, config: dict[str, Any]) -> tuple[Any, bool]:
-        """A loss that depends on all that was chosen."""
+        """Return a loss that depends on all chosen values."""
         text = repr(sorted(config.items(), key=lambda item: item[0]))
         return {METRIC: abs(hash_of(text)) + config.get("shift", 0.0) ** 2}, False
 
     @staticmethod
     def chaos(number: int, config: dict[str, Any]) -> tuple[Any, bool]:
-        """Losses, and everything else that may come instead."""
+        """Return losses, and everything else that may come instead."""
         odd: list[tuple[Any, bool]] = [
             ({METRIC: math.nan}, False), ({METRIC: math.inf}, False), ({METRIC: -math.inf}, False), ({}, False),
             ({METRIC: None}, False), ({METRIC: "text"}, False), (None, True), (None, False), ({METRIC: 1.0}, True),
@@ -255,12 +255,12 @@ class SearcherConformance:
         assert searcher.suggest("one") == {"fixed": 3}
 
     def space_is_a_grid(self) -> bool:
-        """Return whether the seed makes no difference: override it if so."""
+        """Return whether the seed makes no difference. Override it in that case."""
         return False
 
 
 def hash_of(text: str) -> float:
-    """Return a number from 0 to 1 that a text decides, the same in every process."""
+    """Return a number from 0 to 1 that depends on a text, the same in every process."""
     return random.Random(text).random()
 
 

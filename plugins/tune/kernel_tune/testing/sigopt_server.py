@@ -1,10 +1,10 @@
-"""A stand-in for SigOpt's servers: it speaks their API, remembers what it was told, and suggests at random.
+"""A simulation of SigOpt's servers: it has their API, keeps what it receives, and suggests at random.
 
     with SigOptServer() as server:
         searcher = SigOptSearch(space, connection=SigOptClient("any token", server.url), metric="loss", mode="min")
 
-Answers have the forms that SigOpt documents. A suggestion depends on the token that made the experiment and on the
-trial that asks, so that a search can be repeated.
+Answers have the forms that SigOpt documents. A suggestion depends on the token that created the experiment and on the
+trial, so that a search can be repeated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Object = dict[str, Any]
 
 
 class SigOptServer:
-    """Serves on a port of this machine while a `with` lasts. `refusals` are statuses that refuse the next requests."""
+    """Serves on a port of this machine during a `with` block. `refusals` are statuses that refuse the next requests."""
 
     def __init__(self) -> None:
         self.experiments: list[Object] = []
@@ -31,7 +31,7 @@ class SigOptServer:
         """Method, path and body of each request."""
         self.refusals: list[int] = []
         self.page = 100
-        """The most objects on a page of a list."""
+        """The largest number of objects on a page of a list."""
         self._tokens: dict[str, str] = {}
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
@@ -48,7 +48,7 @@ class SigOptServer:
         self._thread.join()
 
     def answer(self, method: str, target: str, body: Any, token: str) -> tuple[int, Object]:
-        """Return status and answer of a request."""
+        """Return status and body of the answer to a request."""
         address = urlsplit(target)
         self.requests.append((method, address.path, body))
         if self.refusals:

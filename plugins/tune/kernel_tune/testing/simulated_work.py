@@ -1,4 +1,4 @@
-"""What a simulated trial does in an iteration, what it has come to, and what it needs."""
+"""The work of simulated trials: their metrics, their states, and the resources that they need."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kernel_tune.trial import Trial
 Metrics = float | Mapping[str, Any]
 """The metric, or a dict with it and others."""
 Curve = Callable[[dict[str, Any], int], Metrics]
-"""What a trial with a configuration reports at an iteration (the first is 1)."""
+"""Returns what a trial with a configuration reports at an iteration (the first is 1)."""
 Step = Callable[[dict[str, Any], Any], tuple[Any, Metrics]]
-"""One iteration: of a configuration and a state it makes the next state and what is reported."""
+"""One iteration: returns the next state and the report, for a configuration and a state."""
 
 
 @dataclass
 class SimulatedWork:
-    """What a trial has come to: what a checkpoint of it would hold."""
+    """The progress of a trial: what its checkpoint would contain."""
 
     state: Any = None
     iteration: int = 0
@@ -27,17 +27,17 @@ class SimulatedWork:
 
 @dataclass(order=True)
 class Event:
-    """A trial reports at a time; what is due at the same time comes in the random order of `order`."""
+    """A report of a trial at a time. Events at the same time come in the random order of `order`."""
 
     time: float
     order: float
     trial_id: str = field(compare=False)
     number: int = field(compare=False)
-    """Counts the starts of the trial: an event of an earlier start is void."""
+    """The number of the start of the trial. Events of earlier starts are void."""
 
 
 def need(trial: Trial) -> dict[str, float]:
-    """Return what a trial takes of the room: what it wants for its actors (`extra_cpu`) is taken from the same."""
+    """Return the resources that a trial uses. Those for its actors (`extra_cpu`) are taken from the same."""
     needed: dict[str, float] = {}
     for name, amount in (trial.resources or {"cpu": 1}).items():
         kind = name.lower().removeprefix("extra_")
@@ -46,5 +46,5 @@ def need(trial: Trial) -> dict[str, float]:
 
 
 def describe(trial: Trial) -> str:
-    """Return a trial's name, with where it stands."""
+    """Return a trial's name, with its status and iteration."""
     return f"{trial} ({trial.status}, iteration {trial.iteration})"

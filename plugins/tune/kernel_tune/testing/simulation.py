@@ -11,9 +11,9 @@
     )
     print(done.best_trial.config, done.iterations)
 
-What is simulated: room for `slots` trials at once, saving and restoring, exploits, failures, trials of different
-speed. The order of events follows from the seed, so a run can be repeated exactly. After each event everything that
-must be true of an experiment is checked (`Simulation.validate`).
+It simulates room for `slots` trials at once, saving and restoring, exploits, failures, and trials of different speed.
+The order of events follows from the seed, so a run can be repeated exactly. After each event the invariants of an
+experiment are checked (`Simulation.validate`).
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ _STORY = 25
 
 
 class SimulationError(TuneError, AssertionError):
-    """The scheduler did what no scheduler may do; the message ends with what happened before."""
+    """The scheduler broke a rule of schedulers. The message ends with the events before it."""
 
 
 class Simulation:
     """A `Controller` that runs trials of these configurations in memory. See the module for an example.
 
-    `curve(config, iteration)` or `step(config, state)`, which begins with a copy of `start`, gives what is reported: a
-    number, which is taken as the `metric`, or a dict. A trial ends after `iterations`. `seconds` is how long an
-    iteration takes, a number or a function of the configuration; `jitter` (0 to 1) makes it longer at random by up to
-    that part. `fails(trial, iteration)` says whether a trial fails for good instead of reporting. `room` is what there
-    is of each resource, by default `slots` CPUs; trials have `resources`, by default one CPU. `concurrent` is how many
-    trials that have not ended the searcher makes at most: all at once where it is None. With `lazy` a trial is made
-    only when there is room for it and none waits to be started, as in a real experiment. `check=False` leaves out
-    `validate` after each event.
+    A trial reports what `curve(config, iteration)` or `step(config, state)`, which begins with a copy of `start`,
+    returns: a number, which is the `metric`, or a dict. It ends after `iterations`. `seconds` is the duration of an
+    iteration, a number or a function of the configuration; `jitter` (0 to 1) makes it longer at random by up to that
+    part. A trial for which `fails(trial, iteration)` is true fails instead of reporting. `room` is the amount of each
+    resource, by default `slots` CPUs; trials have `resources`, by default one CPU. The searcher makes at most
+    `concurrent` trials that have not ended; None makes all at once. With `lazy` a trial is made only when there is room
+    for it and none is pending, as in a real experiment. `check=False` omits `validate` after each event. Raises
+    SimulationError unless exactly one of `curve` and `step` is given.
     """
 
     def __init__(
@@ -65,17 +65,17 @@ class Simulation:
         self.scheduler = scheduler
         self.trials: list[Trial] = []
         self.lines: dict[str, list[str]] = {}
-        """What the scheduler has written, by file."""
+        """The lines that the scheduler has written, by file."""
         self.history: list[tuple[Any, ...]] = []
-        """What has happened: time, event, trial id, and what belongs to the event."""
+        """The events so far: time, event, trial id, and details of the event."""
         self.scores: dict[str, list[float]] = {}
-        """What each trial has reported as the metric."""
+        """The values of the metric that each trial has reported."""
         self.iterations = 0
-        """How many iterations all trials have done."""
+        """The number of iterations of all trials."""
         self.now = 0.0
         """Seconds since the beginning."""
         self.scheduler_seconds = 0.0
-        """Processor time that `on_trial_result` of the scheduler took, all calls."""
+        """Processor time of all calls of the scheduler's `on_trial_result`."""
         self._curve, self._step, self._start = curve, step, start
         self._configs = [copy.deepcopy(config) for config in configs]
         self._room = dict(room) if room is not None else {"cpu": slots}
@@ -93,13 +93,13 @@ class Simulation:
         self._tags: dict[str, str] = {}
         self._starts: dict[str, int] = {}
         self._held: dict[str, dict[str, float]] = {}
-        """What running trials have of the room."""
+        """The resources that running trials use."""
         self._events: list[Event] = []
         self._requests: list[tuple[Any, ...]] = []
         self._deciding: Trial | None = None
         scheduler.set_search_properties(metric, mode)
 
-    # What a scheduler sees: the contract `Controller`.
+    # The interface of a scheduler: the contract `Controller`.
 
     def get_trials(self) -> Sequence[Trial]:
         """Return all trials, in the order in which they were made."""
@@ -110,11 +110,11 @@ class Simulation:
         return list(self._live.values())
 
     def has_resources_for_trial(self, trial: Trial) -> bool:
-        """Return whether as much as the trial needs is free."""
+        """Return whether the resources of the trial are free."""
         return all(self._free.get(name, 0) >= amount for name, amount in need(trial).items())
 
     def has_resources(self, resources: Any) -> bool:
-        """Return whether so much is free."""
+        """Return whether these resources are free."""
         return self.has_resources_for_trial(Trial("", resources=resources))
 
     def may_make_trials(self) -> bool:
@@ -122,42 +122,42 @@ class Simulation:
         return bool(self._configs)
 
     def stop_trial(self, trial: Trial) -> None:
-        """Ask for the end of a trial."""
+        """Request the end of a trial."""
         self._request("stop", trial)
 
     def pause_trial(self, trial: Trial) -> None:
-        """Ask for a running trial to be paused."""
+        """Request that a running trial is paused."""
         self._request("pause", trial)
 
     def exploit(self, trial: Trial, donor: Trial, config: dict[str, Any], tag: str = "") -> None:
-        """Ask for a trial to go on from the state of another."""
+        """Request that a trial continues from the state of another one."""
         self._request("exploit", trial, donor, copy.deepcopy(config), tag)
 
     def set_resources(self, trial: Trial, resources: Any) -> None:
-        """Ask for a trial to go on with other resources."""
+        """Request that a trial continues with other resources."""
         self._request("set_resources", trial, resources)
 
     def write_line(self, file_name: str, line: str) -> None:
-        """Keep a line in `lines`."""
+        """Add a line to `lines`."""
         self.lines.setdefault(file_name, []).append(line)
 
-    # What runs it.
+    # Running.
 
     def make_trials(self) -> None:
-        """Make the trials that can be made, and start none."""
+        """Make the trials that can be made, without starting any."""
         while self._make_one():
             pass
 
     def run(self, steps: int | None = None) -> Simulation:
-        """Go on until all trials have ended, or for so many events; return itself."""
+        """Run until all trials have ended, or for a number of events. Return the simulation."""
         while (steps is None or steps > 0) and self.step():
             steps = None if steps is None else steps - 1
         return self
 
     def step(self) -> bool:
-        """Make and start what can be, and let the next trial report; return False when all have ended.
+        """Make and start trials as far as possible, and let the next one report. Return False when all have ended.
 
-        Raises `SimulationError` where trials are left and none of them will ever run.
+        Raises `SimulationError` if trials are left that will never run.
         """
         while self._make_one() or self._start_one():
             pass
@@ -175,12 +175,12 @@ class Simulation:
         return False
 
     def end(self, trial: Trial) -> None:
-        """Stop a trial as a person would."""
+        """Stop a trial as a user would."""
         self._carry_out("stop", trial)
         self._carry_out_requests()
 
     def validate(self) -> None:
-        """Raise `SimulationError` where something is not as it must always be."""
+        """Raise `SimulationError` if an invariant of an experiment is violated."""
         for name, amount in self._room.items():
             held = sum(each.get(name, 0) for each in self._held.values())
             if held > amount or abs(amount - held - self._free[name]) > 1e-6:
@@ -191,7 +191,7 @@ class Simulation:
         if not isinstance(self.scheduler.debug_string(), str):
             self._wrong(f"debug_string returned {self.scheduler.debug_string()!r}, not a string")
 
-    # What came of it.
+    # Results.
 
     @property
     def best_trial(self) -> Trial:
@@ -199,16 +199,16 @@ class Simulation:
         return max(self.trials, key=lambda trial: self.best_score(trial) if self.scores[trial.trial_id] else -1e300)
 
     def best_score(self, trial: Trial | None = None) -> float:
-        """Return the best value of the metric that a trial has reported, or all trials; negated if it is minimised."""
+        """Return the best value of the metric of a trial, or of all trials. It is negated if it is minimised."""
         sign = 1 if self._mode == "max" else -1
         scores = self.scores.values() if trial is None else [self.scores[trial.trial_id]]
         return max(sign * score for each in scores for score in each if score == score)
 
     def iterations_of(self, trial: Trial) -> int:
-        """Return how many results a trial has reported."""
+        """Return the number of results that a trial has reported."""
         return len(self.scores[trial.trial_id])
 
-    # How it works.
+    # Implementation.
 
     def _make_one(self) -> bool:
         index = len(self.trials)

@@ -1,4 +1,4 @@
-"""A world of trials without processes: it carries out what the trial loop says, and can be killed at any moment."""
+"""Simulated processes of trials: they carry out the instructions of a real trial loop, and can be killed any time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Metric = Callable[[dict[str, Any], float, int], float]
 
 @dataclass
 class TrialBody:
-    """What the process of a trial would have: a state that grows with each iteration, by the configuration."""
+    """The state of a trial's process: a number that grows with each iteration, depending on the configuration."""
 
     config: dict[str, Any]
     iteration: int = 0
@@ -30,7 +30,7 @@ class TrialBody:
 
 @dataclass
 class TrialWorld:
-    """Trials of `length` iterations each. `order` picks which of the outstanding trials answers next."""
+    """Trials of `length` iterations each. `order` chooses which outstanding trial answers next."""
 
     loop: TrialLoop
     length: int
@@ -45,12 +45,12 @@ class TrialWorld:
     most_running: int = 0
 
     def tell(self, event: str, *arguments: Any) -> None:
-        """Have the loop hear something."""
+        """Pass an event to the loop, and carry out its instructions."""
         self.log.append((event, copy.deepcopy(arguments)))
         self.carry_out(getattr(self.loop, event)(*arguments))
 
     def carry_out(self, instructions: list[Instruction], alive: bool = True) -> None:
-        """Do what the loop says; without `alive` only what is written down of it."""
+        """Carry out instructions. Without `alive`, only those about callbacks."""
         for each in instructions:
             trial_id = each.trial.trial_id if hasattr(each, "trial") else ""
             if isinstance(each, Notify):
@@ -80,7 +80,7 @@ class TrialWorld:
             self.most_running = max(self.most_running, len(self.bodies))
 
     def _have_body(self, trial_id: str) -> None:
-        """A trial that waited when everything was killed gets its process when it is asked something."""
+        """Create the process of a trial that was waiting when everything was killed."""
         if trial_id in self.bodies:
             return
         trial = self.loop.find(trial_id)
@@ -95,7 +95,7 @@ class TrialWorld:
             body.state, body.iteration = float(state), int(iteration)
 
     def step(self) -> None:
-        """Have one trial answer."""
+        """Let one trial answer."""
         trial_id = self.order(list(self.loop.outstanding))
         body, what = self.bodies[trial_id], self.asked[trial_id]
         answer = Answer()
@@ -127,7 +127,7 @@ class TrialWorld:
             answer.saved.append((0, Saved(body.iteration, f"{body.state!r}:{body.iteration}")))
 
     def run(self, steps: int = 1_000_000) -> bool:
-        """Run until all trials have ended, or for so many steps; return whether they have."""
+        """Run until all trials have ended, or for a number of steps. Return whether all have ended."""
         for _ in range(steps):
             if self.loop.is_finished:
                 return True
@@ -158,7 +158,7 @@ def make_world(searcher: Any, scheduler: Any, space: dict[str, Any], metric: Met
 
 
 def killed_and_resumed(make: Callable[[], TrialWorld], at: int, snapshot_at: int) -> TrialWorld:
-    """Run until step `at`, lose everything but a snapshot of step `snapshot_at` and the log, and go on from there."""
+    """Run until step `at`, lose everything but the log and a snapshot of step `snapshot_at`, and continue from them."""
     first = make()
     snapshot, written, offset = pickle.dumps(first.loop), copy.deepcopy(first.history), len(first.log)
     for step in range(at):
@@ -186,5 +186,5 @@ def killed_and_resumed(make: Callable[[], TrialWorld], at: int, snapshot_at: int
 
 
 def at_random(seed: int) -> Callable[[list[str]], str]:
-    """Return an order of answers that is random, and the same for the same seed."""
+    """Return a random order of answers, which is the same for the same seed."""
     return random.Random(seed).choice

@@ -1,1 +1,1 @@
-"""The process that runs a trial, and what it is told; the trainables themselves are those of `kernel_runs`."""
+"""The process that runs a trial, and its orders. The trainables themselves are in `kernel_runs`."""

@@ -1,4 +1,4 @@
-"""The process of a trial: it carries out orders, and is the only place where a user's trainable runs."""
+"""The process of a trial, which carries out orders. Only here does a user's trainable run."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from kernel_tune.trainable.orders import Answer, Order, Saved, Setup
 from kernel_tune.trainable.trial_directory import TrialDirectory, directory_on, trial_directory_on
 
 LINGER_SECONDS = 0.005
-"""How long an answer with results waits for another one, or for the end: many a function ends after its last report."""
+"""Seconds that an answer with results waits for another one, or for the end: many functions end after a report."""
 _HOME = "TUNE_ORIG_WORKING_DIR"
-"""Where the process was before it went into the trial's directory."""
+"""The environment variable with the directory that the process was in before it changed into the trial's."""
 
 
 class TrialActor:
-    """Runs one trial at a time; where the trainable allows it, one after the other."""
+    """Runs one trial at a time; if the trainable can be reset, one after another."""
 
     def __init__(self) -> None:
         self._trainable: Trainable | None = None
@@ -46,18 +46,18 @@ class TrialActor:
         self._devices = VisibleDevices()
         self._node = kernel.get_runtime_context().get_node_id()
         self._is_shared = True
-        """Whether the program sees the files of the trial's directory."""
+        """Whether the driver sees the files of the trial's directory."""
         self._address = ""
 
     def where(self, place: Place) -> TrialDirectory:
-        """Make a trial's directory on this machine, before `run` becomes the trial; say where it is."""
+        """Create a trial's directory on this machine, before `run` becomes the trial. Return where it is."""
         if not self._address:
             rows = [row for row in kernel.nodes() if row["NodeID"] == self._node]
             self._address = rows[0]["NodeManagerAddress"] if rows else place.node_ip
         return trial_directory_on(place, self._node, self._address)
 
     def run(self, order: Order, trainable: type[Trainable] | None = None) -> Answer:
-        """Carry out an order, for a trial of `trainable`. What the user's code raises is in the answer."""
+        """Carry out an order, for a trial of `trainable`. An exception of the user's code is returned in the answer."""
         answer = Answer()
         try:
             if order.setup is not None and not self._become(order.setup, trainable):
@@ -79,23 +79,23 @@ class TrialActor:
             answer.error, answer.raised = text_of(error, "kernel_tune"), carried(error)
             self._printed.add_error(answer.error)
         answer.is_clean = isinstance(self._trainable, FunctionTrainable) and self._trainable.is_over
-        if answer.is_clean:  # it may be the end of this process
+        if answer.is_clean:  # the process may be ended without a call of `stop`
             self._leave()
         return answer
 
     def export(self, formats: list[str]) -> dict[str, str]:
-        """Export the model into the trial's directory; return a path for each format."""
+        """Export the model into the trial's directory. Return a path for each format."""
         assert self._trainable is not None
         return self._trainable.export_model(formats)
 
     def stop(self) -> None:
-        """Clean up; the process ends with its handle."""
+        """Clean up. The process ends with its handle."""
         if self._trainable is not None:
             self._trainable.stop()
         self._leave()
 
     def _leave(self) -> None:
-        """Leave no trace of a trial in this process: in local mode it is the program's own."""
+        """Undo all changes to this process: in local mode it is the driver itself."""
         sys.stdout.flush()
         sys.stderr.flush()
         self._printed.close()
@@ -108,7 +108,7 @@ class TrialActor:
 
     def _become(self, setup: Setup, trainable: type[Trainable] | None) -> bool:
         if isinstance(self._trainable, FunctionTrainable):
-            self._trainable.cleanup()  # it may write into the former trial's directory
+            self._trainable.cleanup()  # it might still write into the former trial's directory
         place = setup.place
         place.logdir, self._is_shared = directory_on(place, self._node)
         place.hostname, place.node_ip = socket.gethostname(), self._address or place.node_ip
@@ -125,7 +125,7 @@ class TrialActor:
         assert trainable is not None
         self._trainable = trainable(setup.config)
         self._trainable._run_place = place
-        if not self._trainable.config:  # of a class whose __init__ does not call ours
+        if not self._trainable.config:  # a class whose __init__ does not call ours
             self._trainable.config = setup.config
         return True
 
@@ -150,7 +150,7 @@ class TrialActor:
     # -- training --------------------------------------------------------------------------------------------------
 
     def _train(self, order: Order, answer: Answer) -> None:
-        """Train until there is something to decide, or the time of a slice is over."""
+        """Train until there is something to decide, or until the time slice is over."""
         assert self._trainable is not None
         end = time.monotonic() + order.slice_seconds
         is_function = isinstance(self._trainable, FunctionTrainable)
@@ -166,7 +166,7 @@ class TrialActor:
                 return
 
     def _catch_up(self, order: Order) -> None:
-        """Do the iterations whose results are known already, and none more."""
+        """Repeat the iterations whose results are known already."""
         while self._skip > 0:
             answer = Answer()
             self._do_iteration(order, answer)
@@ -174,7 +174,7 @@ class TrialActor:
                 return
 
     def _do_iteration(self, order: Order, answer: Answer) -> bool:
-        """Do one iteration; return False when nothing more is to be had now."""
+        """Do one iteration. Return False if no further result is available now."""
         trainable = self._trainable
         assert trainable is not None
         directory: str | None = None
@@ -209,7 +209,7 @@ class TrialActor:
         answer.results.append(result)
 
     def _save(self, in_memory: bool) -> Saved | None:
-        """Save the state. A function saves itself: what it saved last is what there is."""
+        """Save the state. Return None for a function, which saves itself with its reports."""
         trainable = self._trainable
         assert trainable is not None
         if isinstance(trainable, FunctionTrainable):
@@ -224,7 +224,7 @@ class TrialActor:
         return self._sent(Saved(trainable.iteration, path))
 
     def _sent(self, saved: Saved) -> Saved:
-        """Return the checkpoint with the sizes of its files, and with these where the runner does not see them."""
+        """Return the checkpoint with the sizes of its files, and with the files if the driver does not see them."""
         saved.sizes = sizes_of(saved.path)
         if not self._is_shared:
             saved.data = pack(saved.path)

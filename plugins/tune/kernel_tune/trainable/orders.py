@@ -1,4 +1,4 @@
-"""What a runner and the process of a trial say to each other."""
+"""The messages between a runner and the process of a trial."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from kernel_runs.reports import Report
 
 @dataclass
 class Setup:
-    """Become this trial."""
+    """Makes the process become a trial."""
 
     place: Place
     config: dict[str, Any]
     changes_directory: bool = True
     """Whether the trial's directory becomes the working directory of the process."""
     printed: tuple[str, str] = ("", "")
-    """The files of the trial's directory that what it prints goes to as well: stdout, stderr."""
+    """The files in the trial's directory for copies of stdout and stderr; "" for none."""
 
 
 @dataclass
 class Saved:
-    """A checkpoint that a trial has made: in `path` of its machine, or as bytes."""
+    """A checkpoint of a trial: in `path` of its machine, or as bytes."""
 
     iteration: int
     path: str = ""
     data: Any = None
     """The bytes of a state in memory, or the files of `path` for another machine; at the runner perhaps a reference."""
     sizes: dict[str, int] | None = None
-    """How long the files in `path` are, in bytes: shorter ones are damaged. None where nobody knows."""
+    """The sizes of the files in `path`, in bytes: smaller files are damaged. None if they are not known."""
 
     @property
     def is_in_memory(self) -> bool:
@@ -40,10 +40,10 @@ class Saved:
 
 @dataclass
 class Order:
-    """One call of a trial's process: perhaps become a trial, perhaps take a state, then train for a while.
+    """One call of a trial's process: it may become a trial, restore a state, and then trains for a while.
 
     It trains until a result was made (`strict`), or for `slice_seconds` of results, until the trial has ended or until
-    one of the thresholds in `stop` is reached. The first `skip` results are known already, and are not given again.
+    one of the thresholds in `stop` is reached. The first `skip` results are known already, and are not returned again.
     """
 
     setup: Setup | None = None
@@ -53,31 +53,31 @@ class Order:
     strict: bool = True
     slice_seconds: float = 0.05
     patience_seconds: float = 2.0
-    """How long a call waits for a function that reports nothing."""
+    """Seconds that a call waits for a function that does not report."""
     stop: dict[str, float] = field(default_factory=dict)
     checkpoint_every: int = 0
     checkpoint_at_end: bool = False
     save: str = ""
-    """After this, save: "memory" or "disk"."""
+    """Where to save the state afterwards: "memory" or "disk"; "" for not at all."""
 
 
 @dataclass
 class Answer:
-    """What came of an order. `saved` belongs to results by their number, counted from 0 in this answer."""
+    """The answer to an order. `saved` has checkpoints with the number of their result, from 0 in this answer."""
 
     results: list[Report] = field(default_factory=list)
     saved: list[tuple[int, Saved]] = field(default_factory=list)
     ended: bool = False
-    """The function has returned, or the class has said `done`, or a threshold was reached."""
+    """Whether the function has returned, or the class has reported `done`, or a threshold was reached."""
     error: str = ""
-    """The traceback of what the trainable raised."""
+    """The traceback of an exception of the trainable."""
     raised: bytes = b""
-    """The exception itself, nothing where it can't be pickled."""
+    """The pickled exception; empty if it can't be pickled."""
     state: Saved | None = None
-    """What `Order.save` asked for."""
+    """The state that `Order.save` has requested."""
     refused: str = ""
-    """Why an order could not be carried out, where that is no failure of the trial: it can't become another trial."""
+    """Why the process can't carry out the order, although the trial has not failed: it can't become another trial."""
     is_clean: bool = False
-    """Nothing of the trainable is left: its process may be ended without asking it."""
+    """Whether the process has nothing to clean up, so that it may be killed."""
     process: tuple[str, int] = ("", 0)
-    """Address and id."""
+    """The address and the id of the process."""

@@ -1,4 +1,4 @@
-"""What a function trainable calls. It is what the functions of all runs call: `kernel_runs.session`."""
+"""The functions that a function trainable calls. They are those of all runs (`kernel_runs.session`)."""
 
 from __future__ import annotations
 

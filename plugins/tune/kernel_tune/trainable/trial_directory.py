@@ -1,4 +1,4 @@
-"""Where a trial's directory is on the machine that it runs on, and whether that is the program's own."""
+"""The directory of a trial on the machine that it runs on, and whether the driver sees it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kernel_runs.place import Place
 from kernel_tune.storage.trial_files import Stamp, list_files
 
 NODE_DIRECTORY_VARIABLE = "TUNE_NODE_DIR"
-"""In the environment of a node: below which directory trials have theirs there."""
+"""The environment variable of a node with the directory for trials on that node."""
 MARKER_FILE = ".driver"
-"""In the experiment's directory where the program runs: who sees it there sees the program's files."""
+"""The file in the experiment's directory by which a process recognises that it sees the driver's files."""
 
 
 @dataclass
 class TrialDirectory:
-    """The directory of a trial on a machine. `is_shared` says whether the program sees the same files there."""
+    """The directory of a trial on a machine. `is_shared` says whether the driver sees the same files there."""
 
     node: str
     hostname: str
@@ -27,26 +27,26 @@ class TrialDirectory:
     directory: str
     is_shared: bool
     files: dict[str, Stamp] = field(default_factory=dict)
-    """What was there when the trial came, where that is not shared."""
+    """The files that were there when the trial came, if the directory is not shared."""
 
     @property
     def source(self) -> str:
-        """What a command such as rsync calls it from the program's machine: `user@address:/path`."""
+        """The directory as commands such as rsync name it on the driver's machine: `user@address:/path`."""
         if self.hostname == socket.gethostname():
             return self.directory
         return f"{self.user}@{self.address}:{self.directory}"
 
 
 def directory_on(place: Place, node: str) -> tuple[str, bool]:
-    """Make and return the trial's directory on the node that this runs on, and whether the program sees its files."""
+    """Create the trial's directory on this node. Return it, and whether the driver sees its files."""
     if not place.logdir or node == place.driver_node:
         return place.directory, True
     root = os.environ.get(NODE_DIRECTORY_VARIABLE)
     if not root:
-        with contextlib.suppress(OSError):  # the program's user has another home than the node's, perhaps
+        with contextlib.suppress(OSError):  # the path may not be writable on this node
             os.makedirs(place.logdir, exist_ok=True)
             return place.logdir, _sees_marker(place)
-        from kernel_runs.storage.places import results_directory  # here: each trial's process starts with this
+        from kernel_runs.storage.places import results_directory  # here: each trial's process starts with this file
 
         root = results_directory()
     inside = os.path.relpath(place.logdir, os.path.dirname(place.experiment_directory))
@@ -56,7 +56,7 @@ def directory_on(place: Place, node: str) -> tuple[str, bool]:
 
 
 def trial_directory_on(place: Place, node: str, address: str) -> TrialDirectory:
-    """Make and describe the trial's directory on the node that this runs on."""
+    """Create the trial's directory on this node, and return its description."""
     directory, is_shared = directory_on(place, node)
     files = {} if is_shared else list_files(directory)
     return TrialDirectory(node, socket.gethostname(), address, _user(), directory, is_shared, files)
@@ -75,5 +75,5 @@ def _user() -> str:
 
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # an id without a name, as in containers
+    except (KeyError, OSError):  # a user id without a name, as in containers
         return str(os.getuid())

@@ -1,6 +1,6 @@
-"""Pictures of experiments, as PNG files.
+"""Plots of experiments, as PNG files.
 
-Each takes a `ResultGrid`, an analysis or an experiment's directory, and the path of the file to write.
+Each function takes a `ResultGrid`, an analysis or an experiment's directory, and the path of the file to write.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ __all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a picture when it is first used."""
+    """Import a plot when it is first used."""
     import importlib
 
     if name not in _HOMES:

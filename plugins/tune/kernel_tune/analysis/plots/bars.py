@@ -1,4 +1,4 @@
-"""Parameter importance: how much of the differences between trials each parameter explains."""
+"""Parameter importance: the share of the differences between trials that each parameter explains."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _FEWEST = 6
 def parameter_importance(
     source: Source, path: str | os.PathLike[str], metric: str | None = None, mode: str | None = None
 ) -> str:
-    """Draw how much of the variance of the metric each parameter alone explains (functional ANOVA)."""
+    """Draw the share of the metric's variance that each parameter alone explains (functional ANOVA)."""
     return save(importance_figure(data_of(source, metric, mode)), path)
 
 
 def importances(data: ExperimentData, seed: int = 0) -> dict[str, float]:
-    """Return the share of the variance that each parameter explains, the greatest first; {} for too few trials.
+    """Return the share of the variance that each parameter explains, largest first; {} for too few trials.
 
-    A trial without a value for a parameter counts as one in the middle of its range.
+    A trial without a value for a parameter is placed in the middle of its range.
     """
     trials = data.compared
     if len(trials) < _FEWEST or not data.axes:
@@ -38,7 +38,7 @@ def importances(data: ExperimentData, seed: int = 0) -> dict[str, float]:
 
 
 def importance_figure(data: ExperimentData) -> Any:
-    """Return the picture as a matplotlib figure."""
+    """Return the plot as a matplotlib figure."""
     found = importances(data)
     if not found:
         return nothing(data, f"importance needs at least {_FEWEST} trials with {data.metric} that differ")

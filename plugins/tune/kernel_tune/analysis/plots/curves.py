@@ -12,12 +12,12 @@ from kernel_tune.analysis.plots.style import BEST, SOFT, figure, label_of, limit
 def learning_curves(
     source: Source, path: str | os.PathLike[str], metric: str | None = None, mode: str | None = None
 ) -> str:
-    """Draw the metric of each trial by its iterations: the better it ended, the darker, the best one in orange."""
+    """Draw the metric of each trial by its iterations. Better trials are darker, the best one is orange."""
     return save(curves_figure(data_of(source, metric, mode)), path)
 
 
 def curves_figure(data: ExperimentData) -> Any:
-    """Return the picture as a matplotlib figure."""
+    """Return the plot as a matplotlib figure."""
     drawn = [trial for trial in data.trials if trial.values]
     if not drawn:
         return nothing(data, f"no trial has reported {data.metric}")

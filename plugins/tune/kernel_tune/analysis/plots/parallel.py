@@ -1,4 +1,4 @@
-"""Parallel coordinates: one line a trial, through its parameters to its score."""
+"""Parallel coordinates: one line for each trial, through its parameters to its score."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MOST_AXES = 12
 def parallel_coordinates(
     source: Source, path: str | os.PathLike[str], metric: str | None = None, mode: str | None = None
 ) -> str:
-    """Draw each trial as a line through its parameters to its last metric: the better, the darker, the best orange."""
+    """Draw each trial as a line through its parameters to its last metric. The best is orange, better ones darker."""
     return save(parallel_figure(data_of(source, metric, mode)), path)
 
 
 def parallel_figure(data: ExperimentData) -> Any:
-    """Return the picture as a matplotlib figure."""
+    """Return the plot as a matplotlib figure."""
     trials = data.compared
     if not trials or not data.axes:
         return nothing(
@@ -45,7 +45,7 @@ def parallel_figure(data: ExperimentData) -> Any:
 
 
 def _line(canvas: Any, heights: list[float | None], colour: Any, width: float, alpha: float, order: float) -> None:
-    """Draw a smooth line; it is interrupted where a trial has no value."""
+    """Draw a smooth line. It has gaps where a trial has no value."""
     path = needed("matplotlib.path", "a picture of an experiment", '"kernel-tune[plots]"').Path
     patch = needed("matplotlib.patches", "a picture of an experiment", '"kernel-tune[plots]"').PathPatch
     points: list[tuple[float, float]] = []
@@ -61,7 +61,7 @@ def _line(canvas: Any, heights: list[float | None], colour: Any, width: float, a
 
 
 def _ruler(canvas: Any, place: int, axis: Axis, emphasised: bool) -> None:
-    """Draw an axis with its name above it and some of its values beside it."""
+    """Draw an axis with its name above it, and some of its values beside it."""
     canvas.plot([place, place], [0, 1], color=INK if emphasised else SOFT, linewidth=1.4, zorder=7)
     canvas.text(place, 1.1, shortened(axis.name), ha="center", va="bottom", fontsize=9.5, color=INK,
                 fontweight="bold" if emphasised else "normal", zorder=8)  # fmt: skip
@@ -73,7 +73,7 @@ def _ruler(canvas: Any, place: int, axis: Axis, emphasised: bool) -> None:
 
 
 def _marks(axis: Axis) -> list[tuple[float, str]]:
-    """Return where an axis has marks, and what is written there."""
+    """Return the positions of an axis' marks, and their texts."""
     if axis.categories:
         step = -(-len(axis.categories) // 8)
         return [(axis.position(name) or 0.0, shortened(name, 14)) for name in axis.categories[::step]]

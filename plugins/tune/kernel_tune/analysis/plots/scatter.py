@@ -14,12 +14,12 @@ _COLUMNS = 3
 
 
 def slices(source: Source, path: str | os.PathLike[str], metric: str | None = None, mode: str | None = None) -> str:
-    """Draw the last metric of the trials against each parameter, the parameters that matter most first."""
+    """Draw the last metric of the trials against each parameter, the most important parameters first."""
     return save(slices_figure(data_of(source, metric, mode)), path)
 
 
 def slices_figure(data: ExperimentData) -> Any:
-    """Return the picture as a matplotlib figure."""
+    """Return the plot as a matplotlib figure."""
     trials = data.compared
     if not trials or not data.axes:
         return nothing(

@@ -1,4 +1,4 @@
-"""What all pictures look like."""
+"""The style of all plots."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _DOTS_PER_INCH = 160
 
 
 def figure(width: float, height: float) -> Any:
-    """Return a new matplotlib figure, in inches; without pyplot, so that no window and no global state is involved."""
+    """Return a new matplotlib figure, in inches. pyplot is not used: it has windows and global state."""
     module = needed("matplotlib.figure", "a picture of an experiment", '"kernel-tune[plots]"')
     return module.Figure(figsize=(width, height), facecolor="white", layout="constrained")
 
 
 def tidy(axes: Any, title: str = "", x: str = "", y: str = "") -> None:
-    """Give axes their labels, a light grid and no frame."""
+    """Give axes their labels and a light grid, without a frame."""
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):
@@ -43,7 +43,7 @@ def tidy(axes: Any, title: str = "", x: str = "", y: str = "") -> None:
 
 
 def shades(data: ExperimentData) -> dict[str, Any]:
-    """Return a colour for each trial that is compared, by its directory: the better, the darker."""
+    """Return a colour for each compared trial, by its directory. Better trials are darker."""
     colors = needed("matplotlib.colors", "a picture of an experiment", '"kernel-tune[plots]"')
     scale = colors.LinearSegmentedColormap.from_list("kernel", _SHADES)
     ranked = data.compared
@@ -52,12 +52,12 @@ def shades(data: ExperimentData) -> dict[str, Any]:
 
 
 def label_of(trial: Any) -> str:
-    """Return how a trial is called in a picture."""
+    """Return the label of a trial."""
     return str(trial.trial)
 
 
 def limits(values: Sequence[float]) -> tuple[float, float] | None:
-    """Return what an axis shows of some numbers: all, but of a few that are far away; None where there are none."""
+    """Return the range of an axis for these numbers, in which a few distant ones may be left out; None without any."""
     if not values:
         return None
     array = np.asarray(values, dtype=float)
@@ -71,7 +71,7 @@ def limits(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def set_scale(axes: Any, axis: Axis) -> None:
-    """Make the horizontal axis that of a parameter."""
+    """Scale the horizontal axis for a parameter."""
     if axis.is_logarithmic:
         axes.set_xscale("log")
     if axis.categories:
@@ -80,12 +80,12 @@ def set_scale(axes: Any, axis: Axis) -> None:
 
 
 def shortened(text: str, length: int = 18) -> str:
-    """Return a text that fits beside others."""
+    """Return a text, shortened to a length."""
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def nothing(data: ExperimentData, said: str) -> Any:
-    """Return a picture that says why there is none."""
+    """Return an empty plot with a text that says why it is empty."""
     picture = figure(8, 2)
     picture.text(0.5, 0.5, said, ha="center", va="center", color=SOFT, fontsize=11)
     return picture
@@ -99,7 +99,7 @@ def as_png(picture: Any) -> bytes:
 
 
 def save(picture: Any, path: str | os.PathLike[str]) -> str:
-    """Write a figure as a PNG file, whose directory is made if it is not there; return its path."""
+    """Write a figure as a PNG file, in a directory that is created if needed. Return the path."""
     place = os.path.abspath(os.path.expanduser(os.fspath(path)))
     os.makedirs(os.path.dirname(place), exist_ok=True)
     with open(place, "wb") as file:

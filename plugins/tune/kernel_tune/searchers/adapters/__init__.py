@@ -1,4 +1,4 @@
-"""Searchers that ask another library, one file each; what they share is in `library.py`.
+"""Searchers that ask another library, one file each. What they share is in `library.py`.
 
-Each library is imported when its searcher is made; without it there is an error that says what to install.
+Each library is imported when its searcher is made. If it is missing, an error says what to install.
 """

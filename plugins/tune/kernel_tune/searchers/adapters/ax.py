@@ -1,4 +1,4 @@
-"""Searches with Ax."""
+"""A searcher that asks Ax."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class AxSearch(LibrarySearcher):
     """Asks an `AxClient` (pip install ax-platform).
 
     `space` is one of tune's, or a list of Ax's parameters (dicts with `name`, `type` and `bounds`, `values` or
-    `value`). `parameter_constraints` such as "x3 >= x4" and `outcome_constraints` such as "m1 <= 3" are Ax's; of the
-    latter the metrics must be in the results. Or give an `ax_client` with an experiment, made with
-    `enforce_sequential_optimization=False`: metric and mode are then those of its objective. Other arguments are
-    handed to the `AxClient` that is made.
+    `value`). `parameter_constraints` such as "x3 >= x4" and `outcome_constraints` such as "m1 <= 3" are Ax's; the
+    metrics of the latter must be in the results. Alternatively, `ax_client` is a client with an experiment, made with
+    `enforce_sequential_optimization=False`; metric and mode are then those of its objective. Other arguments are passed
+    to the `AxClient` that is made. Raises SearchSpaceError for an `ax_client` with a space or constraints besides.
     """
 
     def __init__(self, space: Any = None, metric: str | None = None, mode: str | None = None,
@@ -101,7 +101,7 @@ def _parameter(name: str, parameter: Parameter) -> dict[str, Any]:
         return {"name": name, "type": "range", "bounds": [domain.lower, domain.upper - 1], "log_scale": domain.log,
                 "value_type": "int"}  # fmt: skip
     if parameter.is_categorical:
-        # Ax takes two values for ordered whatever it is told, and ordered ones must be sorted.
+        # Ax treats two values as ordered in any case, and ordered ones must be sorted.
         return {"name": name, "type": "choice", "values": list(range(parameter.cells)), "value_type": "int",
                 "is_ordered": parameter.cells == 2, "sort_values": True}  # fmt: skip
     if parameter.edges is not None:

@@ -1,4 +1,4 @@
-"""Searches with bayesian-optimization."""
+"""A searcher that asks bayesian-optimization."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class BayesOptSearch(LibrarySearcher):
     """Asks a `BayesianOptimization` (pip install bayesian-optimization).
 
     `space` is one of tune's, seen as the unit cube, or that library's: `{name: (low, high)}`. `utility_kwargs` has
-    `kind` ("ucb", "ei" or "poi"), `kappa` and `xi`. The first `random_search_steps` are drawn at random. With
-    `skip_duplicate` nothing is suggested twice, as far as `repeat_float_precision` digits show; after `patience`
-    attempts in a row that gave nothing new it is finished. `analysis` may have trials of an earlier experiment to
-    learn from. `random_state` is the seed.
+    `kind` ("ucb", "ei" or "poi"), `kappa` and `xi`. The first `random_search_steps` points are random. With
+    `skip_duplicate` no point is suggested twice, compared by `repeat_float_precision` digits; after `patience` attempts
+    in a row without a new point it is finished. `analysis` may have trials of an earlier experiment to learn from.
+    `random_state` is the seed. Raises SearchSpaceError for another kind.
     """
 
     def __init__(self, space: Any = None, metric: str | None = None, mode: str | None = None,
@@ -58,7 +58,7 @@ class BayesOptSearch(LibrarySearcher):
         return self._library.BayesianOptimization(allow_duplicate_points=True, **options)
 
     def _acquisition(self) -> Any:
-        """Return what the library has by that name since its version 2; before that it takes all three."""
+        """Return an acquisition function of version 2 of the library, or the utility function of version 1."""
         kind, kappa, xi = (self._utility[name] for name in ("kind", "kappa", "xi"))
         if not hasattr(self._library, "acquisition"):
             return self._library.UtilityFunction(kind=kind, kappa=kappa, xi=xi)

@@ -10,10 +10,10 @@ from kernel_tune.searchers.bohb import BOHBSearch
 
 
 class TuneBOHB(BOHBSearch):
-    """`BOHBSearch` that takes a `ConfigurationSpace` of ConfigSpace, too, and needs no other library.
+    """`BOHBSearch` that also takes a `ConfigurationSpace` of ConfigSpace, and needs no other library.
 
-    Floats, integers, categories, ordered categories, constants and normal numbers are understood, conditions between
-    them are not. Takes the arguments of `BOHBSearch`; where nobody says a metric it is "neg_mean_loss".
+    Floats, integers, categories, ordered categories, constants and normal numbers are converted; conditions between
+    them raise SearchSpaceError. The arguments are those of `BOHBSearch`; the default metric is "neg_mean_loss".
     """
 
     @property
@@ -31,7 +31,7 @@ class TuneBOHB(BOHBSearch):
 
 
 def space_of(configuration_space: Any) -> dict[str, Any]:
-    """Return a `ConfigurationSpace` as a space of tune's. Raises SearchSpaceError for what can't be one."""
+    """Return a `ConfigurationSpace` as a space of tune's. Raises SearchSpaceError if it has no equivalent."""
     if getattr(configuration_space, "conditions", None) or getattr(configuration_space, "forbidden_clauses", None):
         raise SearchSpaceError(
             "the ConfigurationSpace has conditions or forbidden clauses: write it as a space of tune's, with a choice"
@@ -42,7 +42,7 @@ def space_of(configuration_space: Any) -> dict[str, Any]:
 
 
 def _kind(parameter: Any) -> str:
-    """Return the class name of one of ConfigSpace's parameters, of other things an empty one."""
+    """Return the class name of a parameter of ConfigSpace; "" for other objects."""
     return type(parameter).__name__ if type(parameter).__module__.startswith("ConfigSpace") else ""
 
 

@@ -1,4 +1,4 @@
-"""Searches with Dragonfly."""
+"""A searcher that asks Dragonfly."""
 
 from __future__ import annotations
 
@@ -27,17 +27,18 @@ _OPTIMIZERS = {
 }
 
 _FITTED_EVERY = 5
-"""After so many results a model that is made here is fitted anew. Dragonfly's own 17 are for long searches."""
+"""The number of results after which a model is fitted again. Dragonfly's own 17 is for long searches."""
 
 
 class DragonflySearch(LibrarySearcher):
-    """Asks an optimiser of Dragonfly, one at a time (pip install dragonfly-opt 'numpy<2').
+    """Asks an optimiser of Dragonfly, one point at a time (pip install dragonfly-opt 'numpy<2').
 
     `optimizer` is "bandit" (a Gaussian process), "random", "genetic", a class of Dragonfly's, or an optimiser that was
-    made with `ask_tell_mode=True`; its points are then the configuration's `point`, or, with `parameter_names`, have
-    these names. `domain` is "euclidean", where all are numbers, or "cartesian", where categories stay categories
-    ("genetic" has only that). `space` is one of tune's, or a list of Dragonfly's: `{"name": "x", "type": "float",
-    "min": 0, "max": 7}`. Points to evaluate may be lists in the order of the space. `random_state_seed` is the seed.
+    made with `ask_tell_mode=True`. Points of the latter are the configuration's `point`, or with `parameter_names` have
+    these names. `domain` is "euclidean", where all parameters are numbers, or "cartesian", where categories stay
+    categories (the only one of "genetic"). `space` is one of tune's, or a list of Dragonfly's: `{"name": "x", "type":
+    "float", "min": 0, "max": 7}`. Points to evaluate may be lists in the order of the space. `random_state_seed` is the
+    seed. Raises SearchSpaceError for other combinations.
     """
 
     def __init__(self, optimizer: Any = "bandit", domain: str | None = None, space: Any = None,
@@ -119,7 +120,7 @@ class DragonflySearch(LibrarySearcher):
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:
-        """Seed what Dragonfly draws; explain what fails with a numpy that is too new for it."""
+        """Seed the draws of Dragonfly, and explain errors that come from a too new numpy."""
         _repair(self._library)
         try:
             with global_randomness_from(self._generator):
@@ -153,8 +154,8 @@ class DragonflySearch(LibrarySearcher):
 
 
 def _step(optimizer: Any) -> None:
-    """Count a result, and fit the model anew when it is time. Dragonfly's own loop does so; its asking and telling does
-    not, and would keep what was fitted to the few points that it begins with."""
+    """Count a result, and fit the model again when that is due. Dragonfly's own loop does this, but its ask and tell do
+    not: they would keep the model that was fitted to the first few points."""
     if optimizer.first_qinfos:
         return
     optimizer.step_idx += 1
@@ -171,7 +172,7 @@ def _variable(name: str, parameter: Parameter, keeps_kinds: bool) -> dict[str, A
 
 
 class _OlderNumpy:
-    """numpy with the names of Python's own types and `math` that it had before version 1.24, and Dragonfly uses."""
+    """numpy with the names that it had before version 1.24 (Python's own types, `math`), which Dragonfly uses."""
 
     int, float, bool, object, math = int, float, bool, object, math
 
@@ -180,7 +181,7 @@ class _OlderNumpy:
 
 
 def _repair(library: Any) -> None:
-    """Let the modules of Dragonfly that are imported find names that numpy has no more; numpy itself stays as it is."""
+    """Give the imported modules of Dragonfly the names that numpy has removed. numpy itself is not changed."""
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] == library.__name__ and getattr(module, "np", None) is np:
             module.np = _OlderNumpy()  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Searches with HEBO."""
+"""A searcher that asks HEBO."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from kernel_tune.search_space.randomness import global_randomness_from
 from kernel_tune.searchers.adapters.library import LibrarySearcher, Values
 
 _INSTALL = "'HEBO>=0.3.6' 'GPy<1.14' 'numpy<1.25' 'pandas<2.3'"
-"""Of what HEBO needs, the versions that it works with; left to itself pip takes an older HEBO that does not import."""
+"""The versions of HEBO and of its dependencies that work together. By itself pip installs a broken older HEBO."""
 
 
 class HEBOSearch(LibrarySearcher):
     """Asks a `HEBO` (pip install 'HEBO>=0.3.6' 'GPy<1.14' 'numpy<1.25' 'pandas<2.3', so Python 3.11 at most;
     heteroscedastic evolutionary Bayesian optimisation).
 
-    `space` is one of tune's, or a `DesignSpace` of HEBO's. HEBO chooses several points at once: it is asked for as many
-    as there is room for, which is `max_concurrent` when it begins. With 1 each choice knows all results before.
-    `random_state_seed` is the seed; other arguments are handed to the `HEBO` that is made.
+    `space` is one of tune's, or a `DesignSpace` of HEBO's. HEBO chooses several points at once, as many as may still
+    run, which is `max_concurrent` in the beginning. With 1 each choice is made with all results before it.
+    `random_state_seed` is the seed; other arguments are passed to the `HEBO` that is made. Raises SearchSpaceError for
+    `max_concurrent` below 1.
     """
 
     def __init__(self, space: Any = None, metric: str | None = None, mode: str | None = None,
@@ -40,7 +41,7 @@ class HEBOSearch(LibrarySearcher):
         self._max_concurrent = max_concurrent
         self._options = hebo_options
         self._chosen: list[dict[str, Any]] = []
-        """What HEBO has chosen for trials to come."""
+        """The points that HEBO has chosen for trials to come."""
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
         self._max_concurrent = max_concurrent
@@ -79,7 +80,7 @@ class HEBOSearch(LibrarySearcher):
 
     @contextmanager
     def _seeded(self) -> Iterator[int]:
-        """Have what HEBO draws from numpy and torch come from the searcher's generator; give a seed of it, too."""
+        """Seed the draws of HEBO from numpy and torch by the searcher's generator, and provide a seed."""
         torch = needed("torch", "HEBOSearch", _INSTALL)
         with (
             global_randomness_from(self._generator), _new_generators_from(self._generator),
@@ -90,7 +91,7 @@ class HEBOSearch(LibrarySearcher):
             yield seed
 
     def _read(self, row: dict[str, Any]) -> Values:
-        """Return HEBO's numbers as values; what has an order and few values is the number of a cell there."""
+        """Return HEBO's numbers as values. Ordered parameters with few values are numbers of cells there."""
         units = []
         for number, parameter in enumerate(self._parameters.values()):
             value, edges = row[f"x{number}"], parameter.edges
@@ -106,8 +107,8 @@ class HEBOSearch(LibrarySearcher):
 
 @contextmanager
 def _new_generators_from(generator: np.random.Generator) -> Iterator[None]:
-    """For a while have generators of numpy's that are made without a seed get one of `generator`: pymoo, which HEBO
-    optimises with, makes such."""
+    """Seed numpy generators that are made without a seed from `generator`, during a `with` block. pymoo, which HEBO
+    optimises with, makes such generators."""
     make = np.random.default_rng
 
     def seeded(seed: Any = None) -> np.random.Generator:

@@ -1,4 +1,4 @@
-"""Searches with HyperOpt."""
+"""A searcher that asks HyperOpt."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from kernel_tune.searchers.adapters.library import LibrarySearcher
 class HyperOptSearch(LibrarySearcher):
     """Asks HyperOpt's TPE (pip install hyperopt).
 
-    `space` is one of tune's, or any of HyperOpt's; of those, points to evaluate give choices by their index. The first
-    `n_initial_points` are drawn at random, a share `gamma` counts as good. `random_state_seed` is the seed.
+    `space` is one of tune's, or any of HyperOpt's; points to evaluate in the latter give choices by their index. The
+    first `n_initial_points` are random, a share `gamma` counts as good. `random_state_seed` is the seed.
     """
 
     def __init__(self, space: Any = None, metric: str | None = None, mode: str | None = None,
@@ -59,7 +59,7 @@ class HyperOptSearch(LibrarySearcher):
         return number, self._point_of(new[0]["misc"])
 
     def _ask_for(self, chosen: Any) -> tuple[Any, Any]:
-        """Take a point: what it says by label, as HyperOpt itself stores it."""
+        """Add a point, with values by label, as HyperOpt itself stores it."""
         domain, trials = self._optimizer
         trials.refresh()
         (number,) = trials.new_trial_ids(1)

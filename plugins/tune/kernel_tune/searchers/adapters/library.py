@@ -1,4 +1,4 @@
-"""What all searchers have in common that ask another library."""
+"""The base of searchers that ask another library."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from kernel_tune.searchers.base import Searcher
 from kernel_tune.searchers.metrics import finite_number
 
 Values = dict[str, Any]
-"""What a library chose, by the names of parameters: numbers, and of categories which one it is."""
+"""Chosen values by the names of parameters: numbers; for categories, the number of the category."""
 
 
 class LibrarySearcher(Searcher):
-    """Has a library choose.
+    """Lets a library choose configurations.
 
-    `space` is one of tune's, or what the library itself takes for one. What a subclass adds: `_open` makes the
-    library's optimizer, `_ask` and `_ask_for` have it choose, `_tell` says how that did. A library that only hears of
-    successes is told nothing of trials that failed.
+    `space` is one of tune's, or one in the library's own form. A subclass defines `_open`, which makes the library's
+    optimizer, `_ask` and `_ask_for`, which make it choose, and `_tell`, which passes results on. A library without a
+    notion of failure gets no results of failed trials. Raises SearchSpaceError for rewards that do not match the
+    points.
     """
 
     def __init__(self, space: Any = None, metric: str | None = None, mode: str | None = None,
@@ -64,7 +65,7 @@ class LibrarySearcher(Searcher):
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         if self._flat is not None and not len(self._flat):
-            return self._exact_config({})  # Most libraries can't have nothing to choose.
+            return self._exact_config({})  # most libraries do not accept an empty space
         self._begin()
         exact: dict[str, Any] | None = None
         if self._to_try:
@@ -94,8 +95,8 @@ class LibrarySearcher(Searcher):
         self._to_learn.append((parameters, math.nan if error else value))
 
     def get_state(self) -> dict[str, Any]:
-        # The space is not part of it: it may have functions, and the one who restores has the same. What is the
-        # library's goes in one piece: running trials are often part of its optimizer.
+        # Without the space: it may have functions, and the program that restores has the same. Optimizer and running
+        # trials are pickled together, as the latter are often parts of the former.
         left_out = ("_flat", "_native", "_own_space", "_library", "_optimizer", "_live")
         state = {key: value for key, value in self.__dict__.items() if key not in left_out}
         return {**state, "library": cloudpickle.dumps((self._portable(), self._live))}
@@ -107,7 +108,7 @@ class LibrarySearcher(Searcher):
         self._optimizer = self._restored(optimizer)
 
     def _portable(self) -> Any:
-        """Return of the optimizer what can be pickled."""
+        """Return the part of the optimizer that can be pickled."""
         return self._optimizer
 
     def _restored(self, portable: Any) -> Any:
@@ -122,18 +123,18 @@ class LibrarySearcher(Searcher):
         raise NotImplementedError
 
     def _ask(self) -> tuple[Any, Any] | str | None:
-        """Have the library choose: what it must be told with, and what it chose (`Values`; of a native space all).
+        """Let the library choose. Return the handle for `_tell`, and the choice (`Values`, or a native configuration).
 
-        Or None, or FINISHED, as `suggest`.
+        May also return None or FINISHED, as `suggest`.
         """
         raise NotImplementedError
 
     def _ask_for(self, chosen: Any) -> tuple[Any, Any]:
-        """Have the library take what somebody else chose; the same as `_ask`. With None it is not told how that did."""
+        """Let the library take a given choice. Returns the same as `_ask`; with the handle None there is no `_tell`."""
         return chosen, chosen
 
     def _tell(self, handle: Any, loss: float) -> None:
-        """Tell the library a loss, infinite if the trial failed."""
+        """Pass a loss on to the library. It is infinite if the trial failed."""
         raise NotImplementedError
 
     def _begin(self) -> None:
@@ -161,8 +162,8 @@ class LibrarySearcher(Searcher):
         return dict(zip(self._flat.names, self._flat.parameters, strict=True))
 
     def _values_at(self, units: Sequence[float]) -> Values:
-        """Return what lies at these places of the unit interval, one for each parameter: for libraries that only know
-        numbers from 0 to 1."""
+        """Return the values at these points of the unit interval, one for each parameter, for libraries whose
+        parameters are numbers from 0 to 1."""
         values: Values = {}
         for unit, (name, parameter) in zip(units, self._parameters.items(), strict=True):
             domain = parameter.domain
@@ -171,7 +172,7 @@ class LibrarySearcher(Searcher):
         return values
 
     def _units_of(self, values: Values) -> list[float]:
-        """Return where values lie in the unit interval: the way back from `_values_at`."""
+        """Return the points of values in the unit interval: the inverse of `_values_at`."""
         units = []
         for name, parameter in self._parameters.items():
             if parameter.is_categorical:
@@ -182,7 +183,7 @@ class LibrarySearcher(Searcher):
         return units
 
     def _config_of(self, chosen: Any) -> dict[str, Any]:
-        """Return the configuration for what was chosen."""
+        """Return the configuration for a choice."""
         flat = self._flat
         if flat is None:
             return dict(chosen)
@@ -208,7 +209,7 @@ class LibrarySearcher(Searcher):
         return config
 
     def _values_of(self, point: Any) -> Any:
-        """Return what would have to be chosen for a configuration, inactive parameters included."""
+        """Return the values for a configuration, inactive parameters included."""
         flat = self._flat
         if flat is None:
             return point

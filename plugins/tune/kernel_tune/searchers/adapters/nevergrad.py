@@ -1,4 +1,4 @@
-"""Searches with Nevergrad."""
+"""A searcher that asks Nevergrad."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kernel_tune.searchers.adapters.library import LibrarySearcher
 class NevergradSearch(LibrarySearcher):
     """Asks an optimizer of Nevergrad (pip install nevergrad).
 
-    `optimizer` is an optimizer, a class or family of them, or a name of its registry (`NGOpt` if not given), made with
-    `optimizer_kwargs` (of which `budget` is a good one to give). `space` is one of tune's, or a Nevergrad parameter.
-    With an optimizer of yours the second argument (or `parameter_names`) may be the names of its dimensions; None where
-    it is instrumented with keyword arguments.
+    `optimizer` is an optimizer, a class or family of them, or a name in its registry (by default `NGOpt`), made with
+    `optimizer_kwargs`; it is good to set their `budget`. `space` is one of tune's, or a Nevergrad parameter. With an
+    existing optimizer the second argument (or `parameter_names`) may be the names of its dimensions; None if it is
+    instrumented with keyword arguments.
     """
 
     def __init__(self, optimizer: Any = None, optimizer_kwargs: Any = None, space: Any = None,

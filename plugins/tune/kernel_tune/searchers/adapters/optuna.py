@@ -1,4 +1,4 @@
-"""Searches with Optuna."""
+"""A searcher that asks Optuna."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ class OptunaSearch(LibrarySearcher):
     """Asks an Optuna study (pip install optuna).
 
     `space` is one of tune's (conditions included), a dict of Optuna's distributions, or a function that takes a trial,
-    calls `suggest_...` on it, and may return a dict with what else belongs to the configuration. `metric` and `mode`
-    may be lists. `sampler`, `storage` and `study_name` are handed to the study; without a sampler it is
-    `TPESampler(seed=seed)`. Intermediate results are reported to the trial.
+    calls `suggest_...` on it, and may return a dict with further values of the configuration. `metric` and `mode` may
+    be lists. `sampler`, `storage` and `study_name` are passed to the study; the default sampler is
+    `TPESampler(seed=seed)`. Intermediate results are reported to the trial. Raises ValueError if the modes do not match
+    the metrics.
     """
 
     def __init__(self, space: Any = None, metric: str | Sequence[str] | None = None,
@@ -43,12 +44,12 @@ class OptunaSearch(LibrarySearcher):
 
     @property
     def metric(self) -> Any:
-        """The key of the result that is optimised, or several."""
+        """The key of the result that is optimised, or a list of them."""
         return [name for name, _ in self._several] or super().metric
 
     @property
     def mode(self) -> Any:
-        """ "max" or "min", or several."""
+        """ "max" or "min", or a list of them."""
         return [mode for _, mode in self._several] or super().mode
 
     def on_trial_result(self, trial_id: str, result: Report) -> None:
@@ -89,7 +90,7 @@ class OptunaSearch(LibrarySearcher):
         return self._choose(self._optimizer.ask())
 
     def _tell(self, handle: Any, loss: float) -> None:
-        """Not used: a study knows its directions, and takes metrics as they are."""
+        """Is not used: a study knows its directions, and takes metrics as they are."""
         raise NotImplementedError
 
     def _begin(self) -> None:

@@ -1,4 +1,4 @@
-"""Searches with SigOpt, a service: its servers choose, over HTTP."""
+"""A searcher that asks SigOpt, a service, over HTTP."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernel_tune.searchers.adapters.sigopt_client import SigOptClient
 from kernel_tune.searchers.metrics import finite_number
 
 MARK = "kernel_tune"
-"""The key of what is noted in the metadata of SigOpt's objects: which searcher and which trial they are of."""
+"""The key in the metadata of SigOpt's objects that says which searcher and which trial they belong to."""
 
 _OBJECTIVES = {
     "max": {"objective": "maximize", "strategy": "optimize"},
@@ -26,15 +26,17 @@ _OBJECTIVES = {
 
 
 class SigOptSearch(LibrarySearcher):
-    """Asks SigOpt's servers, or others of the same API; needs no library. The token is SIGOPT_KEY of the environment.
+    """Asks SigOpt's servers, or others with the same API, without a library. The token is SIGOPT_KEY of the
+    environment.
 
     `space` is one of tune's, or a list of SigOpt's parameters: dicts of `name`, `type` ("int", "double" or
-    "categorical") and `bounds` (`{"min": 0, "max": 20}`), `categorical_values` or `grid`. An experiment called `name`
-    is made for it when the first trial is asked for, in `project`, with `observation_budget` if given; with
-    `experiment_id` an experiment that is there is used instead of a space. `metric` and `mode` may be lists; what has
-    the mode "obs" is stored and not optimised. Not more than `max_concurrent` trials run at once (your plan says how
-    many may). `connection` is a `SigOptClient`. A trial that failed is told as such. An experiment of tune that resumes
-    finds what SigOpt had suggested to its trials, and is given the same again. There is no seed. Raises SigOptError.
+    "categorical") and `bounds` (`{"min": 0, "max": 20}`), `categorical_values` or `grid`. When the first trial is
+    requested, an experiment called `name` is created for it, in `project`, with `observation_budget` if given. With
+    `experiment_id` an existing experiment is used instead of a space. `metric` and `mode` may be lists; metrics with
+    the mode "obs" are stored without being optimised. At most `max_concurrent` trials run at once (the SigOpt plan
+    limits it). `connection` is a `SigOptClient`. Failed trials are reported as such. A resumed experiment looks up the
+    suggestions for its trials, and uses them again. There is no seed. Raises SigOptError if SigOpt refuses or does not
+    answer.
     """
 
     def __init__(self, space: Any = None, name: str = "Default Tune Experiment", max_concurrent: int = 1,
@@ -52,7 +54,7 @@ class SigOptSearch(LibrarySearcher):
         names = [] if metric is None or isinstance(metric, str) else list(metric)
         self._several = list(zip(names, _modes(names, mode), strict=True))
         one_metric, one_mode = (None, None) if names else (metric, mode)
-        super().__init__(  # an experiment that is there is a space of SigOpt's
+        super().__init__(  # an existing experiment counts as a space of SigOpt's
             space if experiment_id is None else experiment_id, one_metric, one_mode,  # type: ignore[arg-type]
             points_to_evaluate, evaluated_rewards, seed,
         )  # fmt: skip
@@ -64,18 +66,18 @@ class SigOptSearch(LibrarySearcher):
         self._asking = ""
         self._is_restored = False
         self._earlier: dict[str, dict[str, Any]] = {}
-        """Of a searcher that was restored: the suggestions that SigOpt has made for it, by their marks."""
+        """After a restore, the suggestions that SigOpt has made for this searcher, by their marks."""
         self._observed: set[str] = set()
-        """And the ids of those whose ends it was told."""
+        """After a restore, the ids of the suggestions that have been observed already."""
 
     @property
     def metric(self) -> Any:
-        """The key of the result that is optimised, or several."""
+        """The key of the result that is optimised, or a list of them."""
         return [name for name, _ in self._several] or super().metric
 
     @property
     def mode(self) -> Any:
-        """ "max" or "min", or several."""
+        """ "max" or "min", or a list of them."""
         return [mode for _, mode in self._several] or super().mode
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
@@ -110,7 +112,7 @@ class SigOptSearch(LibrarySearcher):
     # -- SigOpt's objects --------------------------------------------------------------------------------------------
 
     def _open(self) -> Any:
-        """Return the id of the experiment: of the one that was given, that was made before, or that is made now."""
+        """Return the id of the experiment: the given one, one that was created before, or a new one."""
         if self._experiment_id is not None:
             return self._client.fetch(f"experiments/{self._experiment_id}")["id"]
         if self._is_restored:
@@ -134,7 +136,7 @@ class SigOptSearch(LibrarySearcher):
         return self._suggestion({"assignments": self._said(chosen)})
 
     def _suggestion(self, body: dict[str, Any]) -> tuple[Any, Any]:
-        """Have a suggestion made for the trial that asks, or take the one that was made for it before a kill."""
+        """Request a suggestion for a trial, or return the one that was made for it before a kill."""
         self._find_earlier()
         mark = f"{self._mark} {self._asking}"
         suggestion = self._earlier.get(mark) or self._client.create(
@@ -143,7 +145,7 @@ class SigOptSearch(LibrarySearcher):
         return suggestion, self._heard(suggestion["assignments"])
 
     def _observe(self, suggestion: dict[str, Any], values: dict[str, Any] | None) -> None:
-        """Tell what a suggestion has led to, None for a failure, unless that was told before a kill."""
+        """Report the result of a suggestion, None for a failure, unless that was done before a kill."""
         self._find_earlier()
         if suggestion["id"] in self._observed:
             return
@@ -151,7 +153,7 @@ class SigOptSearch(LibrarySearcher):
         self._client.create(f"experiments/{self._optimizer}/observations", {"suggestion": suggestion["id"], **said})
 
     def _find_earlier(self) -> None:
-        """Once after a restore: find what was asked for and told since the state was written down."""
+        """After a restore, once: look up suggestions and observations that were made after the saved state."""
         if not self._is_restored:
             return
         self._is_restored = False
@@ -164,7 +166,7 @@ class SigOptSearch(LibrarySearcher):
                 self._earlier.setdefault(mark, suggestion)
 
     def _begin(self) -> None:
-        """Learn points that were evaluated elsewhere: SigOpt takes observations without a suggestion."""
+        """Report points that were evaluated elsewhere. SigOpt takes observations without a suggestion."""
         learn, self._to_learn = self._to_learn, []
         super()._begin()
         for point, value in learn:
@@ -174,7 +176,7 @@ class SigOptSearch(LibrarySearcher):
             self._client.create(f"experiments/{self._optimizer}/observations", body)
 
     def _tell(self, handle: Any, loss: float) -> None:
-        """Not used: SigOpt knows which way metrics are better, and takes them as they are."""
+        """Is not used: SigOpt knows the directions of metrics, and takes metrics as they are."""
         raise NotImplementedError
 
     def _heard(self, assignments: dict[str, Any]) -> dict[str, Any]:
@@ -205,7 +207,7 @@ def _evaluations(values: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _parameter(name: str, parameter: Parameter) -> dict[str, Any]:
-    """Return one of tune's parameters as SigOpt's. Categories are texts there; what has no bounds goes by quantiles."""
+    """Return one of tune's parameters as SigOpt's. Categories are texts there; unbounded ones are quantiles."""
     domain = parameter.domain
     if parameter.is_categorical:
         options = [{"name": str(number)} for number in range(parameter.cells)]

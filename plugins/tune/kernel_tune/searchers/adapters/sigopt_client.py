@@ -1,7 +1,7 @@
-"""What the SigOpt searcher needs of SigOpt's HTTP API, version 1: experiments, suggestions, observations.
+"""A client of SigOpt's HTTP API, version 1: experiments, suggestions, observations.
 
-Requests and answers are JSON; the token is the user of HTTP basic authentication, with an empty password; a refusal is
-a status of 400 or more with `{"error": {"message": ...}}`; lists come in pages, newest first.
+Requests and answers are JSON. The token is the user of HTTP basic authentication, with an empty password. A refusal has
+a status of 400 or more and `{"error": {"message": ...}}`. Lists come in pages, newest first.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from kernel_tune.errors import TuneError
 
 API_URL = "https://api.sigopt.com"
 PAGE = 100
-"""How many objects a page of a list has."""
+"""The number of objects of a page of a list."""
 
 
 class SigOptError(TuneError):
-    """SigOpt refused a request, or could not be reached. `status` is that of its answer, 0 if there was none."""
+    """SigOpt refused a request, or could not be reached. `status` is that of its answer, 0 without an answer."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -31,10 +31,10 @@ class SigOptError(TuneError):
 
 
 class SigOptClient:
-    """Asks SigOpt, or a server of one's own that speaks the same (`api_url`, or SIGOPT_API_URL in the environment).
+    """Sends requests to SigOpt, or to a server with the same API (`api_url`, or SIGOPT_API_URL in the environment).
 
-    `token` is that of the API, by default SIGOPT_KEY or SIGOPT_API_TOKEN of the environment. It is not pickled: who
-    unpickles a client has it in the environment. Each request waits `timeout` seconds at most. Raises SigOptError.
+    `token` is that of the API, by default SIGOPT_KEY or SIGOPT_API_TOKEN in the environment. It is not pickled: an
+    unpickled client takes it from the environment. Each request waits at most `timeout` seconds. Raises SigOptError.
     """
 
     def __init__(self, token: str | None = None, api_url: str | None = None, timeout: float = 150.0) -> None:
@@ -50,7 +50,7 @@ class SigOptClient:
         self.__dict__.update(state, _token=_token_of_environment())
 
     def create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Make an object: `create("experiments", {...})`; return it as SigOpt has it."""
+        """Create an object: `create("experiments", {...})`. Return it as SigOpt stores it."""
         return self._ask("POST", path, body)
 
     def fetch(self, path: str) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class SigOptClient:
         return self._ask("GET", path)
 
     def list(self, path: str) -> Iterator[dict[str, Any]]:
-        """Return the objects of a list one after the other, newest first: `list("experiments/1/observations")`."""
+        """Yield the objects of a list, newest first: `list("experiments/1/observations")`."""
         before = None
         while True:
             options = {"limit": str(PAGE), **({"before": before} if before else {})}
@@ -87,7 +87,7 @@ class SigOptClient:
         except urllib.error.HTTPError as error:
             said = _message(error.read())
             raise SigOptError(f"SigOpt refused {what} with status {error.code}: {said}", error.code) from error
-        except (OSError, ValueError) as error:  # no connection, or an answer that is no JSON
+        except (OSError, ValueError) as error:  # no connection, or an answer that is not JSON
             raise SigOptError(f"SigOpt at {self._url} did not answer {what}: {error}") from error
 
 
@@ -96,7 +96,7 @@ def _token_of_environment() -> str | None:
 
 
 def _message(body: bytes) -> str:
-    """Return what an error's answer says."""
+    """Return the message of a refusal."""
     try:
         return str(json.loads(body)["error"]["message"])
     except (ValueError, KeyError, TypeError):

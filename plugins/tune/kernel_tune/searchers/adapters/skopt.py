@@ -1,4 +1,4 @@
-"""Searches with scikit-optimize."""
+"""A searcher that asks scikit-optimize."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from kernel_tune.searchers.adapters.library import LibrarySearcher, Values
 class SkOptSearch(LibrarySearcher):
     """Asks a scikit-optimize `Optimizer` (pip install scikit-optimize).
 
-    Without `optimizer` one is made for `space`: tune's, or a dict of scikit-optimize's dimensions (or of what it takes
-    for one: a tuple of bounds, a list of categories). With an `optimizer` of yours `space` (or `parameter_names`) is
-    the list of the names of its dimensions; points to evaluate may then be lists in that order.
+    Without `optimizer` one is made for `space`: tune's, or a dict of scikit-optimize's dimensions (or their short
+    forms: a tuple of bounds, a list of categories). With an existing `optimizer`, `space` (or `parameter_names`) is the
+    list of the names of its dimensions; points to evaluate may then be lists in that order. Raises SearchSpaceError
+    without the names.
     """
 
     def __init__(self, optimizer: Any = None, space: Any = None, metric: str | None = None, mode: str | None = None,

@@ -1,4 +1,4 @@
-"""Searches with ZOOpt."""
+"""A searcher that asks ZOOpt."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class ZOOptSearch(LibrarySearcher):
     """Asks ZOOpt's asynchronous racing (pip install zoopt), which plans for `budget` trials.
 
     `dim_dict` is a space of tune's, or of ZOOpt's dimensions by name: `(ValueType.CONTINUOUS, [low, high], precision)`,
-    `(ValueType.DISCRETE, [low, high], has_order)`, `(ValueType.GRID, values)`. `algo` is "asracos" or "sracos". Where
-    nobody says a mode it is "min", as with the library itself.
+    `(ValueType.DISCRETE, [low, high], has_order)`, `(ValueType.GRID, values)`. `algo` is "asracos" or "sracos". The
+    default mode is "min", as in the library itself. Raises SearchSpaceError without a budget, and for another `algo`.
     """
 
     def __init__(self, algo: str = "asracos", budget: int | None = None, dim_dict: dict[str, Any] | None = None,
@@ -68,7 +68,7 @@ class ZOOptSearch(LibrarySearcher):
         with global_randomness_from(self._generator):
             asked = self._optimizer.suggest()
             if asked is None and not self._live:
-                # It waits for the end of its first trials, and does not see that they have ended already.
+                # It waits for the end of its first trials without noticing that they have ended already.
                 self._optimizer.semaphore = 1
                 asked = self._optimizer.suggest()
         if asked is None or isinstance(asked, str):
@@ -83,11 +83,11 @@ class ZOOptSearch(LibrarySearcher):
         return asked, self._values_at(units)
 
     def _ask_for(self, chosen: Any) -> tuple[Any, Any]:
-        # The library takes no point from elsewhere once it has begun.
+        # The library takes no given points once it has begun.
         return None, chosen
 
     def _tell(self, handle: Any, loss: float) -> None:
-        # It waits for all that it asked for: a trial that failed is worse than all others.
+        # It waits for all points that it has proposed, so a failed trial is reported as worse than all others.
         self._worst = max(self._worst, loss) if math.isfinite(loss) else self._worst
         with global_randomness_from(self._generator):
             self._optimizer.complete(handle, loss if math.isfinite(loss) else self._worst + 1.0)
