@@ -98,7 +98,7 @@ def test_bytes_depend_on_contents_alone(tmp_path: Path) -> None:
 
 
 def test_other_bytes_are_refused_and_none_leads_out_of_the_directory() -> None:
-    with pytest.raises(CheckpointError, match=r"^11 bytes are no checkpoint .*: give what Checkpoint.to_bytes\(\)"):
+    with pytest.raises(CheckpointError, match=r"^11 bytes are not a checkpoint .*: give what Checkpoint.to_bytes\(\)"):
         Checkpoint.from_bytes(b"hello there")
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as archive:

@@ -244,7 +244,7 @@ def test_a_full_disk_is_an_error_that_says_what_to_do(tmp_path: Path, monkeypatc
         return done
 
     monkeypatch.setattr(os, "write", limited)
-    with pytest.raises(RunError, match=r"can't write .*result.json: No space left on device.*resume it: what was half"):
+    with pytest.raises(RunError, match=r"can't write .*result.json: No space left on device.*resume it: incomplete"):
         logger.on_trial_results(0, [trial], trial, RESULTS)
     monkeypatch.undo()
     assert len((tmp_path / "f_a826033a/result.json").read_bytes()) == 30

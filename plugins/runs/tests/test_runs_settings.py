@@ -54,7 +54,7 @@ def test_what_is_no_field_is_refused_with_the_nearest(kind: Any, given: dict[str
 
 @pytest.mark.parametrize("given", ["name", 5, [], RunConfig])
 def test_what_is_no_settings_at_all_is_refused(given: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"is no RunConfig: give one, or a dict of its fields"):
+    with pytest.raises(ArgumentError, match=r"is not a RunConfig: give one, or a dict of its fields"):
         made(RunConfig, given)
 
 
@@ -62,7 +62,7 @@ def test_what_is_no_settings_at_all_is_refused(given: Any) -> None:
     ("kind", "given", "message"),
     [
         (FailureConfig, {"fail_fast": "never"}, "^fail_fast is 'never': it is True, False or 'raise'"),
-        (FailureConfig, {"fail_fast": True, "max_failures": 3}, "fail_fast=True ends all .* max_failures=3 has trials"),
+        (FailureConfig, {"fail_fast": True, "max_failures": 3}, "fail_fast=True ends all .* max_failures=3 lets"),
         (CheckpointConfig, {"num_to_keep": 0}, "^num_to_keep is 0: it is at least 1, or None to keep all"),
         (CheckpointConfig, {"checkpoint_score_order": "best"}, "score_order is 'best': it is 'max' or 'min'"),
     ],

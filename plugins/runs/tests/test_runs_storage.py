@@ -66,7 +66,7 @@ def test_one_that_fails_leaves_nothing_and_a_full_disk_is_named(tmp_path: Path) 
             being_written(str(tmp_path), 7),
         ):
             raise error
-    with pytest.raises(CheckpointError, match=r"go on from there: tell somebody$"):
+    with pytest.raises(CheckpointError, match=r"continue from there: tell somebody$"):
         with being_written(str(tmp_path), 7, "tell somebody"):
             raise ValueError("what a trainable says of it") from OSError(errno.ENOSPC, "full")
     with pytest.raises(PermissionError), being_written(str(tmp_path), 1):
@@ -174,7 +174,7 @@ def test_what_is_new_is_copied_and_comes_back(source: Path, tmp_path: Path) -> N
     assert texts(tmp_path / "target") == {**expected, "inner/a": "inner/b", "state": "longer than before"}
     copy_by_fsspec(target, str(tmp_path / "back"))
     assert texts(tmp_path / "back") == texts(tmp_path / "target")
-    with pytest.raises(RunError, match="nothing is at memory://copies/nowhere"):
+    with pytest.raises(RunError, match="there is nothing at memory://copies/nowhere"):
         copy_by_fsspec("memory://copies/nowhere", str(tmp_path))
 
 

@@ -192,7 +192,7 @@ def test_an_analysis_takes_several_experiments_together(tmp_path: Path, monkeypa
     assert found.dataframe()["score"].max() == 5
     with pytest.raises(TuneError, match=r"has no trials.*its trials must have run with the JSON logger"):
         Analysis(tmp_path / "one/f_0000000a/checkpoint_000001")
-    with pytest.raises(TuneError, match="is no run's directory"):
+    with pytest.raises(TuneError, match="is not the directory of a run"):
         Result.from_path(tmp_path)
 
 
@@ -256,6 +256,6 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     path = Path(make(tmp_path)[0].logdir) / "result.json"
     path.write_text('{"a": 1}\nbroken\n{"a": 2}\n')
     with pytest.raises(
-        TuneError, match=r"result.json is damaged: it has a line that is no JSON object .*: 'broken'. Take it out"
+        TuneError, match=r"result.json is damaged: it has a line that is not a JSON object .*: 'broken'. Remove it"
     ):
         Analysis(tmp_path)

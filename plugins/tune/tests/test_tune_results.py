@@ -137,9 +137,9 @@ def test_the_first_error_may_be_raised_at_once(how: str) -> None:
 
 def test_all_ends_at_the_first_failure_or_trials_are_tried_again() -> None:
     for fail_fast in (True, "raise"):
-        with pytest.raises(ValueError, match=f"fail_fast={fail_fast!r} ends all .* max_failures=3 has trials tried"):
+        with pytest.raises(ValueError, match=f"fail_fast={fail_fast!r} ends all .* max_failures=3 lets"):
             tune.FailureConfig(max_failures=3, fail_fast=fail_fast)
-        with pytest.raises(ValueError, match="say one of them"):
+        with pytest.raises(ValueError, match="give one of them"):
             tune.run(raises, fail_fast=fail_fast, max_failures=-1, verbose=0)
 
 
