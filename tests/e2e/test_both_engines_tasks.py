@@ -619,7 +619,7 @@ def test_a_dynamic_number_of_returns():
 
 
 def test_streaming_a_function_that_is_no_generator():
-    with pytest.raises(ValueError, match=r"num_returns='streaming' is for generators, and identity\(\) is none"):
+    with pytest.raises(ValueError, match=r"num_returns='streaming' is for generators, which identity\(\) is not"):
         identity.options(num_returns="streaming").remote(5)
 
 
@@ -856,7 +856,7 @@ def test_a_cancelled_stream_ends_with_an_error():
 
 
 def test_only_code_that_runs_in_a_call_can_ask_whether_it_was_cancelled():
-    with pytest.raises(RuntimeError, match="ask in a task or a method of an actor"):
+    with pytest.raises(RuntimeError, match="works only inside a task or a method of an actor"):
         kernel.get_runtime_context().is_canceled()
 
     @kernel.remote

@@ -102,7 +102,7 @@ def test_a_class_is_known_by_its_actor_class() -> None:
 
 
 def test_a_plain_function_does_not_stream() -> None:
-    with pytest.raises(ValueError, match=r"num_returns='streaming' is for generators, and add\(\) is none"):
+    with pytest.raises(ValueError, match=r"num_returns='streaming' is for generators, which add\(\) is not"):
         add.options(num_returns="streaming").remote(1, 2)
 
 

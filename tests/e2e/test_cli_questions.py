@@ -395,7 +395,7 @@ def test_explain_takes_the_beginning_of_an_id(demo: Demo) -> None:
         ("arhcive", "did you mean 'archive'?"),
         (
             "ffffffffffff",
-            "knows no object, no actor and no placement group 'ffffffffffff'; an object that nobody needs any more",
+            "knows no object, no actor and no placement group 'ffffffffffff'; an object without references is",
         ),
         ("abc", "'abc' is too short for an id; give at least 4 characters"),
     ],

@@ -116,7 +116,7 @@ def test_workers_start_with_the_modules_that_were_asked_for(tmp_path: Path, by: 
 
 @pytest.mark.parametrize(
     ("modules", "message"),
-    [(["no_such_module_at_all"], "'no_such_module_at_all', and there is none"), ("numpy", r"such as \['numpy'\]")],
+    [(["no_such_module_at_all"], "'no_such_module_at_all', which can't be found"), ("numpy", r"such as \['numpy'\]")],
 )
 def test_what_can_not_be_preloaded_is_refused(modules: object, message: str) -> None:
     with pytest.raises(OptionError, match=message):

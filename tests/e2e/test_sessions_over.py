@@ -150,7 +150,7 @@ def late():
 kernel.init(num_cpus=1, object_store_memory=32 << 20)
 """
 
-NO_MORE = "kernel is not initialized in this process, and begins no session any more: the program is ending\n"
+NO_MORE = "kernel is not initialized in this process, and starts no session any more: the program is ending\n"
 
 
 def run(text: str, *arguments: str) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from kernel_rllib.algorithms.on_policy import experience
-from kernel_rllib.algorithms.ppo import PPO, READ, PPOConfig, ppo_loss
+from kernel_rllib.algorithms.ppo import READ, PPOConfig, adapted, ppo_loss
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.distributions.catalog import for_space
 from kernel_rllib.modules.actor_critic import ActorCritic, ActorCriticOptions
@@ -92,9 +92,8 @@ def test_the_loss_of_sequences_is_that_of_all_steps_that_were_made(length: int) 
 
 
 def test_the_weight_of_the_penalty_follows_the_rule() -> None:
-    config = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=0).training(kl_coeff=0.2)
-    algorithm = PPO(config.training(train_batch_size=32, minibatch_size=16, num_epochs=1))
+    coefficient, target = 0.2, PPOConfig().kl_target
     for kl in (0.05, 0.019, 0.001, 0.021):
-        expected = next_kl_coefficient(algorithm.kl_coefficient, kl, config.kl_target)
-        algorithm._adapt({"kl": kl})
-        assert algorithm.kl_coefficient == expected
+        expected = next_kl_coefficient(coefficient, kl, target)
+        coefficient = adapted(coefficient, {"kl": kl}, target)
+        assert coefficient == expected

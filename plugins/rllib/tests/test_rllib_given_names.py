@@ -59,7 +59,9 @@ def test_what_can_not_be_sent_is_an_error_that_names_it(trial: Any) -> None:
     lock = threading.Lock()
     register_env("locked", lambda config: lock)
     ModelCatalog.register_custom_action_dist("locked", lambda *given: lock)
-    with pytest.raises(EnvError, match=r"the environment 'locked' was registered in another process, and can't be had"):
+    with pytest.raises(
+        EnvError, match=r"the environment 'locked' was registered in another process, and can't be loaded"
+    ):
         kernel.get(trial.train.remote(env="locked"))
     with pytest.raises(
         ConfigError, match=r"custom_action_dist is 'locked', but the distribution of actions 'locked' was registered in"

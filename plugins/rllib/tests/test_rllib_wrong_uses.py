@@ -263,7 +263,7 @@ TABLE: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: Algorithm.from_checkpoint("/nowhere"), CheckpointError, r"/nowhere is no checkpoint of an algorithm",
     ),
     "no checkpoint to restore": (
-        lambda: config().build().restore("/nowhere"), NoCheckpointError, "/nowhere is no checkpoint of a trainable",
+        lambda: config().build().restore("/nowhere"), NoCheckpointError, "/nowhere is not a checkpoint of a trainable",
     ),
 }  # fmt: skip
 
