@@ -68,7 +68,7 @@ SERVE_NAMES: dict[str, dict[str, str]] = {
         **_CONFIG,
         "AggregationFunction": ".serve.words:AggregationFunction",
         "AutoscalingConfig": ".serve.settings:AutoscalingConfig",
-        "AutoscalingContext": "kernel.serve.autoscaling:AutoscalingContext",
+        "AutoscalingContext": ".serve.autoscaling_context:AutoscalingContext",
         "AutoscalingPolicy": ".serve.settings:AutoscalingPolicy",
         "HTTPOptions": ".serve.settings:HTTPOptions",
         "DeploymentMode": ".serve.words:ProxyLocation",

@@ -9,8 +9,9 @@ from typing import Any
 import cloudpickle
 
 from kernel_serve.autoscaling.delays import Delays
-from kernel_serve.autoscaling.own_policy import Policy, ask, load_policy
+from kernel_serve.autoscaling.own_policy import ask, load_policy
 from kernel_serve.autoscaling.policy import AutoscalingContext
+from kernel_serve.autoscaling.policy_wrappers import Policy
 from kernel_serve.autoscaling.window import Window, patience_of
 from kernel_serve.errors import DeploymentError
 from kernel_serve.logs import logger

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from kernel_serve.autoscaling.policy import AutoscalingContext, default_policy
+from kernel_serve.autoscaling.policy_wrappers import Policy, wrapped
 from kernel_serve.errors import DeploymentError
 from kernel_serve.settings import AutoscalingConfig
-
-Policy = Callable[[AutoscalingContext], Any]
 
 
 def load_policy(settings: AutoscalingConfig) -> Policy:
     """Return the policy as a function of the context, with the policy's arguments bound.
 
-    A class is constructed with the arguments, a function gets them with each call. Raises DeploymentError if the policy
-    can't be imported or is not callable.
+    A class is constructed with the arguments, a function gets them with each call. A user's policy is put
+    into the wrappers of the installed distributions. Raises DeploymentError if the policy can't be imported or is not
+    callable.
     """
     policy, arguments = settings.policy, dict(settings.policy_arguments)
     if policy is None:
@@ -30,8 +30,8 @@ def load_policy(settings: AutoscalingConfig) -> Policy:
             f'the autoscaling policy is a function, or its import path as "module:function", not {policy!r}'
         )
     if isinstance(policy, type):
-        return policy(**arguments)  # type: ignore[no-any-return]
-    return (lambda context: policy(context, **arguments)) if arguments else policy
+        return wrapped(policy(**arguments))
+    return wrapped((lambda context: policy(context, **arguments)) if arguments else policy)
 
 
 def ask(policy: Policy, context: AutoscalingContext) -> tuple[int, Mapping[str, Any]]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from kernel_serve.autoscaling.other_names import OtherNames
 from kernel_serve.settings import AutoscalingConfig
 from kernel_spec.dataclass import dataclass
 
@@ -19,7 +18,7 @@ SMALLEST_SLACK = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class AutoscalingContext(OtherNames):
+class AutoscalingContext:
     """The argument of a policy, which returns how many replicas a deployment should have.
 
     `queued` and `ongoing` are means, over the look-back period, of the requests that waited and that were worked on;
@@ -53,6 +52,15 @@ class AutoscalingContext(OtherNames):
     def requests(self) -> float:
         """The mean number of requests, waiting ones included."""
         return self.queued + self.ongoing
+
+    if not TYPE_CHECKING:  # a type checker would take every name for an attribute
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise an AttributeError that lists the names that there are."""
+            kind = type(self)
+            known = ", ".join(each for each in dir(kind) if not each.startswith("_"))
+            hint = "" if name.startswith("_") else f"; a policy's context has {known}"
+            raise AttributeError(f"{kind.__name__} has no attribute {name!r}{hint}", name=name, obj=self)
 
 
 def default_policy(context: AutoscalingContext) -> int:

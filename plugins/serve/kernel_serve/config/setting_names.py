@@ -8,17 +8,14 @@ files that were written for Ray Serve can be read.
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
-from kernel_serve.logs import logger
+from kernel_serve.installed import load_installed
 from kernel_spec.dataclass import dataclass
 
 GROUP = "kernel_serve.setting_names"
-
-_log = logger()
 
 Names = Mapping[str, Mapping[str, str]]
 
@@ -87,7 +84,7 @@ OWN = SettingNames(
 @functools.cache
 def known_names() -> SettingNames:
     """Return Serve's own names and those of installed distributions. Warn of an entry point that can't be loaded."""
-    return combined([OWN, *_installed()])
+    return combined([OWN, *load_installed(GROUP, "other names of settings are not known")])
 
 
 def combined(several: Iterable[SettingNames]) -> SettingNames:
@@ -107,18 +104,3 @@ def combined(several: Iterable[SettingNames]) -> SettingNames:
         return given
 
     return SettingNames(aliases, refused, tuple(name for each in names for name in each.autoscaling_names), translate)
-
-
-def _installed() -> list[SettingNames]:
-    found = []
-    for point in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda each: each.name):
-        try:
-            found.append(point.load())
-        except Exception as error:
-            _log.warning(
-                "other names of settings are not known: their entry point can't be loaded; reinstall its distribution, "
-                "or uninstall it",
-                entry_point=point.value,
-                error=repr(error),
-            )
-    return found

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kernel_serve.config import setting_names
+from kernel_serve import installed as installed_parts
 from kernel_serve.config.reading import read, read_values
 from kernel_serve.config.setting_names import GROUP, OWN, SettingNames, combined, known_names
 from kernel_serve.errors import DeploymentError
@@ -73,7 +73,7 @@ def test_a_program_may_say_which_names_there_are(installed: Any) -> None:
 def test_names_that_can_not_be_loaded_are_left_out_and_said(installed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[Any] = []
     log = SimpleNamespace(warning=lambda text, **more: said.append((text, more)))
-    monkeypatch.setattr(setting_names, "_log", log)
+    monkeypatch.setattr(installed_parts, "_log", log)
     installed("MISSING", "OTHER")
     assert options_of("replicas: 2") == {"num_replicas": 2}
     ((text, more),) = said

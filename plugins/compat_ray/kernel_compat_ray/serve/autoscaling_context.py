@@ -1,30 +1,23 @@
-"""The context of policies by the names that it has in Ray Serve."""
+"""The context of autoscaling policies by the names that it has in Ray Serve.
+
+kernel-serve asks for `with_ray_names` where it loads a policy: it is an entry point of its group.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields
+from typing import Any
 
-if TYPE_CHECKING:
-    from kernel_serve.settings import AutoscalingConfig
+from kernel.serve import autoscaling
+from kernel.serve.autoscaling.policy_wrappers import Policy
+from kernel.serve.settings import AutoscalingConfig
+from kernel_spec.dataclass import dataclass
 
 
-class OtherNames:
-    """Other names of an `AutoscalingContext`'s fields."""
-
-    __slots__ = ()
-
-    if TYPE_CHECKING:
-        settings: AutoscalingConfig
-        now: float
-        current_target: int
-        ready: int
-        queued: float
-        ongoing: float
-        min_replicas: int
-        max_replicas: int
-        replicas: Mapping[str, float]
-        state: Mapping[str, Any]
+@dataclass(frozen=True, slots=True)
+class AutoscalingContext(autoscaling.AutoscalingContext):
+    """The argument of a policy: kernel's context, which has Ray Serve's names as well."""
 
     @property
     def current_num_replicas(self) -> int:
@@ -44,7 +37,7 @@ class OtherNames:
     @property
     def total_num_requests(self) -> float:
         """The mean number of requests, waiting ones included."""
-        return self.queued + self.ongoing
+        return self.requests
 
     @property
     def total_queued_requests(self) -> float:
@@ -80,3 +73,12 @@ class OtherNames:
     def config(self) -> AutoscalingConfig:
         """The settings of autoscaling."""
         return self.settings
+
+
+def with_ray_names(policy: Policy) -> Policy:
+    """Return the policy as one that is asked with Ray Serve's names in its context."""
+
+    def asked(context: autoscaling.AutoscalingContext) -> Any:
+        return policy(AutoscalingContext(**{each.name: getattr(context, each.name) for each in fields(context)}))
+
+    return asked

@@ -1,0 +1,29 @@
+"""Load what other distributions add to Serve by entry points."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from typing import Any
+
+from kernel_serve.logs import logger
+
+_log = logger()
+
+
+def load_installed(group: str, lost: str) -> list[Any]:
+    """Return what the entry points of a group lead to, in the order of their names.
+
+    One that can't be loaded is left out, with a warning that begins with `lost`: what does not work without it.
+    """
+    found = []
+    offered = {point.name: point for point in importlib.metadata.entry_points(group=group)}
+    for _, point in sorted(offered.items()):
+        try:
+            found.append(point.load())
+        except Exception as error:
+            _log.warning(
+                f"{lost}: their entry point can't be loaded; reinstall its distribution, or uninstall it",
+                entry_point=point.value,
+                error=repr(error),
+            )
+    return found
