@@ -19,11 +19,12 @@ from kernel_rllib.envs.registry import env_maker
 from kernel_rllib.errors import EnvError, UnknownPolicyError
 from kernel_rllib.exploration.exploration import StochasticSampling
 from kernel_rllib.modules.actor_critic import ActorCritic, ActorCriticOptions
-from kernel_rllib.runners.blueprint import EnvSettings, PolicyBlueprint
+from kernel_rllib.runners.blueprint import EnvSettings
 from kernel_rllib.runners.casts import Cast, Casts
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.runners.multi_agent_sampler import MultiAgentSampler
 from kernel_rllib.runners.place import RunnerPlace
+from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint, ScriptedLanes
 
 import kernel
@@ -138,9 +139,9 @@ def test_an_episode_goes_on_as_if_nothing_had_changed() -> None:
 
 def test_what_is_gone_is_let_go_of_with_the_last_episode_that_has_it() -> None:
     acting = changed()
-    assert [name for name, _ in acting._casts.former] == ["other", "third"]
+    assert [name for name, _ in acting._agents.casts.former] == ["other", "third"]
     acting.sample(LENGTH)
-    assert acting._casts.former == []
+    assert acting._agents.casts.former == []
 
 
 def test_a_policy_that_is_there_again_under_the_same_id_is_another_one() -> None:

@@ -17,10 +17,11 @@ from kernel_rllib.errors import EnvError, UnknownPolicyError
 from kernel_rllib.exploration.exploration import StochasticSampling
 from kernel_rllib.modules.actor_critic import ActorCritic, ActorCriticOptions
 from kernel_rllib.runners.agent_slots import SLOTS
-from kernel_rllib.runners.blueprint import EnvSettings, PolicyBlueprint
+from kernel_rllib.runners.blueprint import EnvSettings
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.runners.multi_agent_sampler import MultiAgentSampler
 from kernel_rllib.runners.place import RunnerPlace
+from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 
 SEEN = spaces.Box(-100.0, 100.0, (1,), np.float32)
 Story = list[tuple[dict[Any, float], dict[Any, float], dict[Any, bool], dict[Any, bool]]]

@@ -18,8 +18,8 @@ from kernel_rllib.envs.multi_agent import agent_space, is_multi_agent, known_age
 from kernel_rllib.envs.registry import env_maker
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.runners.agent_spaces import are_alike
-from kernel_rllib.runners.blueprint import PolicyBlueprint
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
+from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 from kernel_rllib.runners.policy_spaces import complete_spaces, with_policy_spaces
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint, require_scripted
 

@@ -33,7 +33,7 @@ from kernel_rllib.modules.module import Module
 from kernel_rllib.nn import philox
 from kernel_rllib.nn.backends import backend
 from kernel_rllib.nn.schedules import schedule
-from kernel_rllib.runners.blueprint import PolicyBlueprint
+from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 
 
 class PolicyLearning:

@@ -24,9 +24,10 @@ from kernel_rllib.config.settings import Settings
 from kernel_rllib.connectors.policy_statistics import of_policies
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.learners.group import LearnerGroup
-from kernel_rllib.runners.blueprint import Blueprint, PolicyBlueprint
+from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.group import RunnerGroup
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint, change_policies
+from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint
 
 

@@ -24,11 +24,12 @@ from kernel_rllib.errors import ConfigError
 from kernel_rllib.first_generation.policy_trainer import exploration_of, policy_and_module, require_policy_class
 from kernel_rllib.first_generation.torch_policy import TorchPolicy
 from kernel_rllib.policy.worker import batch_of
-from kernel_rllib.runners.blueprint import Blueprint, PolicyBlueprint
+from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.env_runner import EnvRunner, Sample
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.runners.multi_agent_episode import MultiAgentEpisode
 from kernel_rllib.runners.multi_agent_sampler import MultiAgentSampler
+from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 
 _EPISODE, _AGENT = "_episode", "_agent"
 """The names of the columns of owners, while steps are put into pieces."""

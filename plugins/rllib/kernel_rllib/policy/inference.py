@@ -19,7 +19,7 @@ from kernel_rllib.exploration.exploration import Exploration, NoExploration, Noi
 from kernel_rllib.modules.module import Parameters
 from kernel_rllib.nn.ops import Ops
 from kernel_rllib.policy.parameters import HeldParameters
-from kernel_rllib.runners.blueprint import PolicyBlueprint
+from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 from kernel_rllib.spaces import nested
 from kernel_rllib.spaces.action_rows import row_width, rows_of
 from kernel_rllib.spaces.encode import Encoder

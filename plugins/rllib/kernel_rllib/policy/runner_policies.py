@@ -16,9 +16,9 @@ from kernel_rllib.policy.parameters import HeldParameters, RunnerParameters
 from kernel_rllib.policy.view import PolicyView
 from kernel_rllib.policy.worker_settings import PolicySettings, WorkerSettings
 from kernel_rllib.runners.agent_lanes import AgentLanes
-from kernel_rllib.runners.blueprint import PolicyBlueprint
 from kernel_rllib.runners.env_runner import EnvRunner
 from kernel_rllib.runners.multi_agent_sampler import MultiAgentSampler
+from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 from kernel_rllib.runners.sampler import Sampler
 from kernel_rllib.runners.scripted_lanes import ScriptedLanes
 

@@ -23,9 +23,9 @@ from kernel_rllib.nn.numpy_ops import NumpyOps
 from kernel_rllib.nn.products import ROW_BLOCK
 from kernel_rllib.runners.agent_slots import AgentSlots
 from kernel_rllib.runners.agent_steps import AgentSteps
-from kernel_rllib.runners.blueprint import PolicyBlueprint
 from kernel_rllib.runners.lane_noise import LaneNoise
 from kernel_rllib.runners.place import RunnerPlace
+from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 from kernel_rllib.spaces import nested
 from kernel_rllib.spaces.nested import Struct
 

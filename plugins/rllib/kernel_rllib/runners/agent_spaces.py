@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from gymnasium import Space, spaces
 
-from kernel_rllib.envs.contract import MultiAgentVectorEnv
 from kernel_rllib.errors import EnvError
 
 
-def require_space(
-    envs: MultiAgentVectorEnv, env_name: str, method: str, agent: Any, policy_id: str, policy: Any
-) -> None:
+class AgentSpaces(Protocol):
+    """Tells the spaces of agents."""
+
+    def observation_space_of(self, agent: Any) -> Space[Any]:
+        """Return the space of an agent's observations."""
+        ...
+
+    def action_space_of(self, agent: Any) -> Space[Any]:
+        """Return the space of an agent's actions."""
+        ...
+
+
+def require_space(envs: AgentSpaces, env_name: str, method: str, agent: Any, policy_id: str, policy: Any) -> None:
     """Raise EnvError unless an agent has spaces, and they are those of its policy.
 
     Args:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, cast
 
 from gymnasium import Space
 
-from kernel_rllib.arrays import Array
 from kernel_rllib.callbacks.calling import CallbackSettings
 from kernel_rllib.callbacks.observer import RunnerCallbacks
-from kernel_rllib.connectors.env_to_module import EnvToModule, ObservationConnector
-from kernel_rllib.connectors.module_to_env import ActionConnector, ModuleToEnv
-from kernel_rllib.connectors.preprocessors import preprocessor_of
 from kernel_rllib.envs.context import EnvContext
 from kernel_rllib.envs.contract import VectorEnv
 from kernel_rllib.envs.ends_as_cuts import EndsAsCuts
@@ -23,12 +18,9 @@ from kernel_rllib.envs.making import make_vector
 from kernel_rllib.envs.registry import EnvMaker
 from kernel_rllib.envs.task import set_tasks
 from kernel_rllib.errors import EnvError
-from kernel_rllib.exploration.exploration import Exploration, PerRunner
-from kernel_rllib.modules.module import Module
 from kernel_rllib.runners.place import RunnerPlace
+from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 from kernel_rllib.runners.sampler import Sampler
-from kernel_rllib.spaces.action_rows import actions_of
-from kernel_rllib.spaces.squash import ActionScaler
 
 
 @dataclass(frozen=True)
@@ -56,75 +48,6 @@ class EnvSettings:
     ends_are_cuts: bool = False
     tasks: Mapping[int, Any] = field(default_factory=dict)
     videos: str | None = None
-
-
-@dataclass(frozen=True)
-class ActionSettings:
-    """What becomes of the numbers that were chosen, before environments get them.
-
-    Attributes:
-        unsquash: Whether they are from -1 to 1, and stretched to the bounds of the space.
-        clip: Whether they are cut off at these bounds.
-    """
-
-    unsquash: bool = True
-    clip: bool = False
-
-
-def no_connectors(learns: bool) -> Sequence[ObservationConnector]:
-    """Return no connectors."""
-    return ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyBlueprint:
-    """What a policy needs to act, wherever its runner is.
-
-    Attributes:
-        observation_space: What it observes.
-        action_space: What it chooses from.
-        module: What acts.
-        exploration: How it chooses.
-        actions: What becomes of its choices.
-        observation_connectors: Makes the connectors that rows of observations pass through; called with whether their
-            filters learn.
-        learns: Whether they do in runners.
-        clip_rewards: Gives the rewards [L] that are learned from for those of the environment; None: the same.
-        preprocessor: How pictures are made small, or None.
-        model_options: What says how large they become.
-    """
-
-    observation_space: Space[Any]
-    action_space: Space[Any]
-    module: Module
-    exploration: Exploration
-    actions: ActionSettings = field(default_factory=ActionSettings)
-    observation_connectors: Callable[[bool], Sequence[ObservationConnector]] = no_connectors
-    learns: bool = True
-    clip_rewards: Callable[[Array], Array] | None = None
-    preprocessor: str | None = None
-    model_options: Mapping[str, Any] = field(default_factory=dict)
-
-    def exploration_of(self, place: RunnerPlace) -> Exploration:
-        """Return how the runner of a place explores."""
-        if isinstance(self.exploration, PerRunner):
-            return self.exploration.of_runner(place.index, place.runners)
-        return self.exploration
-
-    def make_env_to_module(self, *, learns: bool | None = None) -> EnvToModule:
-        """Return what makes inputs of observations; `learns` says whether filters learn, if otherwise than usually."""
-        preprocessor = preprocessor_of(self.observation_space, self.preprocessor, self.model_options)
-        return EnvToModule(preprocessor, self.observation_connectors(self.learns if learns is None else learns))
-
-    def make_module_to_env(self) -> ModuleToEnv:
-        """Return what makes actions of choices."""
-        connectors: list[ActionConnector] = [partial(actions_of, self.action_space)]
-        scaler = ActionScaler(self.action_space)
-        if self.actions.unsquash:
-            connectors.append(scaler.unsquash)
-        if self.actions.clip:
-            connectors.append(scaler.clip)
-        return ModuleToEnv(connectors)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,9 +15,9 @@ import cloudpickle
 
 from kernel_rllib.errors import EnvError
 from kernel_rllib.runners.agent_lanes import AgentLanes
-from kernel_rllib.runners.blueprint import PolicyBlueprint
 from kernel_rllib.runners.multi_agent_episode import MultiAgentEpisode
 from kernel_rllib.runners.place import RunnerPlace
+from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint, ScriptedLanes
 
 Lanes: TypeAlias = AgentLanes | ScriptedLanes

@@ -9,11 +9,12 @@ from typing import Any, cast
 from kernel_rllib.callbacks.agent_observer import AgentCallbacks
 from kernel_rllib.callbacks.calling import CallbackSettings
 from kernel_rllib.errors import EnvError
-from kernel_rllib.runners.blueprint import EnvSettings, PolicyBlueprint, context_of, make_envs
+from kernel_rllib.runners.blueprint import EnvSettings, context_of, make_envs
 from kernel_rllib.runners.casts import make_lanes
 from kernel_rllib.runners.env_runner import EnvRunner
 from kernel_rllib.runners.multi_agent_sampler import MultiAgentSampler
 from kernel_rllib.runners.place import RunnerPlace
+from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint
 
 

@@ -10,7 +10,8 @@ from typing import Any
 from kernel_rllib.arrays import Array
 from kernel_rllib.callbacks.agent_observer import AgentCallbacks
 from kernel_rllib.envs.contract import MultiAgentVectorEnv
-from kernel_rllib.runners.casts import Cast, Casts, Lanes, make_lanes
+from kernel_rllib.runners.agents import Agents
+from kernel_rllib.runners.casts import Cast, Lanes, make_lanes
 from kernel_rllib.runners.multi_agent_episode import MultiAgentEpisode
 from kernel_rllib.runners.place import RunnerPlace
 
@@ -22,9 +23,8 @@ class KeepsCopies(ABC):
     observer: AgentCallbacks | None
     place: RunnerPlace | None
     _begun: list[int]
-    _casts: Casts
+    _agents: Agents
     _envs: MultiAgentVectorEnv
-    _episodes: list[MultiAgentEpisode]
     _is_torn: bool
     _seed: int
     _steps: Array
@@ -41,14 +41,6 @@ class KeepsCopies(ABC):
     @abstractmethod
     def _begin_all_anew(self) -> None:
         """Begin new episodes in all copies."""
-
-    @abstractmethod
-    def _lanes_of(self, place: int, agent: Any) -> Lanes:
-        """Return the lanes of the policy of an agent."""
-
-    @abstractmethod
-    def _show_policies(self) -> None:
-        """Let callbacks know the policies."""
 
     def state(self) -> dict[str, Any]:
         """Return all that these copies need to go on elsewhere, bit for bit, where environments can be copied.
@@ -69,21 +61,25 @@ class KeepsCopies(ABC):
         """
         for lanes in self.modules.values():
             lanes.forget()
-        self._casts.begin_all()
+        self._agents.casts.begin_all()
         self._is_torn = False
         most = max((int(found["steps"]) for found in state["lanes"].values()), default=0)
         made: dict[str, Any] = {}
         for place, copy in enumerate(self.lanes.tolist()):
             kept = {"steps": most, "begun": 0, **state["lanes"].get(str(copy), {})}
-            cast = self._casts.restored(kept, state.get("casts", {}), self._make_lanes, made) if "env" in kept else None
+            cast = (
+                self._agents.casts.restored(kept, state.get("casts", {}), self._make_lanes, made)
+                if "env" in kept
+                else None
+            )
             self._set_state_of(place, copy, kept, cast)
-        self._show_policies()
+        self._agents.show_policies()
 
     def _state_of(self, place: int, pieces: dict[str, bytes]) -> dict[str, Any]:
-        copy, episode = int(self.lanes[place]), self._episodes[place]
+        copy, episode = int(self.lanes[place]), self._agents.episodes[place]
         agents: list[Any] = []
         for agent, position in episode.live.items():
-            lanes = self._lanes_of(place, agent)
+            lanes = self._agents.lanes_of(place, agent)
             agents.append((agent, lanes.numbers[position], lanes.seen_by(position)))
         modules = {
             module_id: {str(slot): lanes.lane_state(position) for slot, position in lanes.of_copy(copy).items()}
@@ -92,7 +88,7 @@ class KeepsCopies(ABC):
         kept = {} if self.observer is None else {"callbacks": self.observer.state(place)}
         return {
             **kept,
-            **self._casts.state_of(place, copy, pieces),
+            **self._agents.casts.state_of(place, copy, pieces),
             "env": self._envs.snapshot(place),
             "agents": pickle.dumps((dict(episode.state()), agents)),
             "steps": int(self._steps[place]),
@@ -109,8 +105,8 @@ class KeepsCopies(ABC):
             self._envs.restore(place, state["env"])
         places = {}
         if cast is not None and goes_on:
-            self._casts[place] = cast
-            episode = self._episodes[place] = MultiAgentEpisode(**known)
+            self._agents.casts[place] = cast
+            episode = self._agents.episodes[place] = MultiAgentEpisode(**known)
             for agent, number, seen in agents:
                 lanes = cast.modules[episode.policies[agent]]
                 position = episode.live[agent] = lanes.take_number(number, place, agent)
@@ -128,7 +124,7 @@ class KeepsCopies(ABC):
             self._begin_anew(place)
         elif self.observer is not None:
             observed = {agent: seen for agent, (_, _, seen) in places.items() if seen is not None}
-            self.observer.set_state(place, state.get("callbacks"), self._episodes[place], observed)
+            self.observer.set_state(place, state.get("callbacks"), self._agents.episodes[place], observed)
 
     def _make_lanes(self, module_id: str, policy: Any) -> Lanes:
         assert self.place is not None
