@@ -28,6 +28,8 @@ _AGENTS = {
     "ppo.appo": ("APPO",),
     "ppo.ddppo": ("DDPPO",),
     "ppo.ppo": ("PPO",),
+    "qmix": ("QMIX",),
+    "qmix.qmix": ("QMIX",),
     "sac": ("SAC",),
     "sac.sac": ("SAC",),
 }
@@ -44,6 +46,7 @@ ALGORITHMS = {
     "impala": "IMPALA",
     "pg": "PG",
     "ppo": "PPO",
+    "qmix": "QMIX",
     "sac": "SAC",
     "simple_q": "SimpleQ",
     "td3": "TD3",
@@ -53,7 +56,7 @@ _AGENTS_OF_2017 = {"a3c": "A3C", "dqn": "DQN", "es": "ES", "ppo": "PPO"}
 """Modules of 0.2, where trainers were agents."""
 
 
-_SPELLED = {"IMPALA": "Impala"}
+_SPELLED = {"IMPALA": "Impala", "QMIX": "QMix"}
 """How releases before 2.7 spelled names."""
 
 
@@ -104,6 +107,8 @@ _CALLBACKS = {
 _EPISODE = {name: "kernel.rllib.callbacks.episode:EpisodeView" for name in ("Episode", "MultiAgentEpisode")}
 _SINGLE_EPISODE = {"SingleAgentEpisode": "kernel.rllib.callbacks.episode:EpisodeView"}
 _MULTI_AGENT = {name: f"kernel.rllib.envs.multi_agent:{name}" for name in ("MultiAgentEnv", "make_multi_agent")}
+_ENV_STATE = {"ENV_STATE": "kernel.rllib.envs.groups:ENV_STATE"}
+_OF_GROUPS = {name: f"kernel.rllib.envs.groups:{name}" for name in ("GROUP_INFO", "GROUP_REWARDS")}
 _VECTOR = {"VectorEnv": "kernel.rllib.envs.vector_base:VectorEnvBase"}
 _CONTEXT = {"EnvContext": "kernel.rllib.envs.context:EnvContext"}
 _TASKS = {"TaskSettableEnv": "kernel.rllib.envs.task:TaskSettableEnv"}
@@ -229,7 +234,8 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
         ("GroupAgentsWrapper", "_GroupAgentsWrapper"), "kernel.rllib.envs.multi_agent:GroupAgentsWrapper"
     ),
     "ray.rllib.env.env_context": _CONTEXT,
-    "ray.rllib.env.multi_agent_env": _MULTI_AGENT,
+    "ray.rllib.env.constants": _OF_GROUPS,
+    "ray.rllib.env.multi_agent_env": {**_MULTI_AGENT, **_ENV_STATE},
     "ray.rllib.env.vector_env": _VECTOR,
     "ray.rllib.evaluation": {
         **_WORKER,

@@ -37,6 +37,7 @@ RLLIB_REFUSED: dict[str, str] = {
     "ray.rllib.agents.ddpg.ApexDDPGTrainer": _LATER_ALGORITHM,
     "ray.rllib.agents.dqn.ApexTrainer": _LATER_ALGORITHM,
     "ray.rllib.agents.dqn.R2D2Trainer": _LATER_ALGORITHM,
+    "ray.rllib.agents.qmix.ApexQMixTrainer": _LATER_ALGORITHM,
     "ray.rllib.evaluation.AsyncSampler": _SAMPLERS,
     "ray.rllib.evaluation.MultiAgentSampleBatchBuilder": _LATER,
     "ray.rllib.evaluation.SyncSampler": _SAMPLERS,
@@ -72,11 +73,11 @@ RLLIB_REFUSED: dict[str, str] = {
 _LATER_ALGORITHMS = {
     "agents": (
         "alpha_zero", "bandit", "cql", "ddpg.apex", "dqn.apex", "dqn.r2d2", "dreamer", "maddpg", "maml", "marwil",
-        "mbmpo", "qmix", "slateq",
+        "mbmpo", "slateq",
     ),
     "algorithms": (
         "alpha_star", "alpha_zero", "apex_ddpg", "apex_dqn", "bandit", "bc", "cql", "crr", "dreamer", "dreamerv3",
-        "dt", "iql", "leela_chess_zero", "maddpg", "maml", "marwil", "mbmpo", "qmix", "r2d2", "slateq", "tqc",
+        "dt", "iql", "leela_chess_zero", "maddpg", "maml", "marwil", "mbmpo", "r2d2", "slateq", "tqc",
     ),
 }  # fmt: skip
 _POLICIES = {
@@ -91,6 +92,7 @@ _POLICIES = {
     "ppo": (
         "appo_policy", "appo_tf_policy", "appo_torch_policy", "ppo_policy", "ppo_tf_policy", "ppo_torch_policy",
     ),
+    "qmix": ("mixers", "model", "qmix_policy"),
     "sac": ("sac_policy", "sac_tf_policy", "sac_torch_policy"),
 }  # fmt: skip
 

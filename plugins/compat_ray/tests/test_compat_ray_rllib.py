@@ -49,7 +49,8 @@ from ray.rllib.agents.slateq import SlateQTrainer
 from ray.rllib.algorithms.dreamerv3 import DreamerV3Config
 from ray.rllib.algorithms.r2d2 import R2D2Config
 from ray.rllib.agents.marwil import MARWILTrainer
-from ray.rllib.agents.qmix import QMixTrainer
+from ray.rllib.agents.qmix import ApexQMixTrainer; ApexQMixTrainer()
+from ray.rllib.agents.qmix.qmix_policy import QMixTorchPolicy
 from ray.rllib.contrib.alpha_zero.core.alpha_zero_trainer import AlphaZeroTrainer
 from ray.rllib.contrib.bandits.agents import LinUCBTrainer
 from ray.rllib.contrib.maddpg import maddpg
@@ -371,12 +372,32 @@ for trainer in (ImpalaTrainer, APPOTrainer):
     assert out.splitlines() == ["True True True True", "IMPALA True 100", "APPO False 100"]
 
 
+def test_qmix_has_the_names_of_all_releases(tmp_path: Path) -> None:
+    out = printed(
+        """
+from ray.rllib.agents.qmix import DEFAULT_CONFIG, QMixTrainer
+from ray.rllib.algorithms.qmix import QMix, QMixConfig
+from ray.rllib.env.constants import GROUP_REWARDS
+from ray.rllib.env.multi_agent_env import ENV_STATE
+from kernel.rllib import QMIX, QMIXConfig
+from kernel.rllib.envs.games.two_step_game import grouped_two_step_game
+print(QMix is QMIX, QMixConfig is QMIXConfig, DEFAULT_CONFIG["mixer"], ENV_STATE, GROUP_REWARDS)
+settings = {"num_workers": 0, "learning_starts": 50, "min_iter_time_s": 0, "timesteps_per_iteration": 100, "seed": 1}
+made = QMixTrainer(env=grouped_two_step_game, config={**settings, "mixer": "vdn"})
+print(made._name, made.config["mixer"], made.train()["timesteps_total"])
+made.stop()
+""",
+        tmp_path,
+    )
+    assert out.splitlines() == ["True True qmix state _group_rewards", "QMIX vdn 100"]
+
+
 def test_what_is_not_here_yet_says_so(tmp_path: Path) -> None:
     out = printed(
         f"LINES = {NOT_HERE!r}"
         """
 try:
-    from ray.rllib.agents.qmix import QMixTrainer
+    from ray.rllib.algorithms.alpha_star import AlphaStar
 except ImportError as error:
     print(error)
 from ray.rllib.policy import TFPolicy, build_tf_policy
@@ -398,7 +419,7 @@ for call in (TFPolicy, lambda: build_tf_policy(name="MyTFPolicy", loss_fn=print)
         tmp_path,
     )
     late = "this algorithm comes in a later release; `rllib algorithms` lists those"
-    assert f"ray.rllib.agents.qmix is not supported on kernel: {late}" in out
+    assert f"ray.rllib.algorithms.alpha_star is not supported on kernel: {late}" in out
     assert "\n[]\n" in out, out
     assert "losses and models in TensorFlow are not here yet; write them in torch, for build_torch_policy" in out
     assert "Write the loss in torch, and give it to build_torch_policy" in out

@@ -18,6 +18,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "algorithms.impala": ("IMPALA", "IMPALAConfig"),
     "algorithms.pg": ("PG", "PGConfig"),
     "algorithms.ppo": ("PPO", "PPOConfig"),
+    "algorithms.qmix": ("QMIX", "QMIXConfig"),
     "algorithms.sac": ("SAC", "SACConfig"),
     "algorithms.simple_q": ("SimpleQ", "SimpleQConfig"),
     "algorithms.td3": ("TD3", "TD3Config"),

@@ -28,6 +28,7 @@ MODULES = {
     "ARS": "ars",
     "IMPALA": "impala",
     "APPO": "appo",
+    "QMIX": "qmix",
 }
 
 
@@ -78,6 +79,7 @@ OTHERS: dict[str, Any] = {
     "lr_schedule": [[0, 0.1], [1000, 0.01]],
     "entropy_coeff_schedule": [[0, 0.1], [1000, 0.01]],
     "microbatch_size": 10,
+    "mixer": "vdn",
     "model": {"fcnet_hiddens": [8]},
     "opt_type": "rmsprop",
     "multiagent": {"policies": {"a": (None, None, None, {}), "b": (None, None, None, {"gamma": 0.8})}},
@@ -119,6 +121,8 @@ def another(key: str, value: Any) -> Any:
     """Return a value for a key that is not its default."""
     if key in OTHERS and OTHERS[key] != value:
         return OTHERS[key]
+    if key == "batch_mode":
+        return "truncate_episodes"
     if key == "observation_filter":
         return "NoFilter"
     if isinstance(value, bool):

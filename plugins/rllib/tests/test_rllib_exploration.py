@@ -48,6 +48,17 @@ def test_soft_q_draws_in_proportion_to_exponentials(temperature: float) -> None:
     np.testing.assert_allclose(np.bincount(chosen, minlength=3) / rows, expected / expected.sum(), atol=0.01)
 
 
+def test_actions_that_may_not_be_taken_are_not() -> None:
+    rows = 30_000
+    values = np.tile(np.array([[-np.inf, 1.0, -np.inf, 0.0, -np.inf, 0.5]]), (rows, 1))
+    outputs = {"q_values": values}
+    for exploration in (EpsilonGreedy(1.0), Random(6, EpsilonGreedy(0.0), steps=9)):
+        chosen = exploration.choose(NN, outputs, uniforms(rows, 2), 0)
+        np.testing.assert_allclose(np.bincount(chosen, minlength=6) / rows, [0, 1 / 3, 0, 1 / 3, 0, 1 / 3], atol=0.01)
+    assert set(SoftQ(1.0).choose(NN, outputs, uniforms(rows, 1), 0)) == {1, 3, 5}
+    assert Random(6, SoftQ(1.0), steps=9).choose(NN, {}, uniforms(rows, 1), 0).max() == 5
+
+
 def test_soft_q_takes_large_values() -> None:
     chosen = SoftQ().choose(NN, {"q_values": np.array([[1e30, 0.0], [-1e30, 0.0]])}, uniforms(2, 1), 0)
     assert chosen.tolist() == [0, 1]

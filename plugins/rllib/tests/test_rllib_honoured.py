@@ -17,6 +17,7 @@ from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.fields import Field
 from kernel_rllib.config.model_config import ModelConfig
 from kernel_rllib.data.batch import Batch
+from kernel_rllib.envs.games.two_step_game import grouped_two_step_game
 from kernel_rllib.errors import ConfigError
 
 FEW = {
@@ -38,6 +39,16 @@ RUNS: dict[str, dict[str, Any]] = {
     "IMPALA": IMPALA,
     "PG": {**FEW, "train_batch_size": 16},
     "PPO": {**FEW, "train_batch_size": 32, "minibatch_size": 16, "num_epochs": 1, "evaluation_interval": 1},
+    "QMIX": {
+        **REPLAYED,
+        "env": grouped_two_step_game,
+        "num_env_runners": 0,
+        "seed": 1,
+        "model": {"lstm_cell_size": 4},
+        "min_time_s_per_iteration": 0,
+        "min_sample_timesteps_per_iteration": 40,
+        "target_network_update_freq": 8,
+    },
     "SAC": {**CONTINUOUS, **REPLAYED, "min_time_s_per_iteration": 0, "min_sample_timesteps_per_iteration": 8},
     "SimpleQ": {**FEW, **REPLAYED},
     "TD3": OF_DDPG,
@@ -116,7 +127,7 @@ def test_what_an_algorithm_takes_it_reads(name: str) -> None:
     assert sorted(taken - found.keys() - later) == []
 
 
-@pytest.mark.parametrize("name", ["A2C", "A3C", "ARS", "DDPG", "DQN", "ES", "PG", "SAC", "SimpleQ", "TD3"])
+@pytest.mark.parametrize("name", ["A2C", "A3C", "ARS", "DDPG", "DQN", "ES", "PG", "QMIX", "SAC", "SimpleQ", "TD3"])
 def test_an_algorithm_that_learns_from_a_batch_once_refuses_passes(name: str) -> None:
     with pytest.raises(ConfigError, match=f"num_epochs has no effect on {name}: it learns from each batch once"):
         algorithm_class(name)({**RUNS[name], "num_epochs": 3})

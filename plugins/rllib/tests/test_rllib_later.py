@@ -22,7 +22,7 @@ LATE = "is an algorithm of RLlib that comes in a later release of kernel.rllib. 
 @pytest.mark.parametrize(
     ("ask", "name", "error"),
     [
-        (algorithm_class, "QMIX", ConfigError),
+        (algorithm_class, "AlphaStar", ConfigError),
         (algorithm_class, "contrib/LinUCB", ConfigError),
         (find_trainable, "APEX", RunError),
         (find_trainable, "contrib/MADDPG", RunError),

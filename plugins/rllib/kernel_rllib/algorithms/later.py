@@ -6,7 +6,7 @@ _OFFLINE = "it learns from recorded data, and offline data is of a later release
 _BANDITS = "DQN with gamma=0.0 learns what single actions are worth"
 _MODELS = "it learns a model of its environment; PPO and SAC learn without one"
 _MANY_REPLAYS = "with replay_buffer_config for prioritised replay, and runners by num_env_runners"
-_COOPERATION = "PPO and DQN learn as independent agents, or as one, by env.with_agent_groups()"
+_COOPERATION = "QMIX learns with replay, and runners by num_env_runners"
 _SEARCH = "PPO and DQN learn without a search"
 
 LATER = {
@@ -33,7 +33,6 @@ LATER = {
     "MAML": "PPO learns one task at a time",
     "MARWIL": _OFFLINE,
     "MBMPO": _MODELS,
-    "QMIX": _COOPERATION,
     "R2D2": 'PPO with model={"use_lstm": True} learns by a memory',
     "RandomAgent": "RandomPolicy acts at random (docs/rllib-multi-agent.md)",
     "SlateQ": "DQN learns to choose one item",

@@ -21,6 +21,7 @@ ALGORITHMS = {
     "IMPALA": "kernel_rllib.algorithms.impala",
     "PG": "kernel_rllib.algorithms.pg",
     "PPO": "kernel_rllib.algorithms.ppo",
+    "QMIX": "kernel_rllib.algorithms.qmix",
     "SAC": "kernel_rllib.algorithms.sac",
     "SimpleQ": "kernel_rllib.algorithms.simple_q",
     "TD3": "kernel_rllib.algorithms.td3",

@@ -16,6 +16,8 @@ INDIVIDUAL_REWARDS = "individual_rewards"
 """In the info of a group: the rewards of its members, in order."""
 GROUP_REWARDS = "_group_rewards"
 """The same, as releases up to 2.x called it."""
+ENV_STATE = "state"
+"""In the observations of agents that are a Dict: the global state, which mixing networks of groups take."""
 GROUP_INFO = "_group_info"
 """In the info of a group: the infos of its members, in order."""
 

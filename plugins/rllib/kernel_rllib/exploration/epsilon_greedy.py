@@ -1,4 +1,7 @@
-"""Explorations of discrete actions by their values: epsilon-greedy, and draws by how good actions look."""
+"""Explorations of discrete actions by their values: epsilon-greedy, and draws by how good actions look.
+
+Actions whose value is -inf may not be taken: none of these explorations chooses one.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ class EpsilonGreedy:
         explored = noise[:, 0] < self._epsilon.value(timestep)
         if not explored.any():
             return best
-        return np.where(explored, index_of(noise[:, 1], values.shape[1]), best)
+        return np.where(explored, any_allowed(noise[:, 1], values), best)
 
     def best(self, nn: Ops, outputs: Mapping[str, Any]) -> Array:
         """Return the index of the action with the greatest value for each lane [L]."""
@@ -113,7 +116,8 @@ class Random:
     def choose(self, nn: Ops, outputs: Mapping[str, Any], noise: Array, timestep: int) -> Array:
         """Return the index of an action for each lane [L]."""
         if timestep < self._steps:
-            return index_of(noise[:, 0], self._actions)
+            values = outputs.get(columns.Q_VALUES)
+            return index_of(noise[:, 0], self._actions) if values is None else any_allowed(noise[:, 0], values)
         chosen: Array = self._then.choose(nn, outputs, noise[:, : self._then.noise.width], timestep)
         return chosen
 
@@ -143,3 +147,14 @@ def per_worker_epsilon(index: int, runners: int, base: float = 0.4, exponent: fl
 def index_of(uniforms: Array, count: int) -> Array:
     """Return whole numbers from 0 to `count` - 1, all alike, of uniform ones [L]."""
     return np.minimum((uniforms * count).astype(np.int64), count - 1)
+
+
+def any_allowed(uniforms: Array, values: Array) -> Array:
+    """Return the index of any action [L] whose value [L, A] is not -inf, all alike, of uniform numbers [L]."""
+    allowed = values > -np.inf
+    if allowed.all():
+        return index_of(uniforms, values.shape[1])
+    counts = allowed.sum(axis=1)
+    place = np.minimum((uniforms * counts).astype(np.int64), counts - 1)  # among those that are allowed
+    found: Array = (allowed.cumsum(axis=1) > place[:, None]).argmax(axis=1)
+    return found

@@ -1,4 +1,4 @@
-"""A long short-term memory over steps: one step while acting, whole sequences while learning (Hochreiter, 1997)."""
+"""Memories over steps, LSTM and GRU: one step while acting, whole sequences while learning (Hochreiter, 1997)."""
 
 from __future__ import annotations
 
@@ -66,3 +66,49 @@ class LSTM:
             steps, hidden, cell = nn.lstm(projected, hidden, cell, weight, inputs[columns.RESETS])
             given = nn.reshape(steps, (x.shape[0] * x.shape[1], self.cells))
         return given, {f"{self.name}_hidden": hidden, f"{self.name}_cell": cell}
+
+
+@dataclass(frozen=True)
+class GRU:
+    """A layer that remembers what it last gave, and is smaller than an LSTM (Cho et al., 2014).
+
+    Attributes:
+        name: What its parameters' names, and those of its state, begin with.
+        inputs: The width of what it takes.
+        cells: The width of what it gives and remembers.
+    """
+
+    name: str
+    inputs: int
+    cells: int
+
+    @property
+    def outputs(self) -> int:
+        """Return the width of what it gives."""
+        return self.cells
+
+    def parameters(self) -> list[Parameter]:
+        """Return the weights of its three gates, side by side: uniform up to 1 / sqrt(cells), as torch has them."""
+        first, width = initializers.torch_linear(self.cells), 3 * self.cells
+        return [
+            Parameter(f"{self.name}/weight_in", (self.inputs, width), first),
+            Parameter(f"{self.name}/bias_in", (width,), first),
+            Parameter(f"{self.name}/weight_state", (self.cells, width), first),
+            Parameter(f"{self.name}/bias_state", (width,), first),
+        ]
+
+    def state(self) -> dict[str, tuple[int, ...]]:
+        """Return the shape of its state for one lane."""
+        return {f"{self.name}_hidden": (self.cells,)}
+
+    def __call__(self, nn: Ops, parameters: Parameters, x: Any, inputs: Inputs) -> tuple[Any, dict[str, Any]]:
+        """Return what it gives, and its state afterwards; the arguments are those of `LSTM`."""
+        hidden = nn.constant(inputs[columns.STATE_IN][f"{self.name}_hidden"])
+        weight, bias = parameters[f"{self.name}/weight_state"], parameters[f"{self.name}/bias_state"]
+        projected = nn.linear(x, parameters[f"{self.name}/weight_in"], parameters[f"{self.name}/bias_in"])
+        if len(x.shape) == 2:
+            hidden = given = nn.gru_cell(projected, hidden, weight, bias)
+        else:
+            steps, hidden = nn.gru(projected, hidden, weight, bias, inputs[columns.RESETS])
+            given = nn.reshape(steps, (x.shape[0] * x.shape[1], self.cells))
+        return given, {f"{self.name}_hidden": hidden}
