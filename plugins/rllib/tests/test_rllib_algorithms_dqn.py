@@ -148,7 +148,11 @@ def test_any_number_of_runners_ends_with_the_same_bits(parts: dict[str, Any], ru
     many.stop()
 
 
-@pytest.mark.parametrize("parts", [{}, RAINBOW], ids=["plain", "rainbow"])
+@pytest.mark.parametrize(
+    "parts",
+    [{}, RAINBOW, {"noisy": True, "replay_buffer_config": {"worker_side_prioritization": True}}],
+    ids=["plain", "rainbow", "priorities by noise"],
+)
 @pytest.mark.parametrize("before", [1, 3])
 def test_training_goes_on_after_a_checkpoint_with_the_same_bits(
     tmp_path: Path, parts: dict[str, Any], before: int

@@ -207,13 +207,15 @@ class DQN(SimpleQ):
         return project_categorical(shares, rewards, discounts, v_min=self.config.v_min, v_max=self.config.v_max)
 
     def own_state(self) -> dict[str, Any]:
-        """Return where the draws of noise are, beside what SimpleQ keeps."""
-        return {**super().own_state(), "noise": self.noise_stream.bit_generator.state}
+        """Return where the draws of noise are, and the last of them, beside what SimpleQ keeps."""
+        noise = {"noise": self.noise_stream.bit_generator.state, "drawn_noise": self.drawn_noise}
+        return {**super().own_state(), **noise}
 
     def set_own_state(self, state: Mapping[str, Any]) -> None:
         """Go on with what `own_state` returned."""
         super().set_own_state(state)
         self.noise_stream.bit_generator.state = state["noise"]
+        self.drawn_noise = state.get("drawn_noise", self.drawn_noise)
 
     def _outputs(self, obs: Array, use: int, vector: Any = None) -> dict[str, Array]:
         """Return values, and logits of several atoms, for observations [N, ...] by the parameters of `vector`."""
