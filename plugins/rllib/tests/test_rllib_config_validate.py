@@ -14,9 +14,11 @@ from kernel_rllib.algorithms.ddppo import DDPPOConfig
 from kernel_rllib.algorithms.dqn import DQNConfig
 from kernel_rllib.algorithms.es import ESConfig
 from kernel_rllib.algorithms.impala import IMPALAConfig
+from kernel_rllib.algorithms.iqn import IQNConfig
 from kernel_rllib.algorithms.pg import PGConfig
 from kernel_rllib.algorithms.ppo import PPOConfig
 from kernel_rllib.algorithms.qmix import QMIXConfig
+from kernel_rllib.algorithms.qrdqn import QRDQNConfig
 from kernel_rllib.algorithms.sac import SACConfig
 from kernel_rllib.algorithms.simple_q import SimpleQConfig
 from kernel_rllib.algorithms.td3 import TD3Config
@@ -26,7 +28,8 @@ from kernel_rllib.errors import ConfigError
 
 ALL = (
     AlgorithmConfig, PGConfig, A2CConfig, A3CConfig, PPOConfig, DDPPOConfig, SimpleQConfig, DQNConfig, SACConfig,
-    DDPGConfig, TD3Config, ESConfig, ARSConfig, IMPALAConfig, APPOConfig, QMIXConfig,
+    DDPGConfig, TD3Config, ESConfig, ARSConfig, IMPALAConfig, APPOConfig, QMIXConfig, QRDQNConfig,
+    IQNConfig,
 )  # fmt: skip
 
 OPE = {"is": {"type": "is"}}

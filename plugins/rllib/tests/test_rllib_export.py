@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from kernel_rllib.algorithms.ddpg import DDPGConfig
 from kernel_rllib.algorithms.dqn import DQNConfig
+from kernel_rllib.algorithms.iqn import IQNConfig
 from kernel_rllib.algorithms.ppo import PPOConfig
+from kernel_rllib.algorithms.qrdqn import QRDQNConfig
 from kernel_rllib.algorithms.sac import SACConfig
 from kernel_rllib.errors import ConfigError, ModuleError
 from kernel_rllib.export.player import Policy
@@ -33,6 +35,8 @@ def built(config: Any, env: str, **training: Any) -> Any:
         (PPOConfig(), "Pendulum-v1", {"model": {**NARROW, "free_log_std": True, "vf_share_layers": True}}),
         (DQNConfig(), "CartPole-v1", {}),
         (DQNConfig(), "CartPole-v1", {"num_atoms": 5, "v_min": 0, "v_max": 9, "hiddens": [8], "noisy": True}),
+        (QRDQNConfig(), "CartPole-v1", {"num_quantiles": 5, "hiddens": [8]}),
+        (IQNConfig(), "CartPole-v1", {"num_action_quantiles": 5, "risk_measure": "CVaR", "risk_eta": 0.5}),
         (SACConfig(), "Pendulum-v1", {}),
         (SACConfig(), "CartPole-v1", {}),
         (DDPGConfig(), "Pendulum-v1", {"model": {}, "actor_hiddens": [8, 8], "critic_hiddens": [8, 8]}),

@@ -37,6 +37,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "DQN": {**FEW, **REPLAYED, "min_time_s_per_iteration": 0},
     "ES": {**FEW, "episodes_per_batch": 2, "train_batch_size": 20},
     "IMPALA": IMPALA,
+    "IQN": {**FEW, **REPLAYED, "num_quantiles": 4, "min_time_s_per_iteration": 0},
     "PG": {**FEW, "train_batch_size": 16},
     "PPO": {**FEW, "train_batch_size": 32, "minibatch_size": 16, "num_epochs": 1, "evaluation_interval": 1},
     "QMIX": {
@@ -49,6 +50,7 @@ RUNS: dict[str, dict[str, Any]] = {
         "min_sample_timesteps_per_iteration": 40,
         "target_network_update_freq": 8,
     },
+    "QRDQN": {**FEW, **REPLAYED, "num_quantiles": 4, "min_time_s_per_iteration": 0},
     "SAC": {**CONTINUOUS, **REPLAYED, "min_time_s_per_iteration": 0, "min_sample_timesteps_per_iteration": 8},
     "SimpleQ": {**FEW, **REPLAYED},
     "TD3": OF_DDPG,
@@ -127,7 +129,9 @@ def test_what_an_algorithm_takes_it_reads(name: str) -> None:
     assert sorted(taken - found.keys() - later) == []
 
 
-@pytest.mark.parametrize("name", ["A2C", "A3C", "ARS", "DDPG", "DQN", "ES", "PG", "QMIX", "SAC", "SimpleQ", "TD3"])
+@pytest.mark.parametrize(
+    "name", ["A2C", "A3C", "ARS", "DDPG", "DQN", "ES", "IQN", "PG", "QMIX", "QRDQN", "SAC", "SimpleQ", "TD3"]
+)
 def test_an_algorithm_that_learns_from_a_batch_once_refuses_passes(name: str) -> None:
     with pytest.raises(ConfigError, match=f"num_epochs has no effect on {name}: it learns from each batch once"):
         algorithm_class(name)({**RUNS[name], "num_epochs": 3})

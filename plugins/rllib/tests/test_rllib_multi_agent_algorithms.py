@@ -13,7 +13,9 @@ from kernel_rllib.algorithms.ddpg import DDPGConfig
 from kernel_rllib.algorithms.ddppo import DDPPOConfig
 from kernel_rllib.algorithms.dqn import DQNConfig
 from kernel_rllib.algorithms.es import ESConfig
+from kernel_rllib.algorithms.iqn import IQNConfig
 from kernel_rllib.algorithms.pg import PGConfig
+from kernel_rllib.algorithms.qrdqn import QRDQNConfig
 from kernel_rllib.algorithms.sac import SACConfig
 from kernel_rllib.algorithms.simple_q import SimpleQConfig
 from kernel_rllib.algorithms.td3 import TD3Config
@@ -33,6 +35,8 @@ KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "PG": (PGConfig, Counting, {"train_batch_size": 32}),
     "SimpleQ": (SimpleQConfig, Counting, REPLAYING),
     "DQN": (DQNConfig, Counting, {**REPLAYING, "hiddens": [8]}),
+    "QRDQN": (QRDQNConfig, Counting, {**REPLAYING, "hiddens": [8], "num_quantiles": 4}),
+    "IQN": (IQNConfig, Counting, {**REPLAYING, "hiddens": [8], "num_quantiles": 4}),
     "SAC": (SACConfig, Counting, REPLAYING),
     "DDPG": (DDPGConfig, Pendulum, {**REPLAYING, "actor_hiddens": [8], "critic_hiddens": [8]}),
     "TD3": (TD3Config, Pendulum, {**REPLAYING, "actor_hiddens": [8], "critic_hiddens": [8]}),

@@ -13,8 +13,10 @@ from kernel_rllib.algorithms.a2c import A2CConfig
 from kernel_rllib.algorithms.a3c import actor_critic_experience
 from kernel_rllib.algorithms.ddpg import DDPGConfig
 from kernel_rllib.algorithms.dqn import DQNConfig
+from kernel_rllib.algorithms.iqn import IQNConfig
 from kernel_rllib.algorithms.pg import PGConfig
 from kernel_rllib.algorithms.ppo import PPOConfig
+from kernel_rllib.algorithms.qrdqn import QRDQNConfig
 from kernel_rllib.algorithms.replaying import ReplayingAlgorithm
 from kernel_rllib.algorithms.sac import ENTROPIES, NOISE, SACConfig
 from kernel_rllib.algorithms.simple_q import SimpleQConfig
@@ -41,6 +43,13 @@ EVERY: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "distributional": (DQNConfig, "CartPole-v1", {**SMALL, **ATOMS, "hiddens": [8]}),
     "noisy": (DQNConfig, "CartPole-v1", {**SMALL, "hiddens": [8], "noisy": True}),
     "Rainbow": (DQNConfig, "CartPole-v1", {**SMALL, **ATOMS, "hiddens": [8], "noisy": True, "n_step": 3}),
+    "QRDQN": (QRDQNConfig, "CartPole-v1", {**SMALL, "hiddens": [8], "num_quantiles": 7}),
+    "QRDQN with noise": (
+        QRDQNConfig,
+        "CartPole-v1",
+        {**SMALL, "hiddens": [8], "num_quantiles": 7, "noisy": True, "n_step": 3},
+    ),
+    "IQN": (IQNConfig, "CartPole-v1", {**SMALL, "hiddens": [8], "num_quantiles": 7, "noisy": True, "n_step": 3}),
     "SAC": (SACConfig, "Pendulum-v1", SMALL),
     "SAC of discrete actions": (SACConfig, "CartPole-v1", SMALL),
     "DDPG": (DDPGConfig, "Pendulum-v1", ACTOR_CRITIC),

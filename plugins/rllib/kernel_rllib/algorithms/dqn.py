@@ -171,7 +171,9 @@ class DQN(SimpleQ):
 
     def draw_noise(self) -> None:
         """Draw the noise of one update: of the loss, of the target network, and of the choice of actions."""
-        width = self.learner.module.noise_width
+        module = self.learner.module
+        assert isinstance(module, QModule)
+        width = module.training_noise_width
         self.drawn_noise = self.noise_stream.standard_normal((3, width), np.float32) if width else None
 
     def noise(self, use: int) -> Array | None:
@@ -195,16 +197,46 @@ class DQN(SimpleQ):
         learns if `double_q` (van Hasselt et al., 2015, equation 4), and else by Q'. Of distributions, their projection
         (Bellemare et al., 2017, algorithm 1; with double Q as in Rainbow, section 3).
         """
-        target = self._outputs(batch[columns.NEXT_OBS], TARGET, self.target.vector)
-        chooser = self._outputs(batch[columns.NEXT_OBS], CHOICE) if self.config.double_q else target
+        target = self.outputs_of(batch[columns.NEXT_OBS], TARGET, self.target.vector)
+        chooser = self.outputs_of(batch[columns.NEXT_OBS], CHOICE) if self.config.double_q else target
         best = chooser[columns.Q_VALUES].argmax(axis=1)
         rows = np.arange(len(best))
-        rewards, discounts = batch[columns.REWARDS], batch[DISCOUNTS]
+        chosen = {name: output[rows, best] for name, output in target.items()}
+        return self.backed_up(chosen, batch[columns.REWARDS], batch[DISCOUNTS])
+
+    def backed_up(self, chosen: Mapping[str, Array], rewards: Array, discounts: Array) -> Array:
+        """Return what the returns of steps are, by what comes after them: values [N], or distributions [N, atoms].
+
+        Args:
+            chosen: What the target network gives for the best actions after the steps: `q_values` [N], and
+                distributions [N, atoms] of several atoms.
+            rewards: The rewards of the steps [N], of n steps their discounted sums.
+            discounts: What counts of `chosen` [N]: gamma to the power of n, and 0 where an episode has terminated.
+        """
         if self.config.num_atoms == 1:
-            targets: Array = rewards + discounts * target[columns.Q_VALUES][rows, best]
+            targets: Array = rewards + discounts * chosen[columns.Q_VALUES]
             return targets
-        shares = NumpyOps().softmax(target[Q_LOGITS][rows, best])
+        shares = NumpyOps().softmax(chosen[Q_LOGITS])
         return project_categorical(shares, rewards, discounts, v_min=self.config.v_min, v_max=self.config.v_max)
+
+    def outputs_of(self, obs: Array, use: int, vector: Any = None, **more: Array) -> dict[str, Array]:
+        """Return the values of actions for observations, and what else the network gives, such as logits of atoms.
+
+        Args:
+            obs: The observations [N, ...].
+            use: Which noise noisy layers have: `ONLINE`, `TARGET` or `CHOICE`.
+            vector: The parameters; None for those that learn.
+            more: Further inputs of the network.
+        """
+        inputs, module = {columns.OBS: obs, columns.NOISE: self.noise(use), **more}, self.learner.module
+        assert isinstance(module, QModule)
+
+        def forward(nn: Ops, parameters: Parameters) -> dict[str, Any]:
+            outputs = module.train(nn, parameters, inputs)
+            return {**outputs, columns.Q_VALUES: module.values(nn, outputs)}
+
+        found: dict[str, Array] = self.learner.evaluate(forward, vector)
+        return found
 
     def own_state(self) -> dict[str, Any]:
         """Return where the draws of noise are, and the last of them, beside what SimpleQ keeps."""
@@ -216,18 +248,6 @@ class DQN(SimpleQ):
         super().set_own_state(state)
         self.noise_stream.bit_generator.state = state["noise"]
         self.drawn_noise = state.get("drawn_noise", self.drawn_noise)
-
-    def _outputs(self, obs: Array, use: int, vector: Any = None) -> dict[str, Array]:
-        """Return values, and logits of several atoms, for observations [N, ...] by the parameters of `vector`."""
-        inputs, module = {columns.OBS: obs, columns.NOISE: self.noise(use)}, self.learner.module
-        assert isinstance(module, QModule)
-
-        def forward(nn: Ops, parameters: Parameters) -> dict[str, Any]:
-            outputs = module.train(nn, parameters, inputs)
-            return {**outputs, columns.Q_VALUES: module.values(nn, outputs)}
-
-        found: dict[str, Array] = self.learner.evaluate(forward, vector)
-        return found
 
 
 def categorical_loss(noise: Callable[[], Array | None] = lambda: None) -> Loss:

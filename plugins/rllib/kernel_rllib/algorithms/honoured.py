@@ -207,13 +207,16 @@ def refuse_what_has_no_effect(
     Args:
         config: The settings.
         acts_on: Which of them it acts on beside those that all do; with "model", on options of it that nobody knows.
-        without: Which it does not act on of those that others do, and why.
+        without: Which it does not act on of those that others do, or that an algorithm declares which it derives from,
+            and why.
     """
     if "model" not in acts_on:
         _refuse_unknown_options(config)
+    without = without or {}
     wrong = [name for name in _given(config) if not _is_honoured(name, config, acts_on)]
     wrong += _options_without_memory(config, acts_on)
-    reasons = {name: (without or {})[name] for name in _given(config) if name in (without or {})}
+    given = [*_given(config), *_inherited(config, without)]
+    reasons = {name: without[name] for name in given if name in without}
     said = [f"{_shown(name)} has no effect on {config.algorithm}: {reason}" for name, reason in reasons.items()]
     said += _not_acted_on(config, sorted(set(wrong) - reasons.keys()))
     if said:
@@ -233,6 +236,13 @@ def _given(config: AlgorithmConfig) -> Iterator[str]:
     for name, field in type(config.model).fields.items():
         if not field.inert and not config.model.is_default(name):
             yield f"model/{name}"
+
+
+def _inherited(config: AlgorithmConfig, without: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is in `without`, is no common setting, and is not what it is by default."""
+    for name in type(config).fields.keys() & without.keys() - AlgorithmConfig.fields.keys():
+        if not config.is_default(name):
+            yield name
 
 
 def _is_honoured(name: str, config: AlgorithmConfig, acts_on: frozenset[str]) -> bool:

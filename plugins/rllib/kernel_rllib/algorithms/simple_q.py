@@ -113,6 +113,7 @@ class SimpleQ(ReplayingAlgorithm):
     config_class = SimpleQConfig
     action_kinds = ("discrete",)
     acts_on = HEADS | IMAGES | OWN_MODELS
+    network_class: ClassVar[type[QNetwork]] = QNetwork
     without: ClassVar[Mapping[str, str]] = {**ONE_PASS, **ONE_HEAD, "model/free_log_std": "its actions are discrete"}
 
     def make_module(self, observation: tuple[int, ...], distribution: Distribution) -> QNetwork:
@@ -123,7 +124,7 @@ class SimpleQ(ReplayingAlgorithm):
         """
         require_discrete(self.spaces, self.config.title)
         refuse_dense_layers_for_images(self.config, observation)
-        return QNetwork(observation, distribution.parameter_size, self.network_options())
+        return self.network_class(observation, distribution.parameter_size, self.network_options())
 
     def make_custom_module(self, custom: CustomModel) -> QModule:
         """Return a model of the user's own, which gives a value for each action.

@@ -74,6 +74,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "stack": lambda values, axis=0: np.stack(values, axis=axis),
     "split": lambda x, sections, axis=-1: np.split(x, sections, axis=axis),
     "squeeze": lambda x, axis: np.squeeze(x, axis=axis),
+    "transpose": lambda x, axes=None: x.transpose(axes),
     "expand_dims": lambda x, axis: np.expand_dims(x, axis=axis),
     "astype": lambda x, dtype: x.astype(dtype),
     "rint": np.rint,

@@ -23,3 +23,8 @@ class QModule(Module):
     def values(self, nn: Ops, outputs: Outputs) -> Any:
         """Return the values of actions [N, A] of what `train` gave; by default its `q_values`."""
         return outputs[columns.Q_VALUES]
+
+    @property
+    def training_noise_width(self) -> int:
+        """Return how many numbers of noise `train` takes; by default as many as exploring does."""
+        return self.noise_width

@@ -59,20 +59,21 @@ class NoisyDense:
         ]
 
     def __call__(self, nn: Ops, parameters: Parameters, x: Any, noise: Array | None) -> Any:
-        """Return [N, outputs] for x [N, inputs].
+        """Return [..., outputs] for x [..., inputs].
 
         Args:
             nn: The operations.
             parameters: Those of all layers.
             x: What it is applied to.
-            noise: `scaled_noise` of all layers, [N, width] or [1, width]; None for the means of the weights alone.
+            noise: `scaled_noise` of all layers, [..., width], repeated along axes of length 1; None for the means of
+                the weights alone.
         """
         weight, bias = parameters[f"{self.name}/weight"], parameters[f"{self.name}/bias"]
         if noise is None:
             return nn.linear(x, weight, bias, activation=self.activation)
         middle = self.first + self.inputs
-        before = nn.constant(noise[:, self.first : middle])
-        after = nn.constant(noise[:, middle : middle + self.outputs])
+        before = nn.constant(noise[..., self.first : middle])
+        after = nn.constant(noise[..., middle : middle + self.outputs])
         sigmas = parameters[f"{self.name}/weight_sigma"], parameters[f"{self.name}/bias_sigma"]
         noisy = nn.linear(x * before, *sigmas) * after
         return activated(nn, nn.linear(x, weight, bias) + noisy, self.activation)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from kernel_rllib.arrays import Array
 from kernel_rllib.data import columns
@@ -55,6 +55,9 @@ class QNetworkOptions:
 class QNetwork(QModule):
     """Values of all actions of a discrete space."""
 
+    distributions: ClassVar[str] = Q_LOGITS
+    """The output of `train` that has the distributions of several atoms."""
+
     def __init__(self, observations: int | Sequence[int], actions: int, options: QNetworkOptions | None = None) -> None:
         """Build it for observations of this width or shape, and this many actions; three axes are an image."""
         self.options = options = options or QNetworkOptions()
@@ -89,16 +92,28 @@ class QNetwork(QModule):
         drawn = inputs.get(columns.NOISE)
         noise = None if drawn is None or not self._noise_width else scaled_noise(drawn)
         features = self.body(nn, parameters, nn.constant(inputs[columns.OBS]))
+        scores = self.scores(nn, parameters, features, noise)
+        return {self.distributions: scores} if self.options.atoms > 1 else {columns.Q_VALUES: scores}
+
+    def scores(self, nn: Ops, parameters: Parameters, features: Any, noise: Array | None = None) -> Any:
+        """Return what the heads make of features [..., F]: [..., A], of several atoms [N, A, atoms] of [N, F].
+
+        Args:
+            nn: The operations.
+            parameters: All parameters.
+            features: What the hidden layers before the heads give.
+            noise: `scaled_noise` of all noisy layers, which goes with features; None for none.
+        """
         atoms = self.options.atoms
-        scores = _through(nn, parameters, self.advantage, features, noise)
+        scores = through(nn, parameters, self.advantage, features, noise)
         if atoms > 1:
             scores = nn.reshape(scores, (scores.shape[0], self.actions, atoms))
         if self.value:
-            value = _through(nn, parameters, self.value, features, noise)
+            value = through(nn, parameters, self.value, features, noise)
             if atoms > 1:
                 value = nn.reshape(value, (value.shape[0], 1, atoms))
-            scores = value + (scores - nn.mean(scores, axis=1, keepdims=True))
-        return {Q_LOGITS: scores} if atoms > 1 else {columns.Q_VALUES: scores}
+            scores = value + (scores - nn.mean(scores, axis=1 if atoms > 1 else -1, keepdims=True))
+        return scores
 
     def explore(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> Outputs:
         """Return `q_values` [N, A], however many atoms there are."""
@@ -110,9 +125,11 @@ class QNetwork(QModule):
 
     def values(self, nn: Ops, outputs: Outputs) -> Any:
         """Return the values of actions [N, A]: of several atoms the means of their distributions."""
-        if self._support is None:
-            return outputs[columns.Q_VALUES]
-        return nn.sum(nn.softmax(outputs[Q_LOGITS]) * nn.constant(self._support), axis=-1)
+        return self.means(nn, outputs[self.distributions]) if self.options.atoms > 1 else outputs[columns.Q_VALUES]
+
+    def means(self, nn: Ops, distributions: Any) -> Any:
+        """Return the means [...] of distributions of several atoms [..., atoms], which are logits."""
+        return nn.sum(nn.softmax(distributions) * nn.constant(self._support), axis=-1)
 
     def advantages(self, nn: Ops, parameters: Parameters, features: Any) -> tuple[Any, Any]:
         """Return what each action is worth beside the others [N, A], and the logits of its atoms [N, A, atoms].
@@ -122,11 +139,9 @@ class QNetwork(QModule):
             parameters: All parameters.
             features: What the hidden layers before the heads give, [N, F]. No noise is added.
         """
-        scores = _through(nn, parameters, self.advantage, features, None)
+        scores = through(nn, parameters, self.advantage, features, None)
         logits = nn.reshape(scores, (scores.shape[0], self.actions, self.options.atoms))
-        if self._support is None:
-            return scores, logits
-        return nn.sum(nn.softmax(logits) * nn.constant(self._support), axis=-1), logits
+        return (self.means(nn, logits) if self.options.atoms > 1 else scores), logits
 
     def state_values(self, nn: Ops, parameters: Parameters, features: Any) -> Any:
         """Return the values of states [N, atoms] for features [N, F], without noise.
@@ -136,7 +151,7 @@ class QNetwork(QModule):
         """
         if not self.value:
             raise ModuleError("this Q-network has no values of states: they are there with dueling=True only")
-        return _through(nn, parameters, self.value, features, None)
+        return through(nn, parameters, self.value, features, None)
 
     def _body(self, shape: tuple[int, ...]) -> Body:
         options = self.options
@@ -159,7 +174,8 @@ class QNetwork(QModule):
         return tuple(layers)
 
 
-def _through(nn: Ops, parameters: Parameters, layers: Sequence[Dense | NoisyDense], x: Any, noise: Array | None) -> Any:
+def through(nn: Ops, parameters: Parameters, layers: Sequence[Dense | NoisyDense], x: Any, noise: Array | None) -> Any:
+    """Return what layers, one after another, make of x [..., F]; `noise` is that of the noisy ones, or None."""
     for layer in layers:
         x = layer(nn, parameters, x, noise) if isinstance(layer, NoisyDense) else layer(nn, parameters, x)
     return x

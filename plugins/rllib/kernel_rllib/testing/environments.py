@@ -1,4 +1,4 @@
-"""Environments that count, and that fail on purpose: what tests of runners step, in this process or in others."""
+"""Environments that count, that fail on purpose, or pay by chance: what tests step, here or in other processes."""
 
 from __future__ import annotations
 
@@ -124,3 +124,20 @@ class Slow(Counter):
 def counters(count: int, **settings: Any) -> list[Callable[[], Any]]:
     """Return makers of counters."""
     return [lambda: Counter(**settings)] * count
+
+
+class Lottery(gymnasium.Env[Any, Any]):
+    """Ends after one step: action 0 pays anything from 0 to 10, action 1 pays 2 or 8, each with equal chances."""
+
+    observation_space: Any = spaces.Box(-1, 1, (1,), np.float32)
+    action_space: Any = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Sell a ticket."""
+        super().reset(seed=seed)
+        return np.ones(1, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Pay."""
+        drawn = float(self.np_random.random())
+        return np.ones(1, np.float32), 10 * drawn if action == 0 else (2.0 if drawn < 0.5 else 8.0), True, False, {}
