@@ -22,6 +22,8 @@ _AGENTS = {
     "es.es": ("ES",),
     "impala": ("IMPALA",),
     "impala.impala": ("IMPALA",),
+    "maddpg": ("MADDPG",),
+    "maddpg.maddpg": ("MADDPG",),
     "pg": ("PG",),
     "pg.pg": ("PG",),
     "ppo": ("PPO", "DDPPO", "APPO"),
@@ -34,6 +36,8 @@ _AGENTS = {
     "sac.sac": ("SAC",),
 }
 """Modules of `ray.rllib.agents`, and whose trainers they have; `DEFAULT_CONFIG` is that of the first."""
+_CONTRIBUTED = {"maddpg": ("MADDPG",), "maddpg.maddpg": ("MADDPG",)}
+"""The same of `ray.rllib.contrib`."""
 ALGORITHMS = {
     "a2c": "A2C",
     "a3c": "A3C",
@@ -44,6 +48,7 @@ ALGORITHMS = {
     "dqn": "DQN",
     "es": "ES",
     "impala": "IMPALA",
+    "maddpg": "MADDPG",
     "pg": "PG",
     "ppo": "PPO",
     "qmix": "QMIX",
@@ -217,6 +222,8 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     },
     "ray.rllib.connectors": {},
     "ray.rllib.connectors.env_to_module": _CONNECTORS,
+    "ray.rllib.contrib": {},
+    **{f"ray.rllib.contrib.{module}": _agent(names) for module, names in _CONTRIBUTED.items()},
     "ray.rllib.core": _COLUMNS,
     "ray.rllib.core.columns": _COLUMNS,
     "ray.rllib.core.rl_module": _RL_MODULE,

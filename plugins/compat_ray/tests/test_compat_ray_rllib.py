@@ -53,7 +53,7 @@ from ray.rllib.agents.qmix import ApexQMixTrainer; ApexQMixTrainer()
 from ray.rllib.agents.qmix.qmix_policy import QMixTorchPolicy
 from ray.rllib.contrib.alpha_zero.core.alpha_zero_trainer import AlphaZeroTrainer
 from ray.rllib.contrib.bandits.agents import LinUCBTrainer
-from ray.rllib.contrib.maddpg import maddpg
+from ray.rllib.contrib.maddpg.maddpg_policy import MADDPGTFPolicy
 from ray.rllib.agents.ppo.ppo_tf_policy import PPOTFPolicy
 from ray.rllib.agents.pg.pg_torch_policy import PGTorchPolicy
 from ray.rllib.agents.a3c.a3c_torch_policy import A3CTorchPolicy
@@ -390,6 +390,30 @@ made.stop()
         tmp_path,
     )
     assert out.splitlines() == ["True True qmix state _group_rewards", "QMIX vdn 100"]
+
+
+def test_maddpg_has_the_names_of_all_releases(tmp_path: Path) -> None:
+    out = printed(
+        """
+from ray import tune
+from ray.rllib.agents.maddpg import MADDPGTrainer
+from ray.rllib.algorithms.maddpg import MADDPG, MADDPGConfig
+from ray.rllib.contrib.maddpg import DEFAULT_CONFIG, maddpg
+from ray.rllib.contrib.maddpg.maddpg import MADDPGTrainer as Contributed
+from ray.tune.registry import get_trainable_cls
+from kernel.rllib.envs.games.two_step_game import TwoStepGame
+print(Contributed is MADDPGTrainer is maddpg.MADDPGTrainer, MADDPGConfig().tau, DEFAULT_CONFIG["learning_starts"])
+print(get_trainable_cls("contrib/MADDPG") is MADDPG)
+policies = {f"of_{agent}": (None, None, None, {"agent_id": agent}) for agent in range(2)}
+settings = {"num_workers": 0, "learning_starts": 50, "train_batch_size": 8, "timesteps_per_iteration": 100, "seed": 1}
+multiagent = {"policies": policies, "policy_mapping_fn": lambda agent: f"of_{agent}"}
+made = MADDPGTrainer(env=TwoStepGame, config={**settings, "multiagent": multiagent})
+print(made._name, made.config["use_local_critic"], made.train()["timesteps_total"])
+made.stop()
+""",
+        tmp_path,
+    )
+    assert out.splitlines() == ["True 0.01 25600", "True", "MADDPG False 100"]
 
 
 def test_what_is_not_here_yet_says_so(tmp_path: Path) -> None:

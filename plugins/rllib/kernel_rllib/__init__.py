@@ -17,6 +17,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "algorithms.es": ("ES", "ESConfig"),
     "algorithms.impala": ("IMPALA", "IMPALAConfig"),
     "algorithms.iqn": ("IQN", "IQNConfig"),
+    "algorithms.maddpg": ("MADDPG", "MADDPGConfig"),
     "algorithms.pg": ("PG", "PGConfig"),
     "algorithms.ppo": ("PPO", "PPOConfig"),
     "algorithms.qmix": ("QMIX", "QMIXConfig"),

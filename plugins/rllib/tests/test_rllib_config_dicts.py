@@ -29,6 +29,7 @@ MODULES = {
     "IMPALA": "impala",
     "APPO": "appo",
     "QMIX": "qmix",
+    "MADDPG": "maddpg",
 }
 
 
@@ -99,6 +100,9 @@ OTHERS: dict[str, Any] = {
     "tf_session_args": {"log_device_placement": True},
     "hiddens": [8],
     "actor_hiddens": [8],
+    "adv_policy": "ddpg",
+    "agent_id": 1,
+    "good_policy": "ddpg",
     "critic_hiddens": [8],
     "actor_hidden_activation": "tanh",
     "critic_hidden_activation": "tanh",

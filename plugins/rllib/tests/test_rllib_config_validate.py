@@ -15,6 +15,7 @@ from kernel_rllib.algorithms.dqn import DQNConfig
 from kernel_rllib.algorithms.es import ESConfig
 from kernel_rllib.algorithms.impala import IMPALAConfig
 from kernel_rllib.algorithms.iqn import IQNConfig
+from kernel_rllib.algorithms.maddpg import MADDPGConfig
 from kernel_rllib.algorithms.pg import PGConfig
 from kernel_rllib.algorithms.ppo import PPOConfig
 from kernel_rllib.algorithms.qmix import QMIXConfig
@@ -29,7 +30,7 @@ from kernel_rllib.errors import ConfigError
 ALL = (
     AlgorithmConfig, PGConfig, A2CConfig, A3CConfig, PPOConfig, DDPPOConfig, SimpleQConfig, DQNConfig, SACConfig,
     DDPGConfig, TD3Config, ESConfig, ARSConfig, IMPALAConfig, APPOConfig, QMIXConfig, QRDQNConfig,
-    IQNConfig,
+    IQNConfig, MADDPGConfig,
 )  # fmt: skip
 
 OPE = {"is": {"type": "is"}}

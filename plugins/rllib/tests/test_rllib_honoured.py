@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from kernel_rllib.algorithms.honoured import HONOURED, HONOURED_OF_MODELS, OF_ATTENTION, OF_LSTM
-from kernel_rllib.algorithms.off_policy_actor_critic import OffPolicyActorCritic
 from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.fields import Field
 from kernel_rllib.config.model_config import ModelConfig
 from kernel_rllib.data.batch import Batch
-from kernel_rllib.envs.games.two_step_game import grouped_two_step_game
+from kernel_rllib.envs.games.two_step_game import TwoStepGame, grouped_two_step_game
 from kernel_rllib.errors import ConfigError
 
 FEW = {
@@ -38,6 +37,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "ES": {**FEW, "episodes_per_batch": 2, "train_batch_size": 20},
     "IMPALA": IMPALA,
     "IQN": {**FEW, **REPLAYED, "num_quantiles": 4, "min_time_s_per_iteration": 0},
+    "MADDPG": {**OF_DDPG, "env": TwoStepGame, "training_intensity": 4, "min_sample_timesteps_per_iteration": 40},
     "PG": {**FEW, "train_batch_size": 16},
     "PPO": {**FEW, "train_batch_size": 32, "minibatch_size": 16, "num_epochs": 1, "evaluation_interval": 1},
     "QMIX": {
@@ -125,12 +125,13 @@ def test_what_an_algorithm_takes_it_reads(name: str) -> None:
         and f"model/{option}" not in cls.without
     }
     later = IN_TIME | OF_OTHERS | {f"model/{option}" for option in OF_OTHER_MODELS}
-    later |= {"lr"} if issubclass(cls, OffPolicyActorCritic) else set()  # refused among its contradictions
+    later |= {"lr"} if "actor_lr" in cls.config_class.fields else set()  # refused among its contradictions
     assert sorted(taken - found.keys() - later) == []
 
 
 @pytest.mark.parametrize(
-    "name", ["A2C", "A3C", "ARS", "DDPG", "DQN", "ES", "IQN", "PG", "QMIX", "QRDQN", "SAC", "SimpleQ", "TD3"]
+    "name",
+    ["A2C", "A3C", "ARS", "DDPG", "DQN", "ES", "IQN", "MADDPG", "PG", "QMIX", "QRDQN", "SAC", "SimpleQ", "TD3"],
 )
 def test_an_algorithm_that_learns_from_a_batch_once_refuses_passes(name: str) -> None:
     with pytest.raises(ConfigError, match=f"num_epochs has no effect on {name}: it learns from each batch once"):

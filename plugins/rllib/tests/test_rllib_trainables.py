@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from kernel_rllib.algorithms.later import CONTRIBUTED
 from kernel_rllib.algorithms.ppo import PPO
 from kernel_rllib.algorithms.registry import ALGORITHMS
 
@@ -19,7 +20,9 @@ else:
 def test_what_is_installed_offers_each_algorithm_by_its_name() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
     offered = project["project"]["entry-points"][GROUP]
+    contributed = {name: offered.pop(name) for name in list(offered) if name.startswith(CONTRIBUTED)}
     assert offered == {name: f"{module}:{name}" for name, module in ALGORITHMS.items()}
+    assert all(offered[name.removeprefix(CONTRIBUTED)] == place for name, place in contributed.items())
 
 
 def test_tune_finds_an_algorithm_by_its_name() -> None:

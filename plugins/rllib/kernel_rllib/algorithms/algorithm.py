@@ -258,9 +258,13 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, AlgorithmStat
         fragments = self.sample_for_training()
         with self.timed("learn"):
             chosen = learning_policies(self.config, fragments, list(self.policies), self.progress.env_steps_new)
-            metrics = {policy_id: self.policies[policy_id].learn(fragments[policy_id]) for policy_id in chosen}
+            metrics = self.learn_policies(chosen, fragments)
         self.hand_over_update()
         return metrics.get(self.module_id, {}) if self.is_its_only_policy else metrics
+
+    def learn_policies(self, chosen: Sequence[str], fragments: Mapping[str, Sequence[Fragment]]) -> dict[str, Metrics]:
+        """Let policies learn from what was sampled, by default each from its part; return what learners report."""
+        return {policy_id: self.policies[policy_id].learn(fragments[policy_id]) for policy_id in chosen}
 
     def hand_over_update(self) -> None:
         """Let runners act with what was learned in this training step."""

@@ -89,14 +89,19 @@ class AlgorithmState(SeveralPolicies, Keeping):
         return {**self.runners.state(), **tasks, **({"rounds": ahead} if ahead else {})}
 
     def _own_states(self) -> dict[str, Any]:
+        shared = self.shared_state()
+        together = {"shared": shared} if shared else {}
         if not self.has_several_agents:
-            return self.own_state()
+            return {**self.own_state(), **together}
         return {
             "module_steps": dict(self.progress.module_steps),
             "policies": {policy_id: policy.own_state() for policy_id, policy in self.policies.items()},
+            **together,
         }
 
     def _set_own_states(self, own: Mapping[str, Any]) -> None:
+        if "shared" in own:
+            self.set_shared_state(own["shared"])
         if not self.has_several_agents:
             return self.set_own_state(own)
         self.progress.module_steps = {name: int(steps) for name, steps in own.get("module_steps", {}).items()}

@@ -29,7 +29,6 @@ LATER = {
     "LeelaChessZero": _SEARCH,
     "LinTS": _BANDITS,
     "LinUCB": _BANDITS,
-    "MADDPG": "DDPG learns for several agents, each by itself",
     "MAML": "PPO learns one task at a time",
     "MARWIL": _OFFLINE,
     "MBMPO": _MODELS,

@@ -139,8 +139,12 @@ class PolicyLearning:
         """Return one of the same class for one of several policies, which learns, and does not sample."""
         made = type(self).__new__(type(self))
         made.seed, made.progress, made.reports = self.seed, self.progress, self.reports
+        made.begin_beside(self)
         made.begin_learning(module_id, config, spaces)
         return made
+
+    def begin_beside(self, other: PolicyLearning) -> None:
+        """Take over from another what policies must know of one another; called before there is a learner."""
 
     @property
     def learner(self) -> Learner:

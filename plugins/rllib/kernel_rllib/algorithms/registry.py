@@ -20,6 +20,7 @@ ALGORITHMS = {
     "ES": "kernel_rllib.algorithms.es",
     "IMPALA": "kernel_rllib.algorithms.impala",
     "IQN": "kernel_rllib.algorithms.iqn",
+    "MADDPG": "kernel_rllib.algorithms.maddpg",
     "PG": "kernel_rllib.algorithms.pg",
     "PPO": "kernel_rllib.algorithms.ppo",
     "QMIX": "kernel_rllib.algorithms.qmix",
@@ -37,12 +38,19 @@ def algorithm_class(name: str) -> Any:
     Raises:
         ConfigError: If there is none.
     """
+    name = name if name in ALGORITHMS else _without_origin(name)
     if name not in ALGORITHMS:
         there_are = f"there are {', '.join(sorted(ALGORITHMS))}"
         raise ConfigError(
             why_missing(name) or f"there is no algorithm {name!r}{did_you_mean(name, ALGORITHMS)}; {there_are}"
         )
     return getattr(importlib.import_module(ALGORITHMS[name]), name)
+
+
+def _without_origin(name: str) -> str:
+    """Return the name of an algorithm that others had contributed, as it is today; other names as they are."""
+    known = name.removeprefix(CONTRIBUTED)
+    return known if known in ALGORITHMS else name
 
 
 def why_missing(name: str) -> str | None:

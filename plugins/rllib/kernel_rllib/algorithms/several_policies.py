@@ -60,6 +60,13 @@ class SeveralPolicies(PolicyAccess, PolicyLearning):
             made[policy_id] = policy.policy_blueprint(config.get_config_for_module(policy_id), evaluates=evaluates)
         return multi_agent_blueprint_of(config, made, seed)
 
+    def shared_state(self) -> dict[str, Any]:
+        """Return what policies have together to be kept, as `checkpoints.tree` takes it: by default nothing."""
+        return {}
+
+    def set_shared_state(self, state: Mapping[str, Any]) -> None:
+        """Go on with what `shared_state` returned."""
+
     # -- policies -----------------------------------------------------------------------------------------------------
 
     def begin_policies(self, specs: Mapping[str, PolicySpec]) -> None:
