@@ -55,6 +55,7 @@ ALGORITHMS = {
     "sac": "SAC",
     "simple_q": "SimpleQ",
     "td3": "TD3",
+    "tqc": "TQC",
 }
 """Modules of `ray.rllib.algorithms`."""
 _AGENTS_OF_2017 = {"a3c": "A3C", "dqn": "DQN", "es": "ES", "ppo": "PPO"}

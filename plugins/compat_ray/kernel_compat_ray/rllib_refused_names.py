@@ -77,7 +77,7 @@ _LATER_ALGORITHMS = {
     ),
     "algorithms": (
         "alpha_star", "alpha_zero", "apex_ddpg", "apex_dqn", "bandit", "bc", "cql", "crr", "dreamer", "dreamerv3",
-        "dt", "iql", "leela_chess_zero", "maml", "marwil", "mbmpo", "r2d2", "slateq", "tqc",
+        "dt", "iql", "leela_chess_zero", "maml", "marwil", "mbmpo", "r2d2", "slateq",
     ),
 }  # fmt: skip
 _POLICIES = {

@@ -372,6 +372,22 @@ for trainer in (ImpalaTrainer, APPOTrainer):
     assert out.splitlines() == ["True True True True", "IMPALA True 100", "APPO False 100"]
 
 
+def test_tqc_has_the_names_and_settings_of_rllib(tmp_path: Path) -> None:
+    out = printed(
+        """
+from ray.rllib.algorithms.tqc import TQC, TQCConfig
+from ray.rllib.algorithms.tqc.tqc import TQCConfig as same
+config = TQCConfig().training(n_quantiles=5, n_critics=3, top_quantiles_to_drop_per_net=1, n_step=(2, 5), lr=None)
+config.environment("Pendulum-v1").env_runners(num_env_runners=0).debugging(seed=1)
+made = config.reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=100).build_algo()
+print(same is TQCConfig, isinstance(made, TQC), made.train()["num_env_steps_sampled_lifetime"])
+made.stop()
+""",
+        tmp_path,
+    )
+    assert out.splitlines() == ["True True 100"]
+
+
 def test_qmix_has_the_names_of_all_releases(tmp_path: Path) -> None:
     out = printed(
         """

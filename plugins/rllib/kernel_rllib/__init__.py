@@ -25,6 +25,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "algorithms.sac": ("SAC", "SACConfig"),
     "algorithms.simple_q": ("SimpleQ", "SimpleQConfig"),
     "algorithms.td3": ("TD3", "TD3Config"),
+    "algorithms.tqc": ("TQC", "TQCConfig"),
     "callbacks.callbacks": ("DefaultCallbacks", "RLlibCallback"),
     "callbacks.memory": ("MemoryTrackingCallbacks",),
     "callbacks.multi": ("MultiCallbacks", "make_multi_callbacks"),

@@ -28,6 +28,7 @@ from kernel_rllib.algorithms.qrdqn import QRDQNConfig
 from kernel_rllib.algorithms.sac import SACConfig
 from kernel_rllib.algorithms.simple_q import SimpleQConfig
 from kernel_rllib.algorithms.td3 import TD3Config
+from kernel_rllib.algorithms.tqc import TQCConfig
 from kernel_rllib.config import NOT_PROVIDED, AlgorithmConfig, DefaultModelConfig, ModelConfig
 from kernel_rllib.config.off_policy import OffPolicyArguments, OffPolicyConfig
 from kernel_rllib.config.sections.callbacks import _EVENTS
@@ -37,7 +38,7 @@ from kernel_rllib.errors import UnknownSettingError
 CLASSES = (
     AlgorithmConfig, PGConfig, A2CConfig, A3CConfig, PPOConfig, DDPPOConfig, SimpleQConfig, DQNConfig, SACConfig,
     DDPGConfig, TD3Config, ESConfig, ARSConfig, IMPALAConfig, APPOConfig, QMIXConfig, QRDQNConfig,
-    IQNConfig, MADDPGConfig,
+    IQNConfig, MADDPGConfig, TQCConfig,
 )  # fmt: skip
 SECTIONS = (
     "environment", "env_runners", "exploration", "training", "learners", "rl_module", "multi_agent", "evaluation",

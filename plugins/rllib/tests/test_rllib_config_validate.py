@@ -23,6 +23,7 @@ from kernel_rllib.algorithms.qrdqn import QRDQNConfig
 from kernel_rllib.algorithms.sac import SACConfig
 from kernel_rllib.algorithms.simple_q import SimpleQConfig
 from kernel_rllib.algorithms.td3 import TD3Config
+from kernel_rllib.algorithms.tqc import TQCConfig
 from kernel_rllib.config import AlgorithmConfig
 from kernel_rllib.config.generations import GENERATIONS
 from kernel_rllib.errors import ConfigError
@@ -30,7 +31,7 @@ from kernel_rllib.errors import ConfigError
 ALL = (
     AlgorithmConfig, PGConfig, A2CConfig, A3CConfig, PPOConfig, DDPPOConfig, SimpleQConfig, DQNConfig, SACConfig,
     DDPGConfig, TD3Config, ESConfig, ARSConfig, IMPALAConfig, APPOConfig, QMIXConfig, QRDQNConfig,
-    IQNConfig, MADDPGConfig,
+    IQNConfig, MADDPGConfig, TQCConfig,
 )  # fmt: skip
 
 OPE = {"is": {"type": "is"}}

@@ -54,6 +54,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "SAC": {**CONTINUOUS, **REPLAYED, "min_time_s_per_iteration": 0, "min_sample_timesteps_per_iteration": 8},
     "SimpleQ": {**FEW, **REPLAYED},
     "TD3": OF_DDPG,
+    "TQC": {**CONTINUOUS, **REPLAYED, "min_time_s_per_iteration": 0, "min_sample_timesteps_per_iteration": 8},
 }
 """Of each algorithm a run of one iteration. The workers of DD-PPO read its settings in processes of their own."""
 
@@ -131,7 +132,7 @@ def test_what_an_algorithm_takes_it_reads(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["A2C", "A3C", "ARS", "DDPG", "DQN", "ES", "IQN", "MADDPG", "PG", "QMIX", "QRDQN", "SAC", "SimpleQ", "TD3"],
+    ["A2C", "A3C", "ARS", "DDPG", "DQN", "ES", "IQN", "MADDPG", "PG", "QMIX", "QRDQN", "SAC", "SimpleQ", "TD3", "TQC"],
 )
 def test_an_algorithm_that_learns_from_a_batch_once_refuses_passes(name: str) -> None:
     with pytest.raises(ConfigError, match=f"num_epochs has no effect on {name}: it learns from each batch once"):

@@ -19,6 +19,7 @@ from kernel_rllib.algorithms.qrdqn import QRDQNConfig
 from kernel_rllib.algorithms.sac import SACConfig
 from kernel_rllib.algorithms.simple_q import SimpleQConfig
 from kernel_rllib.algorithms.td3 import TD3Config
+from kernel_rllib.algorithms.tqc import TQCConfig
 from kernel_rllib.envs.games.pendulum import Pendulum
 from kernel_rllib.envs.multi_agent import make_multi_agent
 from kernel_rllib.errors import ConfigError
@@ -38,6 +39,7 @@ KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "QRDQN": (QRDQNConfig, Counting, {**REPLAYING, "hiddens": [8], "num_quantiles": 4}),
     "IQN": (IQNConfig, Counting, {**REPLAYING, "hiddens": [8], "num_quantiles": 4}),
     "SAC": (SACConfig, Counting, REPLAYING),
+    "TQC": (TQCConfig, Pendulum, REPLAYING),
     "DDPG": (DDPGConfig, Pendulum, {**REPLAYING, "actor_hiddens": [8], "critic_hiddens": [8]}),
     "TD3": (TD3Config, Pendulum, {**REPLAYING, "actor_hiddens": [8], "critic_hiddens": [8]}),
 }

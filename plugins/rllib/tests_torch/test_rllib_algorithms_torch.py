@@ -21,6 +21,7 @@ from kernel_rllib.algorithms.replaying import ReplayingAlgorithm
 from kernel_rllib.algorithms.sac import ENTROPIES, NOISE, SACConfig
 from kernel_rllib.algorithms.simple_q import SimpleQConfig
 from kernel_rllib.algorithms.td3 import TD3Config
+from kernel_rllib.algorithms.tqc import TQCConfig
 from kernel_rllib.config.off_policy import OffPolicyConfig
 from kernel_rllib.data import columns
 from kernel_rllib.errors import NumericError
@@ -52,6 +53,7 @@ EVERY: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "IQN": (IQNConfig, "CartPole-v1", {**SMALL, "hiddens": [8], "num_quantiles": 7, "noisy": True, "n_step": 3}),
     "SAC": (SACConfig, "Pendulum-v1", SMALL),
     "SAC of discrete actions": (SACConfig, "CartPole-v1", SMALL),
+    "TQC": (TQCConfig, "Pendulum-v1", {**SMALL, "n_critics": 3}),
     "DDPG": (DDPGConfig, "Pendulum-v1", ACTOR_CRITIC),
     "TD3": (TD3Config, "Pendulum-v1", ACTOR_CRITIC),
 }

@@ -35,7 +35,6 @@ LATER = {
     "R2D2": 'PPO with model={"use_lstm": True} learns by a memory',
     "RandomAgent": "RandomPolicy acts at random (docs/rllib-multi-agent.md)",
     "SlateQ": "DQN learns to choose one item",
-    "TQC": "SAC and TD3 are near to it",
 }
 """The names that releases of RLlib had for algorithms of a later part, and what to take today, or why nothing."""
 

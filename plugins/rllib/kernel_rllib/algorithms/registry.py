@@ -28,6 +28,7 @@ ALGORITHMS = {
     "SAC": "kernel_rllib.algorithms.sac",
     "SimpleQ": "kernel_rllib.algorithms.simple_q",
     "TD3": "kernel_rllib.algorithms.td3",
+    "TQC": "kernel_rllib.algorithms.tqc",
 }
 """The module of each algorithm, by its name, which is also the name of the class."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -177,10 +177,9 @@ class SAC(OffPolicyActorCritic):
 
     def make_objectives(self) -> Mapping[str, Objective]:
         """Return those of critics, policy and temperature, each over its own parameters, at its own rate."""
-        policy = policy_loss if self.distribution.reparameterised else discrete_policy_loss
         objectives = {
             "critic": self.objective(self.make_loss(), (CRITICS,), lr="critic_lr"),
-            "policy": self.objective(policy(self.distribution), (POLICY,), lr="actor_lr"),
+            "policy": self.objective(self.make_policy_loss(), (POLICY,), lr="actor_lr"),
         }
         if self.config.target_entropy is not None:
             loss = temperature_loss(self.target_entropy)
@@ -190,6 +189,10 @@ class SAC(OffPolicyActorCritic):
     def make_loss(self) -> Loss:
         """Return the loss of critics: half the squares of their errors, equation 5."""
         return critic_loss(lambda nn, errors: 0.5 * nn.square(errors))
+
+    def make_policy_loss(self) -> Loss:
+        """Return the loss of the policy, of continuous or of discrete actions."""
+        return (policy_loss if self.distribution.reparameterised else discrete_policy_loss)(self.distribution)
 
     @property
     def target_entropy(self) -> float:
@@ -209,6 +212,18 @@ class SAC(OffPolicyActorCritic):
 
         The action a' is drawn from the policy of now; discrete ones are averaged over (1910.07207, equation 10).
         """
+        actions, log_probs, temperature = self.next_actions(batch)
+        values = self.learner.evaluate(
+            lambda nn, p: least(nn, self.module.q_values(nn, p, batch[columns.NEXT_OBS], actions)), self.target.vector
+        )
+        soft = values - temperature * log_probs
+        return discounted(batch, soft if self.bounds is not None else (np.exp(log_probs) * soft).sum(axis=1))
+
+    def next_actions(self, batch: Batch) -> tuple[Any, Array, Array]:
+        """Return actions a' after the steps of a minibatch by the policy of now, log pi(a' | s') [N], and alpha [1].
+
+        Of discrete actions there is None, and log pi(s') of all of them [N, A].
+        """
         draw = {columns.OBS: batch[columns.NEXT_OBS], NOISE: self._noise(batch.count)}
 
         def next_policy(nn: Ops, parameters: Parameters) -> tuple[Any, Any, Any]:
@@ -218,12 +233,8 @@ class SAC(OffPolicyActorCritic):
                 return None, nn.log_softmax(inputs, 1), temperature
             return *self.distribution.sample_and_log_prob(nn, inputs, nn.constant(draw[NOISE])), temperature
 
-        actions, log_probs, temperature = self.learner.evaluate(next_policy)
-        values = self.learner.evaluate(
-            lambda nn, p: least(nn, self.module.q_values(nn, p, draw[columns.OBS], actions)), self.target.vector
-        )
-        soft = values - temperature * log_probs
-        return discounted(batch, soft if self.bounds is not None else (np.exp(log_probs) * soft).sum(axis=1))
+        found: tuple[Any, Array, Array] = self.learner.evaluate(next_policy)
+        return found
 
     def improve_policy(self, batch: Batch) -> Metrics:
         """Let the policy make a step, and the temperature, if it is learned."""
@@ -243,18 +254,19 @@ class SAC(OffPolicyActorCritic):
         return self.normals(count)
 
 
-def policy_loss(distribution: Distribution) -> Loss:
+def policy_loss(distribution: Distribution, value: Callable[[Ops, Sequence[Any]], Any] = least) -> Loss:
     """Return the mean of alpha log pi(a | s) - min Q(s, a) for an action a(s) that has a gradient: equations 7 and 9.
 
     Args:
         distribution: The policy's; actions are drawn by the column `action_noise`.
+        value: Returns what an action is worth [N] by what all critics give for it; by default the least.
     """
 
     def loss(nn: Ops, module: Any, parameters: Parameters, batch: Batch) -> tuple[Any, Metrics]:
         inputs = module.train(nn, parameters, batch)[columns.ACTION_DIST_INPUTS]
         temperature = nn.stop_gradient(nn.exp(module.log_temperature(parameters)))
         actions, log_probs = distribution.sample_and_log_prob(nn, inputs, nn.constant(batch[NOISE]))
-        values = least(nn, module.q_values(nn, parameters, batch[columns.OBS], actions))
+        values = value(nn, module.q_values(nn, parameters, batch[columns.OBS], actions))
         total = nn.mean(temperature * log_probs - values)
         return total, {"actor_loss": total, ENTROPIES: -nn.stop_gradient(log_probs)}
 

@@ -1,6 +1,7 @@
-"""The module of off-policy actor-critics: a policy, and one or two critics that judge observations with actions.
+"""The module of off-policy actor-critics: a policy, and critics that judge observations with actions.
 
 DDPG has a policy that gives actions and one critic, TD3 two of them; SAC a policy that gives a distribution and two.
+The critics of TQC give quantiles of returns.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class ActorQCriticsOptions:
         critics: How many critics there are.
         initial_temperature: What weighs the entropy at first; None where nothing does.
         convolutions: How the convolutions are built that each network begins with, where observations are images.
+        quantiles: How many quantiles of returns each critic gives; None where it gives their mean.
     """
 
     policy: HiddenLayers = HiddenLayers()
@@ -57,6 +59,7 @@ class ActorQCriticsOptions:
     critics: int = 2
     initial_temperature: float | None = 1.0
     convolutions: ConvolutionOptions = field(default_factory=ConvolutionOptions)
+    quantiles: int | None = None
 
 
 @dataclass(frozen=True)
@@ -100,16 +103,17 @@ class ActorQCritics(Module):
             observations: The width of a flat observation, or its shape; one of three axes is an image.
             distribution_inputs: How many numbers the policy gives.
             action_inputs: The width of actions as critics take them; 0 where they give a value for each action.
-            critic_outputs: How many values a critic gives: 1, or the number of actions.
+            critic_outputs: How many values a critic gives: 1, or the number of actions; quantiles take their place.
             options: How it is built.
         """
         self.options = options = options or ActorQCriticsOptions()
         self._takes_actions = action_inputs > 0
         shape = (observations,) if isinstance(observations, int) else tuple(observations)
         images = options.convolutions if len(shape) == 3 else None
+        outputs = critic_outputs if options.quantiles is None else options.quantiles
         self.policy = _network(f"{POLICY}body", shape, images, options.policy, distribution_inputs)
         self.critics = tuple(
-            _network(f"{CRITICS}{index}", shape, images, options.critic, critic_outputs, more_inputs=action_inputs)
+            _network(f"{CRITICS}{index}", shape, images, options.critic, outputs, more_inputs=action_inputs)
             for index in range(options.critics)
         )
 
@@ -137,6 +141,8 @@ class ActorQCritics(Module):
     ) -> list[Any]:
         """Return what each critic gives: values [N] of observations with actions, or [N, A] of all actions.
 
+        Critics with quantiles give those, [N, quantiles], of observations with actions.
+
         Args:
             nn: The operations.
             parameters: The module's, or those of its slower copy.
@@ -147,7 +153,9 @@ class ActorQCritics(Module):
         given = (obs, actions) if self._takes_actions else (obs,)
         asked = {f"{CRITICS}{index}": critic for index, critic in enumerate(self.critics[:critics])}
         values = nn.side_by_side(asked, parameters, *given)
-        return [nn.reshape(value, (value.shape[0],)) for value in values] if self._takes_actions else values
+        if not self._takes_actions or self.options.quantiles is not None:
+            return list(values)
+        return [nn.reshape(value, (value.shape[0],)) for value in values]
 
     def log_temperature(self, parameters: Parameters) -> Any:
         """Return the logarithm of the temperature, [1]."""
