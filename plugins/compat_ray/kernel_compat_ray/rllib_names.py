@@ -12,10 +12,12 @@ _AGENTS = {
     "a3c.a3c": ("A3C",),
     "ars": ("ARS",),
     "ars.ars": ("ARS",),
-    "ddpg": ("DDPG", "TD3"),
+    "ddpg": ("DDPG", "TD3", "ApexDDPG"),
+    "ddpg.apex": ("ApexDDPG",),
     "ddpg.ddpg": ("DDPG",),
     "ddpg.td3": ("TD3",),
-    "dqn": ("DQN", "SimpleQ"),
+    "dqn": ("DQN", "SimpleQ", "ApexDQN"),
+    "dqn.apex": ("ApexDQN",),
     "dqn.dqn": ("DQN",),
     "dqn.simple_q": ("SimpleQ",),
     "es": ("ES",),
@@ -41,6 +43,8 @@ _CONTRIBUTED = {"maddpg": ("MADDPG",), "maddpg.maddpg": ("MADDPG",)}
 ALGORITHMS = {
     "a2c": "A2C",
     "a3c": "A3C",
+    "apex_ddpg": "ApexDDPG",
+    "apex_dqn": "ApexDQN",
     "appo": "APPO",
     "ars": "ARS",
     "ddpg": "DDPG",
@@ -64,15 +68,20 @@ _AGENTS_OF_2017 = {"a3c": "A3C", "dqn": "DQN", "es": "ES", "ppo": "PPO"}
 
 _SPELLED = {"IMPALA": "Impala", "QMIX": "QMix"}
 """How releases before 2.7 spelled names."""
+_OF_TRAINERS = {**_SPELLED, "ApexDQN": "Apex"}
+"""What names of trainers begin with, where it is another word."""
+_DICTS = {"ApexDDPG": "APEX_DDPG_DEFAULT_CONFIG", "ApexDQN": "APEX_DEFAULT_CONFIG"}
+"""The names of dicts of defaults beside `DEFAULT_CONFIG`."""
 
 
 def _trainers(*names: str) -> dict[str, str]:
-    return {f"{_SPELLED.get(name, name)}Trainer": f"{_FIRST}.trainers:{name}Trainer" for name in names}
+    return {f"{_OF_TRAINERS.get(name, name)}Trainer": f"{_FIRST}.trainers:{name}Trainer" for name in names}
 
 
 def _agent(names: tuple[str, ...]) -> dict[str, str]:
-    older = {f"{name}Agent": f"{_FIRST}.trainers:{name}Trainer" for name in names}
-    return {**_trainers(*names), **older, "DEFAULT_CONFIG": f"{_FIRST}.default_configs:{names[0]}"}
+    older = {f"{_OF_TRAINERS.get(name, name)}Agent": f"{_FIRST}.trainers:{name}Trainer" for name in names}
+    dicts = {_DICTS[name]: f"{_FIRST}.default_configs:{name}" for name in names if name in _DICTS}
+    return {**_trainers(*names), **older, **dicts, "DEFAULT_CONFIG": f"{_FIRST}.default_configs:{names[0]}"}
 
 
 def _algorithm(module: str, name: str) -> dict[str, str]:

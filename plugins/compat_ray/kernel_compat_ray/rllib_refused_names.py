@@ -34,8 +34,6 @@ RLLIB_REFUSED: dict[str, str] = {
     "ray.rllib.TFPolicy": _GRAPHS,
     "ray.rllib.policy.DynamicTFPolicy": _GRAPHS,
     "ray.rllib.policy.TFPolicy": _GRAPHS,
-    "ray.rllib.agents.ddpg.ApexDDPGTrainer": _LATER_ALGORITHM,
-    "ray.rllib.agents.dqn.ApexTrainer": _LATER_ALGORITHM,
     "ray.rllib.agents.dqn.R2D2Trainer": _LATER_ALGORITHM,
     "ray.rllib.agents.qmix.ApexQMixTrainer": _LATER_ALGORITHM,
     "ray.rllib.evaluation.AsyncSampler": _SAMPLERS,
@@ -72,11 +70,11 @@ RLLIB_REFUSED: dict[str, str] = {
 
 _LATER_ALGORITHMS = {
     "agents": (
-        "alpha_zero", "bandit", "cql", "ddpg.apex", "dqn.apex", "dqn.r2d2", "dreamer", "maml", "marwil",
+        "alpha_zero", "bandit", "cql", "dqn.r2d2", "dreamer", "maml", "marwil",
         "mbmpo", "slateq",
     ),
     "algorithms": (
-        "alpha_star", "alpha_zero", "apex_ddpg", "apex_dqn", "bandit", "bc", "cql", "crr", "dreamer", "dreamerv3",
+        "alpha_star", "alpha_zero", "bandit", "bc", "cql", "crr", "dreamer", "dreamerv3",
         "dt", "iql", "leela_chess_zero", "maml", "marwil", "mbmpo", "r2d2", "slateq",
     ),
 }  # fmt: skip

@@ -40,8 +40,6 @@ class SimpleCorridor(gym.Env):
 
 
 NOT_HERE = """
-from ray.rllib.agents.dqn import ApexTrainer; ApexTrainer(env="CartPole-v0")
-from ray.rllib.agents.ddpg import ApexDDPGTrainer; ApexDDPGTrainer()
 from ray.rllib.agents.dqn import R2D2Trainer; R2D2Trainer()
 from ray.rllib.agents.impala.vtrace_policy import VTraceTFPolicy
 from ray.rllib.agents.ppo.appo_tf_policy import AsyncPPOTFPolicy
@@ -430,6 +428,33 @@ made.stop()
         tmp_path,
     )
     assert out.splitlines() == ["True 0.01 25600", "True", "MADDPG False 100"]
+
+
+def test_ape_x_has_the_names_of_all_releases(tmp_path: Path) -> None:
+    out = printed(
+        """
+from ray.rllib.agents.ddpg.apex import APEX_DDPG_DEFAULT_CONFIG, ApexDDPGTrainer
+from ray.rllib.agents.dqn import ApexTrainer
+from ray.rllib.agents.dqn.apex import APEX_DEFAULT_CONFIG
+from ray.rllib.agents.registry import get_agent_class
+from ray.rllib.algorithms.apex_ddpg import ApexDDPG, ApexDDPGConfig
+from ray.rllib.algorithms.apex_dqn import ApexDQN, ApexDQNConfig
+print(get_agent_class("APEX") is ApexTrainer, get_agent_class("APEX_DDPG") is ApexDDPGTrainer)
+print(APEX_DEFAULT_CONFIG["n_step"], APEX_DDPG_DEFAULT_CONFIG["optimizer"]["num_replay_buffer_shards"])
+for trainer, env in (ApexTrainer, "CartPole-v0"), (ApexDDPGTrainer, "Pendulum-v0"):
+    settings = {
+        "num_workers": 0, "learning_starts": 100, "train_batch_size": 32, "min_iter_time_s": 0,
+        "timesteps_per_iteration": 200, "optimizer": {"num_replay_buffer_shards": 1}, "seed": 1,
+    }
+    made = trainer(env=env, config=settings)
+    made.train()
+    shard = made.train()["info"]["replay_shard_0"]
+    print(trainer._name, shard["rows"] + 50 * shard["adds_in_flight"])
+    made.stop()
+""",
+        tmp_path,
+    )
+    assert out.splitlines() == ["True True", "3 4", "ApexDQN 400", "ApexDDPG 400"]
 
 
 def test_what_is_not_here_yet_says_so(tmp_path: Path) -> None:

@@ -25,6 +25,10 @@ class RunnersLostError(RLlibError, RuntimeError):
     """Runners died, and none can take their places."""
 
 
+class ReplayLostError(RLlibError, RuntimeError):
+    """Parts of the replay died, and none can take their places."""
+
+
 class RunnerHangsError(RLlibError, FaultError):
     """A runner makes no step any more, or is never made; the message says in which method of which class it is."""
 

@@ -30,6 +30,8 @@ MODULES = {
     "APPO": "appo",
     "QMIX": "qmix",
     "MADDPG": "maddpg",
+    "ApexDQN": "apex_dqn",
+    "ApexDDPG": "apex_ddpg",
 }
 
 
@@ -161,9 +163,8 @@ def test_each_key_of_0_8_5_comes_back(name: str, key: str) -> None:
     assert again == made
     if value is None:  # such a key says something beside others only
         return
-    assert (
-        kind.from_dict({key: value}, generation="0.8.5") != kind(generation="0.8.5") or key == "schedule_max_timesteps"
-    )
+    has_no_effect = key == "schedule_max_timesteps" or (name, key) == ("ApexDQN", "per_worker_exploration")
+    assert has_no_effect or kind.from_dict({key: value}, generation="0.8.5") != kind(generation="0.8.5")
     written = made.to_dict("0.8.5")
     if not isinstance(value, dict) and key in written:
         assert written[key] == value

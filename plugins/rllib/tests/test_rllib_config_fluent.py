@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from kernel_rllib.algorithms.a2c import A2CConfig
 from kernel_rllib.algorithms.a3c import A3CConfig
+from kernel_rllib.algorithms.apex_ddpg import ApexDDPGConfig
+from kernel_rllib.algorithms.apex_dqn import ApexDQNConfig
 from kernel_rllib.algorithms.appo import APPOConfig
 from kernel_rllib.algorithms.ars import ARSConfig
 from kernel_rllib.algorithms.ddpg import DDPGConfig
@@ -38,7 +40,7 @@ from kernel_rllib.errors import UnknownSettingError
 CLASSES = (
     AlgorithmConfig, PGConfig, A2CConfig, A3CConfig, PPOConfig, DDPPOConfig, SimpleQConfig, DQNConfig, SACConfig,
     DDPGConfig, TD3Config, ESConfig, ARSConfig, IMPALAConfig, APPOConfig, QMIXConfig, QRDQNConfig,
-    IQNConfig, MADDPGConfig, TQCConfig,
+    IQNConfig, MADDPGConfig, TQCConfig, ApexDQNConfig, ApexDDPGConfig,
 )  # fmt: skip
 SECTIONS = (
     "environment", "env_runners", "exploration", "training", "learners", "rl_module", "multi_agent", "evaluation",

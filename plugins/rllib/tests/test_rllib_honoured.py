@@ -27,10 +27,14 @@ CONTINUOUS = {**FEW, "env": "Pendulum-v1"}
 REPLAYED = {"num_steps_sampled_before_learning_starts": 8, "train_batch_size": 8, "rollout_fragment_length": 4}
 IMPALA = {**FEW, "train_batch_size": 32, "opt_type": "rmsprop", "min_time_s_per_iteration": 0}
 OF_DDPG = {**CONTINUOUS, **REPLAYED, "model": {}, "actor_hiddens": [4], "critic_hiddens": [4], "grad_clip": 1.0}
+OF_APEX = {"min_time_s_per_iteration": 0, "min_sample_timesteps_per_iteration": 16, "num_envs_per_env_runner": 2}
+OF_APEX |= {"optimizer": {"num_replay_buffer_shards": 0}, "target_network_update_freq": 8}
 RUNS: dict[str, dict[str, Any]] = {
     "A2C": {**FEW, "train_batch_size": 16},
     "A3C": {**FEW, "sample_async": False, "rollout_fragment_length": 8, "min_time_s_per_iteration": 0},
     "APPO": {**IMPALA, "minibatch_size": 16, "vtrace": False, "use_kl_loss": True},
+    "ApexDDPG": {**OF_DDPG, **OF_APEX},
+    "ApexDQN": {**FEW, **REPLAYED, **OF_APEX},
     "ARS": {**FEW, "num_rollouts": 2, "rollouts_used": 2},
     "DDPG": {**OF_DDPG, "smooth_target_policy": True, "use_huber": True},
     "DQN": {**FEW, **REPLAYED, "min_time_s_per_iteration": 0},
@@ -66,12 +70,13 @@ IN_TIME = {
     "evaluation_config", "evaluation_duration", "evaluation_duration_unit", "evaluation_num_env_runners",
     "evaluation_error_after_n_consecutive_skips", "evaluation_force_reset_envs_before_iteration",
     "evaluation_interval", "evaluation_parallel_to_training", "evaluation_sample_timeout_s", "grad_clip_by",
-    "ignore_env_runner_failures", "in_evaluation", "log_level", "logger_creator", "num_cpus_for_main_process",
+    "ignore_env_runner_failures", "in_evaluation", "log_level", "logger_creator",
+    "max_requests_in_flight_per_replay_worker", "num_cpus_for_main_process",
     "num_consecutive_env_runner_failures_tolerance", "num_gpus_per_env_runner", "placement_strategy",
     "policies_to_train", "policy_mapping_fn", "restart_failed_env_runners", "store_buffer_in_checkpoints",
     "train_batch_size_per_learner",
 }  # fmt: skip
-"""What is read where there are runners, evaluations, checkpoints, several agents, Tune or a command line; each of these
+"""What is read where there are runners, shards, evaluations, checkpoints, several agents or Tune; each of these
 has tests of its own."""
 
 OF_IMAGES = {"dim", "framestack", "grayscale", "zero_mean"}
@@ -130,10 +135,10 @@ def test_what_an_algorithm_takes_it_reads(name: str) -> None:
     assert sorted(taken - found.keys() - later) == []
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["A2C", "A3C", "ARS", "DDPG", "DQN", "ES", "IQN", "MADDPG", "PG", "QMIX", "QRDQN", "SAC", "SimpleQ", "TD3", "TQC"],
-)
+ONCE = "A2C A3C ApexDDPG ApexDQN ARS DDPG DQN ES IQN MADDPG PG QMIX QRDQN SAC SimpleQ TD3 TQC"
+
+
+@pytest.mark.parametrize("name", ONCE.split())
 def test_an_algorithm_that_learns_from_a_batch_once_refuses_passes(name: str) -> None:
     with pytest.raises(ConfigError, match=f"num_epochs has no effect on {name}: it learns from each batch once"):
         algorithm_class(name)({**RUNS[name], "num_epochs": 3})

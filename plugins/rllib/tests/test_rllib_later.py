@@ -24,7 +24,7 @@ LATE = "is an algorithm of RLlib that comes in a later release of kernel.rllib. 
     [
         (algorithm_class, "AlphaStar", ConfigError),
         (algorithm_class, "contrib/LinUCB", ConfigError),
-        (find_trainable, "APEX", RunError),
+        (find_trainable, "APEX_QMIX", RunError),
         (find_trainable, "contrib/AlphaZero", RunError),
         (lambda name: getattr(kernel_rllib, f"{name}Config"), "BC", AttributeError),
         (lambda name: getattr(trainers, f"{name}Trainer"), "MARWIL", AttributeError),

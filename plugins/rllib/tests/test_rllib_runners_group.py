@@ -75,6 +75,16 @@ def three_rounds(group: RunnerGroup, *, kill: int | None = None) -> list[Fragmen
     return rounds
 
 
+def test_of_several_runners_that_are_ready_none_starves(group: Callable[..., RunnerGroup]) -> None:
+    found, brought = group(2), []
+    for _ in range(6):
+        found.keep_asked(lambda runner: 1, 2)
+        kernel.wait([each.requests[0].sample for each in found._remote.values()], num_returns=2)
+        assert found.has_sample
+        brought.append(found.collect_first().runner)
+    assert brought in ([1, 2] * 3, [2, 1] * 3)
+
+
 def assert_same(one: Fragment, other: Fragment) -> None:
     """Fail unless two fragments are equal in every bit."""
     for name, column in one.columns.items():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernel_rllib.algorithms.later import CONTRIBUTED
 from kernel_rllib.algorithms.ppo import PPO
-from kernel_rllib.algorithms.registry import ALGORITHMS
+from kernel_rllib.algorithms.registry import ALGORITHMS, OTHER_NAMES
 
 from kernel_runs.trainable.registry import GROUP, find_trainable
 
@@ -21,7 +21,8 @@ def test_what_is_installed_offers_each_algorithm_by_its_name() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
     offered = project["project"]["entry-points"][GROUP]
     contributed = {name: offered.pop(name) for name in list(offered) if name.startswith(CONTRIBUTED)}
-    assert offered == {name: f"{module}:{name}" for name, module in ALGORITHMS.items()}
+    places = {name: f"{module}:{name}" for name, module in ALGORITHMS.items()}
+    assert offered == {**places, **{older: places[name] for older, name in OTHER_NAMES.items()}}
     assert all(offered[name.removeprefix(CONTRIBUTED)] == place for name, place in contributed.items())
 
 

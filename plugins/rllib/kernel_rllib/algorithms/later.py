@@ -5,18 +5,13 @@ from __future__ import annotations
 _OFFLINE = "it learns from recorded data, and offline data is of a later release"
 _BANDITS = "DQN with gamma=0.0 learns what single actions are worth"
 _MODELS = "it learns a model of its environment; PPO and SAC learn without one"
-_MANY_REPLAYS = "with replay_buffer_config for prioritised replay, and runners by num_env_runners"
 _COOPERATION = "QMIX learns with replay, and runners by num_env_runners"
 _SEARCH = "PPO and DQN learn without a search"
 
 LATER = {
-    "APEX": f"DQN {_MANY_REPLAYS}",
-    "APEX_DDPG": f"DDPG {_MANY_REPLAYS}",
     "APEX_QMIX": _COOPERATION,
     "AlphaStar": "policies of several agents can be added while training, by add_policy()",
     "AlphaZero": _SEARCH,
-    "ApexDDPG": f"DDPG {_MANY_REPLAYS}",
-    "ApexDQN": f"DQN {_MANY_REPLAYS}",
     "BC": _OFFLINE,
     "BanditLinTS": _BANDITS,
     "BanditLinUCB": _BANDITS,

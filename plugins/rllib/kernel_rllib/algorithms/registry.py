@@ -14,6 +14,8 @@ ALGORITHMS = {
     "A3C": "kernel_rllib.algorithms.a3c",
     "APPO": "kernel_rllib.algorithms.appo",
     "ARS": "kernel_rllib.algorithms.ars",
+    "ApexDDPG": "kernel_rllib.algorithms.apex_ddpg",
+    "ApexDQN": "kernel_rllib.algorithms.apex_dqn",
     "DDPG": "kernel_rllib.algorithms.ddpg",
     "DDPPO": "kernel_rllib.algorithms.ddppo",
     "DQN": "kernel_rllib.algorithms.dqn",
@@ -32,6 +34,9 @@ ALGORITHMS = {
 }
 """The module of each algorithm, by its name, which is also the name of the class."""
 
+OTHER_NAMES = {"APEX": "ApexDQN", "APEX_DDPG": "ApexDDPG", "APEX_DQN": "ApexDQN"}
+"""Names of older releases for algorithms that have another one today."""
+
 
 def algorithm_class(name: str) -> Any:
     """Return the class of the algorithm with this name.
@@ -39,6 +44,7 @@ def algorithm_class(name: str) -> Any:
     Raises:
         ConfigError: If there is none.
     """
+    name = OTHER_NAMES.get(name, name)
     name = name if name in ALGORITHMS else _without_origin(name)
     if name not in ALGORITHMS:
         there_are = f"there are {', '.join(sorted(ALGORITHMS))}"

@@ -19,6 +19,7 @@ from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.learners.learner import Loss, Metrics
 from kernel_rllib.learners.targets import TargetParameters
+from kernel_rllib.replay.replay import Replay, UniformReplay
 from kernel_rllib.replay.transitions import Transitions
 
 TD_ERRORS = "td_errors"
@@ -32,6 +33,8 @@ class ReplayingAlgorithm(Algorithm):
     train_rounds = True
     followed: ClassVar[tuple[str, ...]] = ("*",)
     """The names of the parameters, or what they begin with, that the slower copy follows."""
+    keeps_samples = True
+    """Whether it keeps what is sampled; not where it only says how large errors are."""
 
     @abstractmethod
     def make_loss(self) -> Loss:
@@ -54,7 +57,7 @@ class ReplayingAlgorithm(Algorithm):
                 "draws alone: leave it at 'independent', or let agents that "
                 "learn together act as one by env.with_agent_groups(...)"
             )
-        self.replay = replay_of(self.config.replay_buffer_config)
+        self.replay = self.make_replay() if self.keeps_samples else UniformReplay(1)
         self.transitions = Transitions(n=self.config.n_step, gamma=self.config.gamma, stream=self.stream("n_step"))
         (followed,) = self.learner.module.table.mask(self.followed)
         self.target = TargetParameters(self.learner.vector, self.learner.backend, followed)
@@ -62,6 +65,10 @@ class ReplayingAlgorithm(Algorithm):
         self.draws = self.stream("replay")
         self.steps_at_last_target = 0
         self.last_metrics: Metrics = {}
+
+    def make_replay(self) -> Replay:
+        """Return the buffer that is learned from."""
+        return replay_of(self.config.replay_buffer_config)
 
     def learning_intensity(self) -> float:
         """Return how many steps are learned from for each one sampled: as the settings say, or a batch a round."""

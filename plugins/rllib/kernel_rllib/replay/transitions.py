@@ -56,19 +56,17 @@ class Transitions:
             self._waiting = whole.steps_from(max(complete, 0))
         if complete <= 0:
             return Batch()
-        ends = whole.columns[columns.TERMINATEDS], whole.columns[columns.TRUNCATEDS]
         n = self._drawn(whole.shape, complete)
-        found = n_step(whole.columns[columns.REWARDS], *ends, n=n, gamma=self._gamma, valid=whole.valid)
-        made = {name: whole.columns[name] for name in self._columns}
-        made[columns.REWARDS] = found.rewards
-        made[columns.NEXT_OBS] = found.at_last(whole.next_obs())
-        made[columns.TERMINATEDS] = found.at_last(whole.columns[columns.TERMINATEDS])
-        made[DISCOUNTS] = found.discounts
-        rows = {name: _flat(column[:complete]) for name, column in made.items()}
-        if whole.valid is None:
-            return Batch(rows)
-        valid = np.flatnonzero(whole.valid[:complete].ravel())
-        return Batch({name: column[valid] for name, column in rows.items()})
+        return _rows(whole, complete, n, self._gamma, self._columns)
+
+    def of_whole(self, fragment: Fragment) -> Batch:
+        """Return a transition for each step of a fragment, whatever follows it elsewhere; see `of`.
+
+        The last ones sum up fewer rewards, as many as there are, and go on from the last observation.
+        """
+        whole = aligned(fragment)
+        steps, _ = whole.shape
+        return _rows(whole, steps, self._drawn(whole.shape, steps), self._gamma, self._columns)
 
     def state(self) -> dict[str, Any]:
         """Return the steps that wait, as arrays, and where the draws are."""
@@ -97,6 +95,22 @@ class Transitions:
         drawn = np.ones(shape, np.int64)  # no transition begins in the last rows yet
         drawn[:complete] = self._stream.integers(least, most + 1, (complete, shape[1]))
         return drawn
+
+
+def _rows(whole: Fragment, complete: int, n: int | Array, gamma: float, names: tuple[str, ...]) -> Batch:
+    """Return the transitions that begin in the first `complete` steps, as rows."""
+    ends = whole.columns[columns.TERMINATEDS], whole.columns[columns.TRUNCATEDS]
+    found = n_step(whole.columns[columns.REWARDS], *ends, n=n, gamma=gamma, valid=whole.valid)
+    made = {name: whole.columns[name] for name in names}
+    made[columns.REWARDS] = found.rewards
+    made[columns.NEXT_OBS] = found.at_last(whole.next_obs())
+    made[columns.TERMINATEDS] = found.at_last(whole.columns[columns.TERMINATEDS])
+    made[DISCOUNTS] = found.discounts
+    rows = {name: _flat(column[:complete]) for name, column in made.items()}
+    if whole.valid is None:
+        return Batch(rows)
+    valid = np.flatnonzero(whole.valid[:complete].ravel())
+    return Batch({name: column[valid] for name, column in rows.items()})
 
 
 def _flat(column: Array) -> Array:

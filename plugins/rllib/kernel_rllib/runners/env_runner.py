@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, TypeAlias
 
+import kernel
 from kernel_rllib.arrays import Array
 from kernel_rllib.callbacks.observer import RunnerReport
 from kernel_rllib.connectors.moments import Moments, Statistics
@@ -30,6 +31,7 @@ class Sample:
         report: What callbacks reported; None where there are none.
         learned: What connectors learned of each of its lanes meanwhile, by their names.
         made: What the runner made of the fragments, where that is its work.
+        ref: Where all of it is in the object store; None where the runner is here.
     """
 
     fragments: dict[str, Fragment]
@@ -41,6 +43,7 @@ class Sample:
     report: RunnerReport | None = None
     learned: dict[str, Moments] = field(default_factory=dict)
     made: Any = None
+    ref: kernel.ObjectRef | None = None
 
 
 MOST_METRICS = 10_000

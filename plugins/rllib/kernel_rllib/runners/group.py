@@ -28,7 +28,7 @@ from kernel_rllib.runners.place import RunnerPlace
 from kernel_rllib.runners.recovery import Losses, Recovery
 from kernel_rllib.runners.remote_runner import RemoteRunner, Weights, take_as_heard
 from kernel_rllib.runners.runner_actor import start_runner
-from kernel_rllib.runners.runner_calls import RunnerCalls, nothing
+from kernel_rllib.runners.runner_calls import RunnerCalls, changed, nothing
 from kernel_rllib.runners.stall_warning import StallWarning
 from kernel_spec.errors import FaultError
 
@@ -240,6 +240,12 @@ class RunnerGroup(RunnerCalls):
         if self.local is not None and not self._rounds:
             self.request(steps)
 
+    @property
+    def has_sample(self) -> bool:
+        """Whether `collect_first` would not wait: a sample is there, or a runner is heard of that died."""
+        asked = [runner.requests[0].sample for runner in self._remote.values() if runner.requests]
+        return bool(self._rounds or (asked and kernel.wait(asked, timeout=0)[0]))
+
     def collect_first(self) -> Sample:
         """Return the sample of the runner that is the first to have one, of all that were asked.
 
@@ -247,6 +253,8 @@ class RunnerGroup(RunnerCalls):
             RunnersLostError: If no runner is left, or too many died in a row.
         """
         sample = self._rounds.pop(0)[0] if self._rounds else self._first(self._remote)
+        if sample.runner in self._remote:  # of several that are ready, the others come first next time
+            self._remote[sample.runner] = self._remote.pop(sample.runner)
         self._learn_from([sample])
         return sample
 
@@ -269,7 +277,7 @@ class RunnerGroup(RunnerCalls):
         self.gathered()
         self.hand_over_weights()
         if self._is_exact:  # states are kept here at once: what is only asked for is lost with its runner
-            states = self.foreach(_changed, function, make_sampler)
+            states = self.foreach(changed, function, make_sampler)
             for (_, runner), state in zip(sorted(self._remote.items()), states, strict=False):
                 runner.snapshot = kernel.put(state)
         else:
@@ -347,7 +355,7 @@ class RunnerGroup(RunnerCalls):
             self._drop_requests()
             raise
         runner.requests.pop(0)
-        runner.is_made = True
+        sample.ref, runner.is_made = request.sample, True
         self._losses.forget()
         self._losses.has_sampled = True
         if self._is_exact:
@@ -389,9 +397,3 @@ class RunnerGroup(RunnerCalls):
         self._replaced.append(index)
         for request in lost.requests:
             made.ask(request.steps, request.weights, request.statistics, with_snapshot=self._is_exact)
-
-
-def _changed(runner: EnvRunner, function: Callable[[EnvRunner, Any], None], given: Any) -> Mapping[str, Any]:
-    """Change a runner; return its state afterwards."""
-    function(runner, given)
-    return runner.state()

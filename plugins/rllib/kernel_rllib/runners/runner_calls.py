@@ -133,3 +133,9 @@ def _tell_of_failure(index: int, answer: Future[Any]) -> None:
 
 def nothing(runner: EnvRunner) -> None:
     """Answer: what is called before has come to an end then."""
+
+
+def changed(runner: EnvRunner, function: Callable[[EnvRunner, Any], None], given: Any) -> Mapping[str, Any]:
+    """Change a runner; return its state afterwards."""
+    function(runner, given)
+    return runner.state()

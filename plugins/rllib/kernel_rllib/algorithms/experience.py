@@ -1,0 +1,82 @@
+"""What runners make of their samples before these are kept: transitions, and how large their errors are at first.
+
+So nobody else has to look at a step before it is drawn (Horgan et al., 2018, section 3 and algorithm 1): priorities of
+new rows are those of the parameters that acted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from kernel_rllib.algorithms.progress import Progress
+from kernel_rllib.algorithms.replaying import ReplayingAlgorithm
+from kernel_rllib.algorithms.reports import Reports
+from kernel_rllib.algorithms.spaces import Spaces
+from kernel_rllib.arrays import Array
+from kernel_rllib.config.algorithm_config import AlgorithmConfig
+from kernel_rllib.data.fragment import Fragment
+from kernel_rllib.replay.shard import Experience
+from kernel_rllib.runners.env_runner import EnvRunner, Sample
+from kernel_rllib.runners.multi_agent_sampler import MultiAgentSampler
+
+
+class ExperienceWork:
+    """Makes experience of a runner's sample, where the runner is."""
+
+    def __init__(
+        self, algorithm: type[ReplayingAlgorithm], policies: Mapping[str, tuple[AlgorithmConfig, Spaces]], seed: int
+    ) -> None:
+        """Take what policies are made of; they are made when they are first needed, in the runner's process.
+
+        Args:
+            algorithm: The class that learns them.
+            policies: The settings of each, and what it observes and chooses from.
+            seed: The seed of the run.
+        """
+        self._algorithm, self._policies, self._seed = algorithm, policies, seed
+        self._made: dict[str, ReplayingAlgorithm] = {}
+
+    def __call__(self, runner: EnvRunner, sample: Sample) -> Sample:
+        """Return the sample with experience in place of the fragments of the policies that it knows."""
+        left, made = dict(sample.fragments), {}
+        for policy_id in self._policies:
+            if policy_id in left:
+                vector = acting_parameters(runner, policy_id)
+                made[policy_id] = experience_of(self._policy(policy_id), left.pop(policy_id), vector)
+        return replace(sample, fragments=left, made=made)
+
+    def _policy(self, policy_id: str) -> ReplayingAlgorithm:
+        if policy_id not in self._made:
+            config, spaces = self._policies[policy_id]
+            policy = self._made[policy_id] = self._algorithm.__new__(self._algorithm)
+            policy.keeps_samples = False
+            policy.seed, policy.progress, policy.reports = self._seed, Progress(), Reports(config)
+            policy.begin_learning(policy_id, config, spaces)
+        return self._made[policy_id]
+
+
+def experience_of(policy: ReplayingAlgorithm, fragment: Fragment, vector: Any = None) -> Experience:
+    """Return transitions of a fragment, and their errors where `worker_side_prioritization` asks for them.
+
+    Args:
+        policy: Knows how errors are computed. Its parameters, and those of its slower copy, become `vector`.
+        fragment: What was sampled.
+        vector: The parameters that acted [size]; None for those that `policy` and its copy have.
+    """
+    rows, errors = policy.transitions.of_whole(fragment), None
+    if rows.count and policy.config.replay_buffer_config.worker_side_prioritization:
+        if vector is not None:
+            policy.learner.vector[...] = policy.learner.backend.vector(vector)
+            policy.target.follow(policy.learner.vector)
+        errors = policy.errors_of(rows)
+    return Experience(rows, errors, fragment.weights_version)
+
+
+def acting_parameters(runner: EnvRunner, policy_id: str) -> Array:
+    """Return the parameters that a policy acts with in a runner [size]."""
+    sampler: Any = runner.sampler
+    if isinstance(sampler, MultiAgentSampler):
+        return cast(Array, sampler.modules[policy_id].vector)  # type: ignore[union-attr]
+    return cast(Array, sampler.weights)
