@@ -112,6 +112,12 @@ _BATCHES = {
     "SampleBatch": "kernel.rllib.data.batch:Batch",
 }
 _BUILDER = {"SampleBatchBuilder": f"{_FIRST}.sample_batch_builder:SampleBatchBuilder"}
+_OFFLINE = "kernel.rllib.offline"
+_READER = {"JsonReader": f"{_OFFLINE}.json_reader:JsonReader"}
+_WRITER = {"JsonWriter": f"{_OFFLINE}.json_writer:JsonWriter"}
+_INPUT = {"InputReader": f"{_OFFLINE}.input_reader:InputReader"}
+_OUTPUT = {"OutputWriter": f"{_OFFLINE}.input_reader:OutputWriter"}
+_CONTEXT = {"IOContext": f"{_OFFLINE}.io_context:IOContext"}
 _WORKER = {"RolloutWorker": f"{_FIRST}.rollout_worker:RolloutWorker"}
 _WORKER_SET = {"WorkerSet": f"{_FIRST}.rollout_worker:WorkerSet"}
 _ADVANTAGES = {name: f"{_FIRST}.postprocessing:{name}" for name in ("Postprocessing", "compute_advantages")}
@@ -290,6 +296,12 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.models.torch.torch_action_dist": _TORCH_ACTION_DISTS,
     "ray.rllib.models.torch.recurrent_torch_model": _OLD_RECURRENT,
     "ray.rllib.models.torch.torch_modelv2": _TORCH_MODEL,
+    "ray.rllib.offline": {**_READER, **_WRITER, **_INPUT, **_OUTPUT, **_CONTEXT},
+    "ray.rllib.offline.input_reader": _INPUT,
+    "ray.rllib.offline.io_context": _CONTEXT,
+    "ray.rllib.offline.json_reader": _READER,
+    "ray.rllib.offline.json_writer": _WRITER,
+    "ray.rllib.offline.output_writer": _OUTPUT,
     "ray.rllib.policy": {**_POLICY, **_TORCH, **_BUILDERS},
     "ray.rllib.policy.policy": {**_POLICY, **_SPEC},
     "ray.rllib.policy.rnn_sequencing": _ADD_TIME,

@@ -13,9 +13,7 @@ _OUTSIDE = (
     "policy servers and clients, and environments that ask for actions themselves, come in a later release; write one "
     "with reset() and step()"
 )
-_RECORDED = (
-    "recorded experience comes in a later release; RolloutWorker(...).sample() returns batches, which can be kept"
-)
+_ESTIMATORS = "estimators on recorded experience come in a later release; evaluate in an environment, by evaluate()"
 _BUILT_IN = (
     "built-in algorithms learn by losses of their own, which are no classes of policies; for another loss use "
     "build_torch_policy and build_trainer, or derive a class from ray.rllib.policy.Policy"
@@ -119,7 +117,11 @@ RLLIB_MODULES_REFUSED: dict[str, str] = {
     "ray.rllib.examples.models": "write a TorchModelV2, or a TorchRLModule; docs/rllib-models.md of kernel shows how",
     "ray.rllib.execution": f"there are no execution plans; {_OWN_STEP}",
     "ray.rllib.models.tf": _GRAPHS,
-    "ray.rllib.offline": _RECORDED,
+    **{
+        f"ray.rllib.offline.{module}": f"{what} are made by the setting input_ (docs/rllib-offline.md of kernel)"
+        for module, what in (("mixed_input", "mixtures of sources"), ("shuffled_input", "windows of batches"))
+    },
+    **{f"ray.rllib.offline.{name}": _ESTIMATORS for name in ("is_estimator", "off_policy_estimator", "wis_estimator")},
     "ray.rllib.optimizers": f"there are no policy optimizers; {_OWN_STEP}",
     "ray.rllib.policy.dynamic_tf_policy": _GRAPHS,
     "ray.rllib.policy.tf_policy": _GRAPHS,

@@ -66,8 +66,6 @@ from ray.rllib.models import VisionNetwork; VisionNetwork()
 from ray.rllib.models.tf.tf_modelv2 import TFModelV2
 from ray.rllib.models.tf.recurrent_tf_modelv2 import RecurrentTFModelV2
 from ray.rllib.models.tf.tf_action_dist import Categorical
-from ray.rllib.offline.json_reader import JsonReader
-from ray.rllib.offline.json_writer import JsonWriter
 from ray.rllib.offline.wis_estimator import WeightedImportanceSamplingEstimator
 from ray.rllib.optimizers import AsyncGradientsOptimizer
 from ray.rllib.utils import PolicyServer; PolicyServer()

@@ -74,10 +74,11 @@ IN_TIME = {
     "max_requests_in_flight_per_replay_worker", "num_cpus_for_main_process",
     "num_consecutive_env_runner_failures_tolerance", "num_gpus_per_env_runner", "placement_strategy",
     "policies_to_train", "policy_mapping_fn", "restart_failed_env_runners", "store_buffer_in_checkpoints",
-    "train_batch_size_per_learner",
+    "train_batch_size_per_learner", "input_config", "actions_in_input_normalized", "output_config",
+    "output_compress_columns", "output_max_file_size", "shuffle_buffer_size",
 }  # fmt: skip
-"""What is read where there are runners, shards, evaluations, checkpoints, several agents or Tune; each of these
-has tests of its own."""
+"""What is read where there are runners, shards, evaluations, checkpoints, several agents, Tune or recorded experience;
+each of these has tests of its own."""
 
 OF_IMAGES = {"dim", "framestack", "grayscale", "zero_mean"}
 OF_OTHER_MODELS = {*OF_LSTM, *OF_ATTENTION, *OF_IMAGES, "custom_action_dist", "free_log_std", "lstm_cell_size"}
@@ -159,9 +160,11 @@ def test_an_algorithm_that_learns_from_a_batch_once_refuses_passes(name: str) ->
         ("DQN", {"pipelined_sampling": True, "fake_sampler": True},
          "no algorithm acts on fake_sampler yet; DQN does not act on pipelined_sampling, as A2C, PG, PPO do"),
         ("DQN", {"input": "/tmp/out", "input_evaluation": ["is", "wis"]},
-         r"no algorithm acts on input, off_policy_estimation_methods \(input_evaluation\) yet\. .* Recorded exper"
-         "ience, policy servers and clients come in a later release: learn in an environment, which input='sampler'"),
-        ("PG", {"output": "/tmp/out"}, "acts on output yet.* come in a later release.* keep samples by a callback"),
+         r"no algorithm acts on off_policy_estimation_methods \(input_evaluation\) yet\. .* Recorded experience is"),
+        ("PG", {"input_": "/tmp/out", "input_read_episodes": True},
+         "no algorithm acts on input_read_episodes yet.* or functions that return an InputReader or an OutputWriter"),
+        ("ES", {"output": "/tmp/out"}, "output has no effect on ES: trials tell their returns alone, and keep no"),
+        ("ARS", {"input_": "/tmp/out"}, "input has no effect on ARS: it learns from the returns of trials that it"),
         ("PPO", {"create_env_on_local_worker": True, "num_env_runners": 1}, "With runners, the learner's own has"),
         ("PPO", {"model": {"fcnet_hidens": [8]}},
          r"PPOConfig.model has no option 'fcnet_hidens'; did you mean 'fcnet_hiddens'\?\. Options of any name are for"),

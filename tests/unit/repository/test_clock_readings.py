@@ -33,6 +33,7 @@ ALLOWED = {
     "plugins/engine/kernel_engine/failures/failure_reports.py": "when a call failed, for people",
     "plugins/processes/kernel_processes/cli/certificates.py": "certificates are valid by the wall clock",
     "plugins/parallel/kernel_parallel/coordination/registry.py": "fences that are higher than those before a restart",
+    "plugins/rllib/kernel_rllib/offline/json_writer.py": "the name of a file of recorded experience",
     "plugins/runs/kernel_runs/loggers/tensorboard.py": "when a run ended, for people",
     "plugins/runs/kernel_runs/trainable/trainable.py": "when a result was made, for people",
     "plugins/serve/kernel_serve/control/controller.py": "when something was deployed, for people",

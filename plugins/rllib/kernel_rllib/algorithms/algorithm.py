@@ -28,6 +28,7 @@ from kernel_rllib.algorithms.multi_agent import learning_policies, policies_of
 from kernel_rllib.algorithms.parts import env_maker_of, group_settings_of
 from kernel_rllib.algorithms.policy_learning import PolicyLearning
 from kernel_rllib.algorithms.progress import Progress
+from kernel_rllib.algorithms.recorded_data import sampler_maker, with_recording
 from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
 from kernel_rllib.algorithms.reports import Reports
 from kernel_rllib.algorithms.results import (
@@ -50,6 +51,7 @@ from kernel_rllib.errors import ConfigError, StoppedError
 from kernel_rllib.learners.group import LearnerGroup
 from kernel_rllib.learners.learner import Learner, Metrics
 from kernel_rllib.nn.blas import blas_threads
+from kernel_rllib.offline.recording import Recording
 from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.env_runner import Sample
 from kernel_rllib.runners.group import GroupSettings, RunnerGroup
@@ -133,7 +135,7 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, AlgorithmStat
         self.blueprint = self.make_blueprint(self.config, self.seed)
         self.cpu_share = share_of_runners(self.config)
         """How many CPUs each runner reserves at most, where all machines have fewer than they ask for; or None."""
-        self.runners = RunnerGroup(self.blueprint, self.group_settings())
+        self.runners = self.make_runners(self.group_settings())
         if self.config.env_task_fn is not None:
             self.curriculum = Curriculum(self.config.env_task_fn)
             self.curriculum.check(self.runners)
@@ -214,6 +216,14 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, AlgorithmStat
         if evaluates:  # training may have videos of the same names
             directory = os.path.join(directory, "evaluation")
         return replace(made, envs=replace(made.envs, videos=os.path.abspath(os.path.expanduser(directory))))
+
+    def make_runners(self, settings: GroupSettings) -> RunnerGroup:
+        """Return the runners: they step environments or read, and write what they sample, as the settings say."""
+        blueprint, config, log_dir = self.blueprint, self.config, os.path.abspath(self.logdir)
+        settings = with_recording(settings, blueprint, config, log_dir)
+        self.recording = settings.work if isinstance(settings.work, Recording) else None
+        """What writes samples, where runners do."""
+        return RunnerGroup(sampler_maker(blueprint, config, self.learns_from, log_dir), settings)
 
     def group_settings(self) -> GroupSettings:
         """Return how many runners there are, and how they live."""
@@ -327,6 +337,8 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, AlgorithmStat
         self.is_stopped = True
         self.runners.close()
         self.evaluations.close()
+        if self.recording is not None:
+            self.recording.close()
 
     def log_result(self, result: dict[str, Any]) -> None:
         """Let callbacks see, and change, the result of an iteration; set tasks by it; then log it."""

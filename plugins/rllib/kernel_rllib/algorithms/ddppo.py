@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from kernel_rllib.algorithms.ddppo_worker import Learned, LearningWork, join, set_learner_state
 from kernel_rllib.algorithms.honoured import PIPELINED
@@ -25,7 +25,7 @@ from kernel_rllib.config.value_types import Schedule
 from kernel_rllib.errors import ConfigError, RunnersLostError
 from kernel_rllib.learners.learner import Metrics
 from kernel_rllib.runners.env_runner import Sample
-from kernel_rllib.runners.group import GroupSettings, RunnerGroup
+from kernel_rllib.runners.group import GroupSettings
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -121,6 +121,9 @@ class DDPPO(PPO):
     config: DDPPOConfig
     config_class = DDPPOConfig
     acts_on = PPO.acts_on - PIPELINED
+    without: ClassVar[Mapping[str, str]] = {
+        "input_": "its workers learn in step from as many steps each, which recorded batches don't have; take PPO"
+    }
 
     def setup(self, config: dict[str, Any]) -> None:
         """Make the workers, and let them know one another.
@@ -186,7 +189,7 @@ class DDPPO(PPO):
         before = self.env_steps_sampled // self.config.total_envs
         settings = replace(self.group_settings(), incarnation=self._groups, steps_before=before)
         statistics = self.runners.statistics
-        self.runners = RunnerGroup(self.blueprint, settings)
+        self.runners = self.make_runners(settings)
         self.runners.set_statistics(statistics)
         self.broadcast()
         self._connect()

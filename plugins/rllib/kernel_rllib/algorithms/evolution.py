@@ -72,6 +72,8 @@ class Evolution(Algorithm):
         "lr": "its step has a name of its own: stepsize (ES), sgd_stepsize (ARS)",
         "rollout_fragment_length": "trials are whole episodes",
         "model/vf_share_layers": "there is no value of states",
+        "input_": "it learns from the returns of trials that it plays itself",
+        "output": "trials tell their returns alone, and keep no steps; write what PPO or DQN sample",
     }
 
     # -- what an algorithm of its own writes --------------------------------------------------------------------------

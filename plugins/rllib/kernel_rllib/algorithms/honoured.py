@@ -112,6 +112,14 @@ HONOURED = {
     "num_consecutive_env_runner_failures_tolerance",
     "enable_rl_module_and_learner",
     "_validate_config",
+    "input_",
+    "input_config",
+    "actions_in_input_normalized",
+    "shuffle_buffer_size",
+    "output",
+    "output_config",
+    "output_compress_columns",
+    "output_max_file_size",
 }
 """Common settings."""
 
@@ -186,8 +194,8 @@ ADVICE = {
 """What to do instead of some settings that nothing acts on, or why that is so."""
 
 _OFFLINE = (
-    "Recorded experience, policy servers and clients come in a later release: learn in an environment, which "
-    "input='sampler' means, and keep samples by a callback's on_sample_end."
+    "Recorded experience is read by input_ and written by output: folders and files of JSON lines, or functions that "
+    "return an InputReader or an OutputWriter of your own, which may do it otherwise (docs/rllib-offline.md)."
 )
 _OF_OFFLINE_DATA = OfflineData.fields.keys() | {"off_policy_estimation_methods"}
 _AS_GIVEN = {

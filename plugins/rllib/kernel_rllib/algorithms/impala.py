@@ -26,6 +26,7 @@ from kernel_rllib.config.name_table import Name
 from kernel_rllib.config.sections.training import TrainingArguments
 from kernel_rllib.config.sentinels import NOT_PROVIDED
 from kernel_rllib.config.value_types import Schedule
+from kernel_rllib.data import columns
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.data.sequences import Sequences
@@ -123,6 +124,7 @@ class IMPALA(Algorithm):
     config: IMPALAConfig
     config_class = IMPALAConfig
     acts_on = ACTOR_CRITIC | {"max_requests_in_flight_per_env_runner"}
+    learns_from = (columns.ACTION_LOGP, columns.ACTION_DIST_INPUTS)
     read: ClassVar[tuple[str, ...]] = READ
     """The columns that the loss reads."""
     _updates_kept = 0

@@ -46,6 +46,8 @@ class PolicyLearning:
     """Settings that this algorithm acts on, of those that not all do; options of the model as `"model/use_lstm"`."""
     without: ClassVar[Mapping[str, str]] = {}
     """Settings that this algorithm does not act on, of those that others do, and why."""
+    learns_from: ClassVar[tuple[str, ...]] = ()
+    """Columns that it learns from beside observations, actions, rewards and ends: recorded experience needs them."""
     module_id: str = DEFAULT_POLICY_ID
     seed: int
     progress: Progress

@@ -115,6 +115,7 @@ class PPO(Algorithm):
     config: PPOConfig
     config_class = PPOConfig
     acts_on = ACTOR_CRITIC | PIPELINED
+    learns_from = (columns.ACTION_LOGP, columns.ACTION_DIST_INPUTS)
 
     def make_module(self, observation: tuple[int, ...], distribution: Distribution) -> Module:
         """Return a policy and a value."""

@@ -118,6 +118,11 @@ class SeveralPolicies(PolicyAccess, PolicyLearning):
             ConfigError: If the settings can't be. Nothing has changed then.
         """
         config.validate()
+        if config.input_ != "sampler":
+            raise ConfigError(
+                f"{config.title}: policies can't be added or taken away where experience is recorded (input_ is set): "
+                "name all of them in multi_agent(policies=...)"
+            )
         specs = policies_of(config)
         assert specs is not None
         scripted = scripted_policies_of(config, specs)

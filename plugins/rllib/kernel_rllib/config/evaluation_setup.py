@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernel_rllib.config.derived import Derived
 from kernel_rllib.config.settings import Origin, Settings
@@ -33,6 +33,8 @@ class EvaluationSetup(Derived):
             made = changed.copy(copy_frozen=False)
         else:
             made = self.copy(copy_frozen=False)
+            played: dict[str, Any] = {"input_": "sampler", "output": None, "off_policy_estimation_methods": {}}
+            made._change(played, Origin("evaluation"))
             given = changed.set_values() if isinstance(changed, Settings) else changed
             if isinstance(given, Mapping):
                 made._change(given, Origin("evaluation_config"), keep_unknown=made._keeps_unknown)

@@ -32,6 +32,8 @@ def common_problems(config: MultiAgentSetup) -> Iterator[str]:
     yield from _evaluation(config)
     if config.soft_horizon and config.horizon is None:
         yield "soft_horizon=True has no effect with horizon=None; set horizon to a number of steps"
+    if config.input_ != "sampler" and config.env_task_fn is not None:
+        yield "env_task_fn sets tasks of environments, and experience is recorded (input_ is set); leave one out"
     is_explicit = config.generation == "current" and config.is_set("off_policy_estimation_methods")
     if config.input_ == "sampler" and config.off_policy_estimation_methods and is_explicit:
         yield (

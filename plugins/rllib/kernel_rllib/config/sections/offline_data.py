@@ -85,12 +85,18 @@ class OfflineData(DictSettings):
         None, "Batches of an update; None: all data.", range=(1, None), since="current"
     )
     actions_in_input_normalized = Field(False, "Whether actions in the input are in [-1, 1].", since="1.x")
-    postprocess_inputs = Field(False, "Whether advantages and such are computed, by the present policy.")
+    postprocess_inputs = Field(
+        False, "Whether advantages and such are computed, by the present policy.",
+        inert="recorded steps are as they were made, and what is computed of them always is by the present policy",
+    )  # fmt: skip
     shuffle_buffer_size = Field(
         0, "How many batches are mixed before they are used; 0: none.", range=(0, None), unit="batches"
     )
     offline_sampling = Field(
-        False, "Whether sampling is reading, so that batches aren't bounded by environments.", since="2.x"
+        False,
+        "Whether sampling is reading, so that batches aren't bounded by environments.",
+        since="2.x",
+        inert="whole batches are read, however many environments there are",
     )
     output = Field[str | Callable[..., Any] | None](
         None,

@@ -1,0 +1,117 @@
+"""What settings say of recorded experience: where it is read from, and where it is written to."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from kernel_rllib.errors import ConfigError
+from kernel_rllib.offline.input_reader import InputReader, OutputWriter
+from kernel_rllib.offline.inputs import MixedInput, ShuffledInput
+from kernel_rllib.offline.io_context import IOContext
+from kernel_rllib.offline.json_reader import JsonReader
+from kernel_rllib.offline.json_writer import JsonWriter
+
+SAMPLER, DATASET = "sampler", "dataset"
+
+
+@dataclass(frozen=True)
+class ReaderMaker:
+    """Makes the reader that settings describe. It is sent to where runners are.
+
+    Attributes:
+        source: What `input_` names.
+        shuffle_buffer_size: How many batches are mixed; 0: none.
+    """
+
+    source: Any
+    shuffle_buffer_size: int = 0
+
+    def __call__(self, context: IOContext) -> InputReader:
+        """Return a reader for a place.
+
+        Raises:
+            DataError: If there are no files.
+            ConfigError: If the source names nothing that reads.
+        """
+        reader = _reader(self.source, context)
+        if not self.shuffle_buffer_size:
+            return reader
+        return ShuffledInput(reader, self.shuffle_buffer_size, _stream(context, 1))
+
+
+def reader_maker(config: Any) -> ReaderMaker | None:
+    """Return what makes the readers of a config; None where experience comes from the environment."""
+    return None if config.input_ == SAMPLER else ReaderMaker(config.input_, config.shuffle_buffer_size)
+
+
+def writer_maker(config: Any, log_dir: str) -> Callable[[IOContext], OutputWriter] | None:
+    """Return what makes the writer of a config, given where it is; None where nothing is written."""
+    if config.output is None:
+        return None
+    if callable(config.output):
+        made: Callable[[IOContext], OutputWriter] = config.output
+        return made
+    path = config.output_config.get("path", config.output) if config.output == DATASET else config.output
+    return partial(
+        _json_writer,
+        log_dir if path == "logdir" else path,
+        config.output_max_file_size,
+        tuple(config.output_compress_columns),
+    )
+
+
+def _json_writer(path: str, most: int | None, packed: Sequence[str], context: IOContext) -> OutputWriter:
+    return JsonWriter(path, context, most, packed)
+
+
+def _reader(source: Any, context: IOContext) -> InputReader:
+    if isinstance(source, Mapping):
+        names = list(source)
+        readers = [_reader(name, context) for name in names]
+        return MixedInput(readers, [float(source[name]) for name in names], _stream(context, 0))
+    if source == SAMPLER:
+        return context.default_sampler_input()
+    if source == DATASET:
+        return _dataset(context)
+    if isinstance(source, str) and (found := _imported(source)) is not None:
+        source = found
+    if callable(source):
+        made: InputReader = source(context)
+        return made
+    return JsonReader(source, context)
+
+
+def _dataset(context: IOContext) -> InputReader:
+    given = context.input_config
+    paths = given.get("paths", given.get("path"))
+    if not paths:
+        raise ConfigError(
+            f"input_='dataset' reads what input_config names, and that is {dict(given)!r}: give it \"paths\", and "
+            '"format", which is "json"'
+        )
+    return _reader(paths, context)
+
+
+def _imported(source: str) -> Any:
+    """Return the class or function that a dotted path names; None for what is no such path, or a file."""
+    module, _, name = source.rpartition(".")
+    if not module or not all(part.isidentifier() for part in source.split(".")) or os.path.exists(source):
+        return None
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"input_={source!r} was taken for the dotted path of a reader, and that can't be imported ({error}): name "
+            "a folder or files as ./NAME or /NAME"
+        ) from None
+
+
+def _stream(context: IOContext, purpose: int) -> np.random.Generator:
+    return np.random.default_rng(None if context.seed is None else (context.seed, purpose))
