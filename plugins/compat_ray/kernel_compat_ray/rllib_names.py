@@ -93,6 +93,65 @@ def _algorithm(module: str, name: str) -> dict[str, str]:
     return {**found, "DEFAULT_CONFIG": f"kernel.rllib.algorithms.default_configs:{name}"}
 
 
+_BANDITS = {
+    **{
+        f"Bandit{name}{end}": f"kernel.rllib.algorithms.bandit:Bandit{name}{end}"
+        for name in ("LinUCB", "LinTS")
+        for end in ("", "Config")
+    },
+    "BanditConfig": "kernel.rllib.algorithms.bandit:BanditConfig",
+    "DEFAULT_CONFIG": "kernel.rllib.algorithms.default_configs:BanditLinUCB",
+}
+_BANDIT_TRAINERS = {
+    **_trainers("BanditLinUCB", "BanditLinTS"),
+    "DEFAULT_CONFIG": f"{_FIRST}.default_configs:BanditLinUCB",
+}
+_CONTRIB_TRAINERS = {
+    "lin_ts": {
+        "LinTSTrainer": f"{_FIRST}.trainers:BanditLinTSTrainer",
+        "TS_CONFIG": f"{_FIRST}.default_configs:BanditLinTS",
+    },
+    "lin_ucb": {
+        "LinUCBTrainer": f"{_FIRST}.trainers:BanditLinUCBTrainer",
+        "UCB_CONFIG": f"{_FIRST}.default_configs:BanditLinUCB",
+    },
+}
+"""Modules of `ray.rllib.contrib.bandits.agents`."""
+_CONTEXTUAL = {
+    name: f"kernel.rllib.envs.games.contextual_bandits:{name}"
+    for name in ("LinearDiscreteEnv", "SimpleContextualBandit", "WheelBanditEnv")
+}
+_ITEMS = {"ParametricItemRecoEnv": "kernel.rllib.envs.games.item_recommendation:ParametricItemRecoEnv"}
+_RANDOM_AGENT = {
+    "RandomAgent": f"{_FIRST}.trainers:RandomAgentTrainer",
+    "DEFAULT_CONFIG": f"{_FIRST}.default_configs:RandomAgent",
+}
+_CONTRIB: dict[str, dict[str, str]] = {
+    "ray.rllib.contrib.bandits": {},
+    "ray.rllib.contrib.bandits.agents": {
+        name: target
+        for found in _CONTRIB_TRAINERS.values()
+        for name, target in found.items()
+        if name.endswith("Trainer")
+    },
+    **{f"ray.rllib.contrib.bandits.agents.{module}": found for module, found in _CONTRIB_TRAINERS.items()},
+    "ray.rllib.contrib.bandits.envs": {**_CONTEXTUAL, **_ITEMS},
+    "ray.rllib.contrib.bandits.envs.discrete": {
+        name: _CONTEXTUAL[name] for name in ("LinearDiscreteEnv", "WheelBanditEnv")
+    },
+    "ray.rllib.contrib.bandits.envs.parametric": _ITEMS,
+    "ray.rllib.contrib.bandits.examples": {},
+    "ray.rllib.contrib.bandits.examples.simple_context_bandit": {
+        "SimpleContextualBandit": _CONTEXTUAL["SimpleContextualBandit"]
+    },
+    "ray.rllib.contrib.bandits.exploration": {
+        "ThompsonSampling": "kernel.rllib.exploration.linear:ThompsonSampling",
+        "UCB": "kernel.rllib.exploration.linear:UpperConfidenceBound",
+    },
+    "ray.rllib.contrib.random_agent": {},
+    "ray.rllib.contrib.random_agent.random_agent": _RANDOM_AGENT,
+}
+"""What others had contributed."""
 _CONFIG = {"AlgorithmConfig": "kernel.rllib:AlgorithmConfig"}
 _TRAINER = {
     "COMMON_CONFIG": "kernel.rllib.config.defaults:COMMON_CONFIG",
@@ -188,6 +247,8 @@ _EXPLORATIONS = {
     "random": ("Random", "epsilon_greedy"),
     "soft_q": ("SoftQ", "epsilon_greedy"),
     "stochastic_sampling": ("StochasticSampling", "exploration"),
+    "thompson_sampling": ("ThompsonSampling", "linear"),
+    "upper_confidence_bound": ("UpperConfidenceBound", "linear"),
 }
 """Modules of `ray.rllib.utils.exploration`: the class that each has, and its module of `kernel.rllib.exploration`."""
 _EXPLORATION = {"Exploration": "kernel.rllib.first_generation.exploration:Exploration"}
@@ -219,8 +280,14 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
         "MultiAgentEnv": _MULTI_AGENT["MultiAgentEnv"],
         **_VECTOR,
     },
-    "ray.rllib.agents": {**_trainers(*ALGORITHMS.values()), **_TRAINER, **_CALLBACKS},
+    "ray.rllib.agents": {
+        **_trainers(*ALGORITHMS.values(), "BanditLinUCB", "BanditLinTS"),
+        **_TRAINER,
+        **_CALLBACKS,
+    },
     **{f"ray.rllib.agents.{module}": _agent(names) for module, names in _AGENTS.items()},
+    "ray.rllib.agents.bandit": _BANDIT_TRAINERS,
+    "ray.rllib.agents.bandit.bandit": _BANDIT_TRAINERS,
     "ray.rllib.agents.callbacks": _CALLBACKS,
     "ray.rllib.agents.registry": {
         name: f"{_FIRST}.trainers:trainer_class" for name in ("get_agent_class", "get_trainer_class")
@@ -231,11 +298,17 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.algorithms": {"Algorithm": "kernel.rllib:Algorithm", **_CONFIG},
     **{f"ray.rllib.algorithms.{module}": _algorithm(module, name) for module, name in ALGORITHMS.items()},
     **{f"ray.rllib.algorithms.{module}.{module}": _algorithm(module, name) for module, name in ALGORITHMS.items()},
+    "ray.rllib.algorithms.bandit": _BANDITS,
+    "ray.rllib.algorithms.bandit.bandit": _BANDITS,
+    "ray.rllib.algorithms.random_agent": {
+        name: f"kernel.rllib.algorithms.random_agent:{name}" for name in ("RandomAgent", "RandomAgentConfig")
+    },
     "ray.rllib.algorithms.algorithm_config": {**_CONFIG, "NotProvided": "kernel.rllib.config:NOT_PROVIDED"},
     "ray.rllib.algorithms.callbacks": _CALLBACKS,
     "ray.rllib.algorithms.registry": {
         "get_algorithm_class": "kernel.rllib.algorithms.registry:algorithm_class",
     },
+    **_CONTRIB,
     "ray.rllib.connectors": {},
     "ray.rllib.connectors.env_to_module": _CONNECTORS,
     "ray.rllib.contrib": {},
@@ -280,6 +353,9 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.evaluation.sample_batch_builder": _BUILDER,
     "ray.rllib.evaluation.worker_set": _WORKER_SET,
     "ray.rllib.examples": {},
+    "ray.rllib.examples.env": {},
+    "ray.rllib.examples.env.bandit_envs_discrete": _CONTEXTUAL,
+    "ray.rllib.examples.env.bandit_envs_recommender_system": _ITEMS,
     "ray.rllib.examples.policy": {},
     "ray.rllib.examples.policy.random_policy": {"RandomPolicy": f"{_FIRST}.random_policy:RandomPolicy"},
     "ray.rllib.examples.policy.rock_paper_scissors_dummies": {

@@ -68,11 +68,11 @@ RLLIB_REFUSED: dict[str, str] = {
 
 _LATER_ALGORITHMS = {
     "agents": (
-        "alpha_zero", "bandit", "cql", "dqn.r2d2", "dreamer", "maml", "marwil",
+        "alpha_zero", "cql", "dqn.r2d2", "dreamer", "maml", "marwil",
         "mbmpo", "slateq",
     ),
     "algorithms": (
-        "alpha_star", "alpha_zero", "bandit", "bc", "cql", "crr", "dreamer", "dreamerv3",
+        "alpha_star", "alpha_zero", "bc", "cql", "crr", "dreamer", "dreamerv3",
         "dt", "iql", "leela_chess_zero", "maml", "marwil", "mbmpo", "r2d2", "slateq",
     ),
 }  # fmt: skip
@@ -101,10 +101,7 @@ RLLIB_MODULES_REFUSED: dict[str, str] = {
     **{f"ray.rllib.agents.{package}.{name}": _BUILT_IN for package, names in _POLICIES.items() for name in names},
     **{f"ray.rllib.env.{module}": _OUTSIDE for module in ("base_env", "external_env", "policy_client")},
     "ray.rllib.agent": "derive a class from ray.rllib.agents.trainer.Trainer",
-    **{
-        f"ray.rllib.contrib.{name}": _LATER_ALGORITHM
-        for name in ("alpha_zero", "bandits", "random_agent", "registry", "sumo")
-    },
+    **{f"ray.rllib.contrib.{name}": _LATER_ALGORITHM for name in ("alpha_zero", "registry", "sumo")},
     "ray.rllib.contrib.maddpg.maddpg_policy": _BUILT_IN,
     "ray.rllib.env.external_multi_agent_env": _OUTSIDE,
     "ray.rllib.env.policy_server_input": _OUTSIDE,

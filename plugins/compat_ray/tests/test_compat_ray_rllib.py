@@ -50,7 +50,6 @@ from ray.rllib.agents.marwil import MARWILTrainer
 from ray.rllib.agents.qmix import ApexQMixTrainer; ApexQMixTrainer()
 from ray.rllib.agents.qmix.qmix_policy import QMixTorchPolicy
 from ray.rllib.contrib.alpha_zero.core.alpha_zero_trainer import AlphaZeroTrainer
-from ray.rllib.contrib.bandits.agents import LinUCBTrainer
 from ray.rllib.contrib.maddpg.maddpg_policy import MADDPGTFPolicy
 from ray.rllib.agents.ppo.ppo_tf_policy import PPOTFPolicy
 from ray.rllib.agents.pg.pg_torch_policy import PGTorchPolicy
@@ -453,6 +452,41 @@ for trainer, env in (ApexTrainer, "CartPole-v0"), (ApexDDPGTrainer, "Pendulum-v0
         tmp_path,
     )
     assert out.splitlines() == ["True True", "3 4", "ApexDQN 400", "ApexDDPG 400"]
+
+
+def test_contributed_algorithms_have_the_names_of_all_releases(tmp_path: Path) -> None:
+    out = printed(
+        """
+from ray import tune
+from ray.rllib.agents.bandit import BanditLinTSTrainer, BanditLinUCBTrainer
+from ray.rllib.agents.registry import get_agent_class
+from ray.rllib.algorithms.bandit import BanditConfig, BanditLinTS, BanditLinTSConfig, BanditLinUCB, BanditLinUCBConfig
+from ray.rllib.contrib.bandits.agents import LinTSTrainer, LinUCBTrainer
+from ray.rllib.contrib.bandits.agents.lin_ts import TS_CONFIG
+from ray.rllib.contrib.bandits.agents.lin_ucb import UCB_CONFIG
+from ray.rllib.contrib.bandits.envs import LinearDiscreteEnv, ParametricItemRecoEnv, WheelBanditEnv
+from ray.rllib.contrib.bandits.examples.simple_context_bandit import SimpleContextualBandit
+from ray.rllib.contrib.bandits.exploration import UCB, ThompsonSampling
+from ray.rllib.contrib.random_agent.random_agent import RandomAgent
+from ray.rllib.examples.env.bandit_envs_discrete import WheelBanditEnv as Wheel
+from ray.rllib.utils.exploration import UpperConfidenceBound
+from ray.rllib.utils.exploration.upper_confidence_bound import UpperConfidenceBound as Bound
+print(LinTSTrainer is BanditLinTSTrainer, LinUCBTrainer is BanditLinUCBTrainer, UCB is UpperConfidenceBound is Bound)
+print(get_agent_class("contrib/LinUCB") is LinUCBTrainer, Wheel is WheelBanditEnv, TS_CONFIG["timesteps_per_iteration"])
+trainer = LinTSTrainer(config={**TS_CONFIG, "env": WheelBanditEnv, "model": {"alpha": 10.0}})
+result = trainer.train()
+print(result["timesteps_total"], "cumulative_regret" in result["info"]["learner"]["default_policy"]["learner_stats"])
+for name, config in (
+    ("contrib/LinUCB", {**UCB_CONFIG, "env": SimpleContextualBandit}),
+    ("contrib/RandomAgent", {"env": "CartPole-v0", "rollouts_per_iteration": 3}),
+):
+    done = tune.run(name, config=config, stop={"training_iteration": 1}, verbose=0)
+    print([trial.status for trial in done.trials])
+""",
+        tmp_path,
+    )
+    assert "True True True\nTrue True 100\n100 True\n" in out
+    assert out.count("['TERMINATED']") == 2
 
 
 def test_what_is_not_here_yet_says_so(tmp_path: Path) -> None:

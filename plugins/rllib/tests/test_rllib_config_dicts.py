@@ -32,6 +32,9 @@ MODULES = {
     "MADDPG": "maddpg",
     "ApexDQN": "apex_dqn",
     "ApexDDPG": "apex_ddpg",
+    "BanditLinUCB": "bandit",
+    "BanditLinTS": "bandit",
+    "RandomAgent": "random_agent",
 }
 
 

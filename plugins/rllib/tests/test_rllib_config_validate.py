@@ -11,6 +11,7 @@ from kernel_rllib.algorithms.apex_ddpg import ApexDDPGConfig
 from kernel_rllib.algorithms.apex_dqn import ApexDQNConfig
 from kernel_rllib.algorithms.appo import APPOConfig
 from kernel_rllib.algorithms.ars import ARSConfig
+from kernel_rllib.algorithms.bandit import BanditConfig, BanditLinTSConfig, BanditLinUCBConfig
 from kernel_rllib.algorithms.ddpg import DDPGConfig
 from kernel_rllib.algorithms.ddppo import DDPPOConfig
 from kernel_rllib.algorithms.dqn import DQNConfig
@@ -22,6 +23,7 @@ from kernel_rllib.algorithms.pg import PGConfig
 from kernel_rllib.algorithms.ppo import PPOConfig
 from kernel_rllib.algorithms.qmix import QMIXConfig
 from kernel_rllib.algorithms.qrdqn import QRDQNConfig
+from kernel_rllib.algorithms.random_agent import RandomAgentConfig
 from kernel_rllib.algorithms.sac import SACConfig
 from kernel_rllib.algorithms.simple_q import SimpleQConfig
 from kernel_rllib.algorithms.td3 import TD3Config
@@ -34,6 +36,7 @@ ALL = (
     AlgorithmConfig, PGConfig, A2CConfig, A3CConfig, PPOConfig, DDPPOConfig, SimpleQConfig, DQNConfig, SACConfig,
     DDPGConfig, TD3Config, ESConfig, ARSConfig, IMPALAConfig, APPOConfig, QMIXConfig, QRDQNConfig,
     IQNConfig, MADDPGConfig, TQCConfig, ApexDQNConfig, ApexDDPGConfig,
+    BanditConfig, BanditLinUCBConfig, BanditLinTSConfig, RandomAgentConfig,
 )  # fmt: skip
 
 OPE = {"is": {"type": "is"}}

@@ -8,15 +8,24 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from kernel_rllib.envs.context import EnvContext
 from kernel_rllib.envs.contract import VectorEnv
 from kernel_rllib.envs.game import Game, SingleEnv
 from kernel_rllib.envs.games.acrobot import Acrobot
 from kernel_rllib.envs.games.cart_pole import CartPole, CartPoleGame, StatelessCartPole
 from kernel_rllib.envs.games.catch import Catch
 from kernel_rllib.envs.games.chain import Chain, ChainGame
+from kernel_rllib.envs.games.contextual_bandits import (
+    LinearDiscreteEnv,
+    LinearDiscreteGame,
+    SimpleContextualBandit,
+    WheelBanditEnv,
+    WheelBanditGame,
+)
 from kernel_rllib.envs.games.corridor import SimpleCorridor
 from kernel_rllib.envs.games.deep_sea import DeepSea
 from kernel_rllib.envs.games.guess_the_action import GuessTheAction
+from kernel_rllib.envs.games.item_recommendation import ParametricItemRecoEnv
 from kernel_rllib.envs.games.memory_chain import MemoryChain
 from kernel_rllib.envs.games.mountain_car import MountainCar
 from kernel_rllib.envs.games.pendulum import Pendulum
@@ -36,7 +45,8 @@ GAMES = [
     (SimpleCorridor, {"corridor_length": 3}), (DeepSea, {"size": 4, "mapping_seed": 3}), (GuessTheAction, {}),
     (GuessTheAction, {"episode_len": 5, "actions": 3}), (MemoryChain, {"memory_length": 4}), (MountainCar, {}),
     (Pendulum, {"max_episode_steps": 9}), (RepeatAfterMe, {"episode_len": 6, "repeat_delay": 2}),
-    (RepeatInitialObs, {"episode_len": 5}),
+    (RepeatInitialObs, {"episode_len": 5}), (SimpleContextualBandit, {}), (LinearDiscreteEnv, {"feature_dim": 3}),
+    (WheelBanditEnv, {"delta": 0.8}),
 ]  # fmt: skip
 
 
@@ -107,6 +117,70 @@ def test_the_numbers_are_those_of_gymnasium(name: str, steps: int, act: Any, lea
     assert native.observation_space == gym.observation_space and native.action_space == gym.action_space
     ends = assert_equal_steps(Remembering(gym), native, steps, act)  # type: ignore[arg-type]
     assert ends >= least_ends
+
+
+def test_the_simple_bandit_pays_by_the_sign_of_what_is_seen() -> None:
+    env = SimpleContextualBandit()
+    for seed in range(8):
+        seen, told = env.reset(seed=seed)
+        assert seen.tolist() in ([-1, 1], [1, -1]) and told == {}
+        for arm, paid in enumerate((10, 0, -10)):
+            env.reset(seed=seed)
+            _, reward, terminated, _, told = env.step(arm)
+            assert (reward, terminated, told) == (paid * seen[0], True, {"regret": 10 - paid * seen[0]})
+
+
+def test_regret_of_linear_arms_is_what_the_best_is_worth_more() -> None:
+    game = LinearDiscreteGame({"reward_noise_std": 0.5})
+    game.allocate(500)
+    generators = [np.random.default_rng(lane) for lane in range(500)]
+    for lane, generator in enumerate(generators):
+        game.begin(lane, generator)
+    np.testing.assert_allclose(np.linalg.norm(game.context, axis=0), 1, rtol=1e-6)
+    means = game.means(game.context)
+    rewards, ended = game.advance(np.full(500, 2), generators)
+    np.testing.assert_allclose(game.regret, means.max(axis=0) - means[2])
+    assert ended.all() and np.std(rewards - means[2]) == pytest.approx(0.5, rel=0.1)
+    np.testing.assert_array_equal(LinearDiscreteGame().means(game.context), means)  # other lanes have the same arms
+
+
+def test_a_wheel_has_a_safe_arm_and_one_by_the_quadrant() -> None:
+    game = WheelBanditGame()
+    points = np.array([[0.1, 0.9, 0.9, -0.9, -0.9], [0.1, 0.1, -0.1, -0.1, 0.1]])
+    expected = np.full((5, 5), 1.0)
+    expected[0] = 1.2
+    expected[[1, 2, 3, 4], [1, 2, 3, 4]] = 50
+    np.testing.assert_array_equal(game.means(points), expected)
+    radii = [np.linalg.norm(game.draw(np.random.default_rng(seed))) for seed in range(2000)]
+    assert max(radii) <= 1 and np.mean(np.array(radii) < 0.5) == pytest.approx(0.25, abs=0.03)
+
+
+def test_items_are_worth_what_they_have_in_common_with_the_user() -> None:
+    env = ParametricItemRecoEnv({"num_users": 2, "reward_noise_std": 0.0, "num_candidates": 4, "num_items": 9})
+    seen, told = env.reset(seed=3)
+    assert env.observation_space.contains(seen) and told == {}
+    assert len(set(seen["item_id"])) == 4
+    np.testing.assert_allclose(seen["item"], env.game.item_vectors[seen["item_id"]], rtol=1e-6)
+    worth = seen["item"] @ env.game.user_vectors[seen["user"]]
+    _, reward, terminated, _, told = env.step(1)
+    assert terminated and reward == pytest.approx(worth[1], abs=1e-6)
+    assert told["regret"] == pytest.approx(worth.max() - worth[1], abs=1e-6)
+    assert "user" not in ParametricItemRecoEnv().observation_space.spaces
+    with pytest.raises(EnvError, match="num_candidates is 25, but there are only num_items=9 to show: make it smaller"):
+        ParametricItemRecoEnv({"num_items": 9})
+
+
+def test_many_users_with_items_are_stepped_like_one() -> None:
+    settings = {"num_users": 3, "num_items": 6, "num_candidates": 2}
+    one, many = (make_vector(ParametricItemRecoEnv, 3, EnvContext(settings), kind=kind) for kind in ("loop", "native"))
+    seen = [env.reset([1, 2, 3]) for env in (one, many)]
+    for _ in range(5):
+        for name in ("item", "item_id", "user"):
+            np.testing.assert_array_equal(seen[0][name], seen[1][name])
+        steps = [env.step(np.array([0, 1, 0])) for env in (one, many)]
+        np.testing.assert_array_equal(steps[0].rewards, steps[1].rewards)
+        assert steps[0].infos == steps[1].infos
+        seen = [step.obs for step in steps]
 
 
 def test_every_twin_is_made() -> None:

@@ -16,6 +16,7 @@ from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.fields import Field
 from kernel_rllib.config.model_config import ModelConfig
 from kernel_rllib.data.batch import Batch
+from kernel_rllib.envs.games.contextual_bandits import LinearDiscreteEnv
 from kernel_rllib.envs.games.two_step_game import TwoStepGame, grouped_two_step_game
 from kernel_rllib.errors import ConfigError
 
@@ -36,6 +37,8 @@ RUNS: dict[str, dict[str, Any]] = {
     "ApexDDPG": {**OF_DDPG, **OF_APEX},
     "ApexDQN": {**FEW, **REPLAYED, **OF_APEX},
     "ARS": {**FEW, "num_rollouts": 2, "rollouts_used": 2},
+    "BanditLinTS": {**FEW, "env": LinearDiscreteEnv, "model": {}},
+    "BanditLinUCB": {**FEW, "env": LinearDiscreteEnv, "model": {}},
     "DDPG": {**OF_DDPG, "smooth_target_policy": True, "use_huber": True},
     "DQN": {**FEW, **REPLAYED, "min_time_s_per_iteration": 0},
     "ES": {**FEW, "episodes_per_batch": 2, "train_batch_size": 20},
@@ -55,6 +58,7 @@ RUNS: dict[str, dict[str, Any]] = {
         "target_network_update_freq": 8,
     },
     "QRDQN": {**FEW, **REPLAYED, "num_quantiles": 4, "min_time_s_per_iteration": 0},
+    "RandomAgent": {"env": "CartPole-v1", "seed": 1, "rollouts_per_iteration": 2},
     "SAC": {**CONTINUOUS, **REPLAYED, "min_time_s_per_iteration": 0, "min_sample_timesteps_per_iteration": 8},
     "SimpleQ": {**FEW, **REPLAYED},
     "TD3": OF_DDPG,

@@ -23,7 +23,7 @@ LATE = "is an algorithm of RLlib that comes in a later release of kernel.rllib. 
     ("ask", "name", "error"),
     [
         (algorithm_class, "AlphaStar", ConfigError),
-        (algorithm_class, "contrib/LinUCB", ConfigError),
+        (algorithm_class, "contrib/AlphaZero", ConfigError),
         (find_trainable, "APEX_QMIX", RunError),
         (find_trainable, "contrib/AlphaZero", RunError),
         (lambda name: getattr(kernel_rllib, f"{name}Config"), "BC", AttributeError),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 _OFFLINE = "it learns from recorded data, and offline data is of a later release"
-_BANDITS = "DQN with gamma=0.0 learns what single actions are worth"
 _MODELS = "it learns a model of its environment; PPO and SAC learn without one"
 _COOPERATION = "QMIX learns with replay, and runners by num_env_runners"
 _SEARCH = "PPO and DQN learn without a search"
@@ -13,8 +12,6 @@ LATER = {
     "AlphaStar": "policies of several agents can be added while training, by add_policy()",
     "AlphaZero": _SEARCH,
     "BC": _OFFLINE,
-    "BanditLinTS": _BANDITS,
-    "BanditLinUCB": _BANDITS,
     "CQL": _OFFLINE,
     "CRR": _OFFLINE,
     "DT": _OFFLINE,
@@ -22,13 +19,10 @@ LATER = {
     "DreamerV3": _MODELS,
     "IQL": _OFFLINE,
     "LeelaChessZero": _SEARCH,
-    "LinTS": _BANDITS,
-    "LinUCB": _BANDITS,
     "MAML": "PPO learns one task at a time",
     "MARWIL": _OFFLINE,
     "MBMPO": _MODELS,
     "R2D2": 'PPO with model={"use_lstm": True} learns by a memory',
-    "RandomAgent": "RandomPolicy acts at random (docs/rllib-multi-agent.md)",
     "SlateQ": "DQN learns to choose one item",
 }
 """The names that releases of RLlib had for algorithms of a later part, and what to take today, or why nothing."""

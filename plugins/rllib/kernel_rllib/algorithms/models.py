@@ -36,6 +36,8 @@ def framework_of(config: Any, module: Module, distribution: Distribution) -> str
             "or torch where the model needs it. Leave framework out, or set it to 'torch'",
             UserWarning,
         )
+    if module.learns_in == "numpy":
+        return "numpy"
     return "torch" if "torch" in (asked, module.learns_in, distribution.learns_in) else "numpy"
 
 

@@ -82,7 +82,13 @@ def env_to_module_of(config: AlgorithmConfig, spaces: Spaces) -> EnvToModule:
 
 
 def policy_blueprint_of(
-    config: AlgorithmConfig, spaces: Spaces, module: Module, exploration: Exploration, *, learns: bool = True
+    config: AlgorithmConfig,
+    spaces: Spaces,
+    module: Module,
+    exploration: Exploration,
+    *,
+    learns: bool = True,
+    told: tuple[str, ...] = (),
 ) -> PolicyBlueprint:
     """Return what makes a policy act.
 
@@ -92,6 +98,7 @@ def policy_blueprint_of(
         module: What acts.
         exploration: How it chooses.
         learns: Whether filters learn from what is observed: not where it is only evaluated.
+        told: The numbers in infos that are columns.
     """
     return PolicyBlueprint(
         observation_space=spaces.observation,
@@ -104,6 +111,7 @@ def policy_blueprint_of(
         clip_rewards=reward_clipper(config.clip_rewards, is_atari=_is_atari(config)),
         preprocessor=config.preprocessor_pref,
         model_options=_model_options(config),
+        told=told,
     )
 
 

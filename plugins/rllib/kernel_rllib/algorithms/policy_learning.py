@@ -48,6 +48,8 @@ class PolicyLearning:
     """Settings that this algorithm does not act on, of those that others do, and why."""
     learns_from: ClassVar[tuple[str, ...]] = ()
     """Columns that it learns from beside observations, actions, rewards and ends: recorded experience needs them."""
+    told: ClassVar[tuple[str, ...]] = ()
+    """Numbers of infos that it learns with, as columns: of environments with one agent, nan where none is told."""
     module_id: str = DEFAULT_POLICY_ID
     seed: int
     progress: Progress
@@ -164,7 +166,9 @@ class PolicyLearning:
             exploration = exploration.for_policy(self.distribution, self.spaces.action, self.config)
         if not config.explore:
             exploration = NoExploration(exploration, records=not evaluates)
-        return policy_blueprint_of(config, self.spaces, self.learner.module, exploration, learns=not evaluates)
+        told = () if evaluates else self.told
+        module = self.learner.module
+        return policy_blueprint_of(config, self.spaces, module, exploration, learns=not evaluates, told=told)
 
     def stream(self, *purpose: int | str) -> np.random.Generator:
         """Return a generator of random numbers for a purpose: the same ones for the same seed, policy and purpose."""

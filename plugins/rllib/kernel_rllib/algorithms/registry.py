@@ -16,6 +16,8 @@ ALGORITHMS = {
     "ARS": "kernel_rllib.algorithms.ars",
     "ApexDDPG": "kernel_rllib.algorithms.apex_ddpg",
     "ApexDQN": "kernel_rllib.algorithms.apex_dqn",
+    "BanditLinTS": "kernel_rllib.algorithms.bandit",
+    "BanditLinUCB": "kernel_rllib.algorithms.bandit",
     "DDPG": "kernel_rllib.algorithms.ddpg",
     "DDPPO": "kernel_rllib.algorithms.ddppo",
     "DQN": "kernel_rllib.algorithms.dqn",
@@ -27,6 +29,7 @@ ALGORITHMS = {
     "PPO": "kernel_rllib.algorithms.ppo",
     "QMIX": "kernel_rllib.algorithms.qmix",
     "QRDQN": "kernel_rllib.algorithms.qrdqn",
+    "RandomAgent": "kernel_rllib.algorithms.random_agent",
     "SAC": "kernel_rllib.algorithms.sac",
     "SimpleQ": "kernel_rllib.algorithms.simple_q",
     "TD3": "kernel_rllib.algorithms.td3",
@@ -34,7 +37,13 @@ ALGORITHMS = {
 }
 """The module of each algorithm, by its name, which is also the name of the class."""
 
-OTHER_NAMES = {"APEX": "ApexDQN", "APEX_DDPG": "ApexDDPG", "APEX_DQN": "ApexDQN"}
+OTHER_NAMES = {
+    "APEX": "ApexDQN",
+    "APEX_DDPG": "ApexDDPG",
+    "APEX_DQN": "ApexDQN",
+    "LinTS": "BanditLinTS",
+    "LinUCB": "BanditLinUCB",
+}
 """Names of older releases for algorithms that have another one today."""
 
 
@@ -44,8 +53,7 @@ def algorithm_class(name: str) -> Any:
     Raises:
         ConfigError: If there is none.
     """
-    name = OTHER_NAMES.get(name, name)
-    name = name if name in ALGORITHMS else _without_origin(name)
+    name = name if name in ALGORITHMS else _name_of_today(name)
     if name not in ALGORITHMS:
         there_are = f"there are {', '.join(sorted(ALGORITHMS))}"
         raise ConfigError(
@@ -54,9 +62,10 @@ def algorithm_class(name: str) -> Any:
     return getattr(importlib.import_module(ALGORITHMS[name]), name)
 
 
-def _without_origin(name: str) -> str:
-    """Return the name of an algorithm that others had contributed, as it is today; other names as they are."""
+def _name_of_today(name: str) -> str:
+    """Return the name of today for an older one, or for one that others had contributed; other names as they are."""
     known = name.removeprefix(CONTRIBUTED)
+    known = OTHER_NAMES.get(known, known)
     return known if known in ALGORITHMS else name
 
 

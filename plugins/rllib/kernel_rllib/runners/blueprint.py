@@ -82,6 +82,7 @@ class Blueprint(PolicyBlueprint):
             complete_episodes=self.complete_episodes,
             observer=self.make_observer(place),
             clip_rewards=self.clip_rewards,
+            told=self.told,
         )
 
     def make_observer(self, place: RunnerPlace) -> RunnerCallbacks | None:

@@ -54,6 +54,7 @@ class PolicyBlueprint:
         clip_rewards: Gives the rewards [L] that are learned from for those of the environment; None: the same.
         preprocessor: How pictures are made small, or None.
         model_options: What says how large they become.
+        told: The numbers in infos that are columns of what one agent of each environment does.
     """
 
     observation_space: Space[Any]
@@ -66,6 +67,7 @@ class PolicyBlueprint:
     clip_rewards: Callable[[Array], Array] | None = None
     preprocessor: str | None = None
     model_options: Mapping[str, Any] = field(default_factory=dict)
+    told: tuple[str, ...] = ()
 
     def exploration_of(self, place: RunnerPlace) -> Exploration:
         """Return how the runner of a place explores."""

@@ -14,7 +14,9 @@ from kernel_rllib.envs.contract import Step
 class Record:
     """The arrays of a fragment while they are filled."""
 
-    def __init__(self, steps: int, obs: Array, keeps: Sequence[str], state: Mapping[str, Array]) -> None:
+    def __init__(
+        self, steps: int, obs: Array, keeps: Sequence[str], state: Mapping[str, Array], told: Sequence[str] = ()
+    ) -> None:
         count = len(obs)
         self.steps = steps
         self.columns: dict[str, Array] = {
@@ -29,7 +31,9 @@ class Record:
         self.final_at: list[tuple[int, int]] = []
         self.final_obs: list[Array] = []
         self.valid: Array | None = None
-        self._keeps = keeps
+        self._keeps, self._told = keeps, tuple(told)
+        for name in self._told:
+            self.columns[name] = np.full((steps, count), np.nan)
 
     def before(
         self,
@@ -55,6 +59,9 @@ class Record:
         self.columns[columns.REWARDS][t] = rewards
         self.columns[columns.TERMINATEDS][t] = step.terminateds
         self.columns[columns.TRUNCATEDS][t] = step.truncateds
+        for name in self._told:
+            for position, info in step.infos.items():
+                self.columns[name][t, position] = info.get(name, np.nan)
         if step.void:
             if self.valid is None:
                 self.valid = np.ones((self.steps, len(step.rewards)), bool)

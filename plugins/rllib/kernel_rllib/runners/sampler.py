@@ -55,6 +55,7 @@ class Sampler:
         complete_episodes: bool = False,
         observer: RunnerCallbacks | None = None,
         clip_rewards: Callable[[Array], Array] | None = None,
+        told: Sequence[str] = (),
     ) -> None:
         """Take the environments, what acts in them, and reset them.
 
@@ -72,6 +73,7 @@ class Sampler:
             complete_episodes: Whether samples are to be of whole episodes; see `sample_episodes`.
             observer: What calls the user's callbacks; None where there are none.
             clip_rewards: Gives the rewards [L] that are learned from for those of the environment; None: the same.
+            told: The numbers that environments tell in their infos which become columns; nan where they tell none.
         """
         self.lanes = np.asarray(lanes, np.int64)
         self.exploration = exploration
@@ -82,7 +84,7 @@ class Sampler:
         self._envs, self._module = envs, module
         self._env_to_module, self._module_to_env = env_to_module, module_to_env
         self._seed = seed
-        self._clip_rewards = clip_rewards
+        self._clip_rewards, self._told = clip_rewards, tuple(told)
         self._kept: Array | None = None
         self._all_lanes = all_lanes or len(self.lanes)
         self._steps_before = np.full(len(self.lanes), steps_before, np.int64)
@@ -190,7 +192,7 @@ class Sampler:
         """Step all lanes this many times, and return what happened."""
         noise = self._noise.rows(self._steps_before, steps)
         module_noise = self._module_noise.rows(self._steps_before, steps)
-        record = Record(steps, self._obs[: len(self.lanes)], self.exploration.keeps, self._state)
+        record = Record(steps, self._obs[: len(self.lanes)], self.exploration.keeps, self._state, self._told)
         made = self.timestep  # explorations count the steps of all lanes
         for t in range(steps):
             self._step(record, t, noise[t], module_noise[t], made + t * self._all_lanes)
