@@ -1,4 +1,4 @@
-"""What SAC, DDPG and TD3 share: a policy and critics that learn from replay, and a slower copy that gives targets."""
+"""What SAC, TQC, DDPG and TD3 share: a policy, critics that learn from replay, and a slower copy that gives targets."""
 
 from __future__ import annotations
 
