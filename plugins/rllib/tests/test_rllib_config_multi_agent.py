@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import gymnasium
@@ -239,6 +240,17 @@ def test_a_policy_has_settings_of_its_own() -> None:
     assert of("a").is_frozen and config.gamma == 0.99
     assert of("a").explain()["gamma"].set_by == "policies['a']"
     assert of("a").explain()["lr"].set_by == "algorithm_config_overrides_per_module['a']"
+
+
+def test_a_dict_of_agents_is_a_mapping_function() -> None:
+    given = {0: "a", "other": "b"}
+    config = PPOConfig().multi_agent(policies=["a", "b"], policy_mapping_fn=given)
+    assert [config.policy_mapping_fn(agent) for agent in given] == ["a", "b"]
+    again = PPOConfig().multi_agent(policies=["a", "b"], policy_mapping_fn=dict(given))
+    assert pickle.loads(pickle.dumps(config.policy_mapping_fn)) == again.policy_mapping_fn
+    assert again == config != PPOConfig().multi_agent(policies=["a", "b"], policy_mapping_fn={0: "b"})
+    with pytest.raises(ConfigError, match="is a dict without agent 'third': it has 0, 'other'. Add it"):
+        config.policy_mapping_fn("third")
 
 
 def test_a_spec_shows_what_it_is() -> None:

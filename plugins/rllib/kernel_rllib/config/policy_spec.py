@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from kernel_rllib.errors import ConfigError
+
 DEFAULT_POLICY_ID = "default_policy"
 """The id of the policy where there is one only."""
 
@@ -103,6 +105,36 @@ def id_problem(policy: Any) -> str | None:
 def default_policy_mapping(agent_id: Any, episode: Any = None, worker: Any = None, **more: Any) -> str:
     """Return the policy of any agent: the only one."""
     return DEFAULT_POLICY_ID
+
+
+class PolicyOfEachAgent:
+    """A mapping function made of a dict from agents to policies: what files that have no functions say."""
+
+    def __init__(self, policies: Mapping[Any, str]) -> None:
+        """Map each agent to its policy."""
+        self.policies: dict[Any, str] = dict(policies)
+
+    def __call__(self, agent_id: Any) -> str:
+        """Return the policy of an agent. Raises ConfigError for one that the dict does not have."""
+        if agent_id not in self.policies:
+            raise ConfigError(
+                f"policy_mapping_fn is a dict without agent {agent_id!r}: it has "
+                f"{', '.join(map(repr, self.policies))}. Add it, or give a function"
+            )
+        return self.policies[agent_id]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PolicyOfEachAgent) and other.policies == self.policies
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.policies.items()))
+
+
+def as_mapping(value: Any) -> Any:
+    """Return a mapping function: a function as it is, one of a dict, and that of the only policy for None."""
+    if value is None:
+        return default_policy_mapping
+    return PolicyOfEachAgent(value) if isinstance(value, Mapping) else value
 
 
 def bound_mapping(function: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:

@@ -10,6 +10,7 @@ from kernel_rllib.config.fluent import fluent
 from kernel_rllib.config.policy_spec import (
     DEFAULT_POLICY_ID,
     PolicySpec,
+    as_mapping,
     as_specs,
     as_tuples,
     default_policy_mapping,
@@ -50,8 +51,8 @@ class MultiAgent(DictSettings):
     )
     policy_mapping_fn = Field[Callable[..., Any]](
         default_policy_mapping,
-        "Returns the policy of an agent, given its id and, where it takes these, the episode and the runner.",
-        convert=lambda value: default_policy_mapping if value is None else value,
+        "Returns the policy of an agent, given its id and, if it takes these, the episode and the runner; or a dict.",
+        convert=as_mapping,
     )
     policies_to_train = Field[Any](
         None,
@@ -86,7 +87,7 @@ class MultiAgent(DictSettings):
         policies: Mapping[str, Any] | PolicyIds = NOT_PROVIDED,
         policy_map_capacity: int = NOT_PROVIDED,
         policy_map_cache: str | None = NOT_PROVIDED,
-        policy_mapping_fn: Callable[..., Any] | None = NOT_PROVIDED,
+        policy_mapping_fn: Callable[..., Any] | Mapping[Any, str] | None = NOT_PROVIDED,
         policies_to_train: PolicyIds | Callable[..., bool] | None = NOT_PROVIDED,
         policy_states_are_swappable: bool = NOT_PROVIDED,
         observation_fn: Callable[..., Any] | None = NOT_PROVIDED,
