@@ -26,11 +26,12 @@ from kernel_rllib.offline.inputs import close_reader, set_state_of, state_of
 from kernel_rllib.offline.io_context import IOContext
 from kernel_rllib.offline.rows import fragment_of
 from kernel_rllib.offline.sampler_input import Recorder, SamplerInput
-from kernel_rllib.runners.blueprint import Blueprint, PolicyBlueprint
+from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.contract import Collected, LaneSampler
 from kernel_rllib.runners.episodes import EpisodeSummary
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.runners.place import RunnerPlace
+from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 
 
 class NoEnvs:
