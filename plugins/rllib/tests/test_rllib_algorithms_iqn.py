@@ -209,11 +209,15 @@ def test_it_learns_the_quantiles_of_known_returns_and_takes_risks_as_it_is_told(
         ({"v_min": 0.0}, "v_min has no effect on IQN: .*num_quantiles says how many"),
         ({"td_error_loss_fn": "mse"}, "td_error_loss_fn has no effect on IQN: the loss of quantiles is Huber's"),
         ({"model": {"custom_model": "mine"}}, r"IQN does not act on model\['custom_model'\], as .*DQN.* do"),
-        ({"risk_eta": 0.5}, "risk_eta=0.5 has no effect without risk_measure; set that too"),
-        ({"risk_measure": "Wang"}, "risk_measure='Wang' has a parameter, and risk_eta is None; set that too"),
+        ({"risk_eta": 0.5}, "^IQNConfig: risk_eta=0.5 has no effect without risk_measure; set that too"),
+        ({"risk_measure": "Wang"}, "^IQNConfig: risk_measure='Wang' has a parameter, and risk_eta is None; set that"),
         (
             {"risk_measure": "CVaR", "risk_eta": 2.0},
-            "risk_eta=2.0 does not fit risk_measure='CVaR': CVaR is the mean of a share of the returns, the worst",
+            "^IQNConfig: risk_eta=2.0 does not fit risk_measure='CVaR': CVaR is the mean of a share of the returns",
+        ),
+        (
+            {"num_atoms": 2, "v_min": 1.0, "v_max": 0.0},
+            "v_min=1.0 is not below v_max=0.0; returns of atoms",
         ),
     ],
 )
@@ -253,6 +257,13 @@ def test_training_goes_on_after_a_checkpoint_with_the_same_bits(tmp_path: Path, 
     resumed.restore(path)
     assert weights_after(1, resumed) == expected
     assert resumed.train()["info"]["learner"] == result["info"]["learner"]
+
+
+def test_without_settings_it_draws_as_many_levels_as_dopamine() -> None:
+    config = IQNConfig()
+    levels = (config.num_quantiles, config.num_target_quantiles, config.num_action_quantiles, config.num_cosines)
+    assert levels == (64, 64, 32, 64) and (config.huber_threshold, config.risk_measure) == (1.0, None)
+    config.training(num_quantiles=1, num_target_quantiles=1, num_action_quantiles=1, num_cosines=1).validate()
 
 
 def test_the_best_action_is_always_the_same() -> None:

@@ -108,7 +108,9 @@ def test_the_loss_of_critics_is_the_reference(dtype: Any, quantiles: int) -> Non
     metrics = gradients_agree(quantile_critics_loss, module, vector, batch, expected, "critic/")
     found = told(vector.astype(np.float64))
     assert [each.shape for each in found] == [(6, quantiles)] * 3
-    assert metrics["mean_q"] == pytest.approx(found[0].mean(), abs=1e-5)
+    means = found[0].mean(axis=1)
+    reported = [metrics[name] for name in ("min_q", "mean_q", "max_q")]
+    np.testing.assert_allclose(reported, [means.min(), means.mean(), means.max()], atol=1e-5)
     for row in range(6):
         one = [each[row : row + 1] for each in found]
         loss = reference.critics_loss(one, exact["value_targets"][row : row + 1], np.ones(1))
@@ -176,6 +178,12 @@ def test_training_goes_on_after_a_checkpoint_with_the_same_bits(tmp_path: Path) 
     assert resumed.train()["info"]["learner"] == result["info"]["learner"]
 
 
+def test_without_settings_it_is_that_of_rllib() -> None:
+    config = TQCConfig()
+    assert (config.n_quantiles, config.n_critics, config.top_quantiles_to_drop_per_net) == (25, 2, 2)
+    config.training(n_quantiles=1, n_critics=1, top_quantiles_to_drop_per_net=0).validate()
+
+
 def test_priorities_are_the_losses_of_rows() -> None:
     algorithm = TQC(config().training(replay_buffer_config={"worker_side_prioritization": True}))
     algorithm.training_step()
@@ -191,6 +199,11 @@ def test_priorities_are_the_losses_of_rows() -> None:
             {"top_quantiles_to_drop_per_net": 5},
             ConfigError,
             "top_quantiles_to_drop_per_net=5 leaves none of n_quantiles=5; drop fewer, or learn more",
+        ),
+        (
+            {"lr": 0.5},
+            ConfigError,
+            "lr=0.5 has no effect on TQC, each network of which has a rate; set actor_lr",
         ),
         ({"n_critics": 0}, ConfigError, "n_critics is 0, but must be a whole number from 1 on"),
         (

@@ -103,14 +103,14 @@ class IQNConfig(DQNConfig):
     def problems(self) -> Iterator[str]:
         """Yield what contradicts itself."""
         yield from super().problems()
-        if self.risk_measure is None and self.risk_eta is not None:
-            yield f"risk_eta={self.risk_eta} has no effect without risk_measure; set that too"
-        elif self.risk_measure is not None and self.risk_eta is None:
-            yield f"risk_measure={self.risk_measure!r} has a parameter, and risk_eta is None; set that too"
-        elif self.risk_measure is not None and self.risk_eta is not None:
-            problem = eta_problem(self.risk_measure, self.risk_eta)
-            if problem:
-                yield f"risk_eta={self.risk_eta} does not fit risk_measure={self.risk_measure!r}: {problem}"
+        measure, eta = self.risk_measure, self.risk_eta
+        if measure is None:
+            if eta is not None:
+                yield f"risk_eta={eta} has no effect without risk_measure; set that too"
+        elif eta is None:
+            yield f"risk_measure={measure!r} has a parameter, and risk_eta is None; set that too"
+        elif problem := eta_problem(measure, eta):
+            yield f"risk_eta={eta} does not fit risk_measure={measure!r}: {problem}"
 
 
 class IQN(DQN):
