@@ -16,9 +16,10 @@ _AGENTS = {
     "ddpg.apex": ("ApexDDPG",),
     "ddpg.ddpg": ("DDPG",),
     "ddpg.td3": ("TD3",),
-    "dqn": ("DQN", "SimpleQ", "ApexDQN"),
+    "dqn": ("DQN", "SimpleQ", "ApexDQN", "R2D2"),
     "dqn.apex": ("ApexDQN",),
     "dqn.dqn": ("DQN",),
+    "dqn.r2d2": ("R2D2",),
     "dqn.simple_q": ("SimpleQ",),
     "es": ("ES",),
     "es.es": ("ES",),
@@ -56,6 +57,7 @@ ALGORITHMS = {
     "pg": "PG",
     "ppo": "PPO",
     "qmix": "QMIX",
+    "r2d2": "R2D2",
     "sac": "SAC",
     "simple_q": "SimpleQ",
     "td3": "TD3",
@@ -70,7 +72,11 @@ _SPELLED = {"IMPALA": "Impala", "QMIX": "QMix"}
 """How releases before 2.7 spelled names."""
 _OF_TRAINERS = {**_SPELLED, "ApexDQN": "Apex"}
 """What names of trainers begin with, where it is another word."""
-_DICTS = {"ApexDDPG": "APEX_DDPG_DEFAULT_CONFIG", "ApexDQN": "APEX_DEFAULT_CONFIG"}
+_DICTS = {
+    "ApexDDPG": "APEX_DDPG_DEFAULT_CONFIG",
+    "ApexDQN": "APEX_DEFAULT_CONFIG",
+    "R2D2": "R2D2_DEFAULT_CONFIG",
+}
 """The names of dicts of defaults beside `DEFAULT_CONFIG`."""
 
 

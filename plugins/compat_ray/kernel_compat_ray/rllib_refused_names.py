@@ -32,7 +32,6 @@ RLLIB_REFUSED: dict[str, str] = {
     "ray.rllib.TFPolicy": _GRAPHS,
     "ray.rllib.policy.DynamicTFPolicy": _GRAPHS,
     "ray.rllib.policy.TFPolicy": _GRAPHS,
-    "ray.rllib.agents.dqn.R2D2Trainer": _LATER_ALGORITHM,
     "ray.rllib.agents.qmix.ApexQMixTrainer": _LATER_ALGORITHM,
     "ray.rllib.evaluation.AsyncSampler": _SAMPLERS,
     "ray.rllib.evaluation.MultiAgentSampleBatchBuilder": _LATER,
@@ -68,12 +67,12 @@ RLLIB_REFUSED: dict[str, str] = {
 
 _LATER_ALGORITHMS = {
     "agents": (
-        "alpha_zero", "cql", "dqn.r2d2", "dreamer", "maml", "marwil",
+        "alpha_zero", "cql", "dreamer", "maml", "marwil",
         "mbmpo", "slateq",
     ),
     "algorithms": (
         "alpha_star", "alpha_zero", "bc", "cql", "crr", "dreamer", "dreamerv3",
-        "dt", "iql", "leela_chess_zero", "maml", "marwil", "mbmpo", "r2d2", "slateq",
+        "dt", "iql", "leela_chess_zero", "maml", "marwil", "mbmpo", "slateq",
     ),
 }  # fmt: skip
 _POLICIES = {

@@ -40,12 +40,10 @@ class SimpleCorridor(gym.Env):
 
 
 NOT_HERE = """
-from ray.rllib.agents.dqn import R2D2Trainer; R2D2Trainer()
 from ray.rllib.agents.impala.vtrace_policy import VTraceTFPolicy
 from ray.rllib.agents.ppo.appo_tf_policy import AsyncPPOTFPolicy
 from ray.rllib.agents.slateq import SlateQTrainer
 from ray.rllib.algorithms.dreamerv3 import DreamerV3Config
-from ray.rllib.algorithms.r2d2 import R2D2Config
 from ray.rllib.agents.marwil import MARWILTrainer
 from ray.rllib.agents.qmix import ApexQMixTrainer; ApexQMixTrainer()
 from ray.rllib.agents.qmix.qmix_policy import QMixTorchPolicy
@@ -487,6 +485,23 @@ for name, config in (
     )
     assert "True True True\nTrue True 100\n100 True\n" in out
     assert out.count("['TERMINATED']") == 2
+
+
+def test_r2d2_has_the_names_of_all_releases(tmp_path: Path) -> None:
+    out = printed(
+        """
+from ray.rllib.agents.dqn import R2D2Trainer
+from ray.rllib.agents.dqn.r2d2 import R2D2_DEFAULT_CONFIG
+from ray.rllib.algorithms.r2d2 import R2D2, R2D2Config
+print(R2D2_DEFAULT_CONFIG["zero_init_states"], R2D2Config().burn_in_len, issubclass(R2D2Trainer, R2D2))
+settings = {"num_workers": 0, "learning_starts": 50, "min_iter_time_s": 0, "timesteps_per_iteration": 100, "seed": 1}
+made = R2D2Trainer(env="CartPole-v0", config={**settings, "burn_in": 4, "train_batch_size": 100})
+print(made._name, made.config["burn_in"], made.train()["timesteps_total"] >= 100)
+made.stop()
+""",
+        tmp_path,
+    )
+    assert out.splitlines() == ["True 0 True", "R2D2 4 True"]
 
 
 def test_what_is_not_here_yet_says_so(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "algorithms.qmix": ("QMIX", "QMIXConfig"),
     "algorithms.qrdqn": ("QRDQN", "QRDQNConfig"),
     "algorithms.random_agent": ("RandomAgent", "RandomAgentConfig"),
+    "algorithms.r2d2": ("R2D2", "R2D2Config"),
     "algorithms.sac": ("SAC", "SACConfig"),
     "algorithms.simple_q": ("SimpleQ", "SimpleQConfig"),
     "algorithms.td3": ("TD3", "TD3Config"),

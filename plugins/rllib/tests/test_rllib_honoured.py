@@ -59,6 +59,14 @@ RUNS: dict[str, dict[str, Any]] = {
     },
     "QRDQN": {**FEW, **REPLAYED, "num_quantiles": 4, "min_time_s_per_iteration": 0},
     "RandomAgent": {"env": "CartPole-v1", "seed": 1, "rollouts_per_iteration": 2},
+    "R2D2": {
+        **FEW,
+        **REPLAYED,
+        "training_intensity": 1.0,
+        "min_sample_timesteps_per_iteration": 16,
+        "batch_mode": "truncate_episodes",
+        "target_network_update_freq": 8,
+    },
     "SAC": {**CONTINUOUS, **REPLAYED, "min_time_s_per_iteration": 0, "min_sample_timesteps_per_iteration": 8},
     "SimpleQ": {**FEW, **REPLAYED},
     "TD3": OF_DDPG,
@@ -140,7 +148,7 @@ def test_what_an_algorithm_takes_it_reads(name: str) -> None:
     assert sorted(taken - found.keys() - later) == []
 
 
-ONCE = "A2C A3C ApexDDPG ApexDQN ARS DDPG DQN ES IQN MADDPG PG QMIX QRDQN SAC SimpleQ TD3 TQC"
+ONCE = "A2C A3C ApexDDPG ApexDQN ARS DDPG DQN ES IQN MADDPG PG QMIX QRDQN R2D2 SAC SimpleQ TD3 TQC"
 
 
 @pytest.mark.parametrize("name", ONCE.split())
@@ -160,7 +168,7 @@ def test_an_algorithm_that_learns_from_a_batch_once_refuses_passes(name: str) ->
         ("A3C", {"train_batch_size": 64}, "train_batch_size has no effect on A3C: each fragment of a runner is a"),
         ("SAC", {"num_workers": 0, "lr": 0.5}, "lr=0.5 has no effect on SAC, each network of which has a rate"),
         ("ES", {"model": {"use_lstm": True}},
-         r"ES does not act on model\['use_lstm'\], as A2C, A3C, APPO, DDPPO, IMPALA, PG, PPO do\. So the result"),
+         r"ES does not act on model\['use_lstm'\], as A2C, A3C, APPO, DDPPO, IMPALA, PG, PPO, R2D2 do\. So the result"),
         ("DQN", {"pipelined_sampling": True, "fake_sampler": True},
          "no algorithm acts on fake_sampler yet; DQN does not act on pipelined_sampling, as A2C, PG, PPO do"),
         ("DQN", {"input": "/tmp/out", "input_evaluation": ["is", "wis"]},

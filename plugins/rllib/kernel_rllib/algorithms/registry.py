@@ -28,6 +28,7 @@ ALGORITHMS = {
     "PG": "kernel_rllib.algorithms.pg",
     "PPO": "kernel_rllib.algorithms.ppo",
     "QMIX": "kernel_rllib.algorithms.qmix",
+    "R2D2": "kernel_rllib.algorithms.r2d2",
     "QRDQN": "kernel_rllib.algorithms.qrdqn",
     "RandomAgent": "kernel_rllib.algorithms.random_agent",
     "SAC": "kernel_rllib.algorithms.sac",

@@ -174,8 +174,12 @@ class SimpleQ(ReplayingAlgorithm):
         Raises:
             ConfigError: If a setting asks for what this algorithm does not have.
         """
-        refuse_what_is_missing(self._settings)
+        self.refuse_what_is_missing()
         super().setup(config)
+
+    def refuse_what_is_missing(self) -> None:
+        """Raise ConfigError if a setting asks for what this algorithm does not have."""
+        refuse_what_is_missing(self._settings)
 
     def learn_once(self) -> Metrics:
         """Draw a minibatch, step towards its targets, and let the target network follow when it is time."""

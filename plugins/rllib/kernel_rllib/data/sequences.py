@@ -45,6 +45,13 @@ class SequenceBatch(Batch):
         """Return a column, or the states under `"state_in"`."""
         return self.state_in if key == columns.STATE_IN else super().__getitem__(key)
 
+    def copy(self, shallow: bool = False) -> SequenceBatch:
+        """Return a batch with copies of all columns and states, or with the same arrays if `shallow`."""
+        made = super().copy(shallow)
+        assert isinstance(made, SequenceBatch)
+        made.state_in = {name: state if shallow else state.copy() for name, state in self.state_in.items()}
+        return made
+
     @property
     def count(self) -> int:
         """Return how many steps it holds, without those that fill up."""

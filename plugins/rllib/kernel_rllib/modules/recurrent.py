@@ -19,11 +19,13 @@ class LSTM:
         name: What its parameters' names, and those of its state, begin with.
         inputs: The width of what it takes.
         cells: The width of what it gives and remembers.
+        horizon: For how many steps it remembers at first; 0: biases begin at 0, and it forgets half in each step.
     """
 
     name: str
     inputs: int
     cells: int
+    horizon: int = 0
 
     @property
     def outputs(self) -> int:
@@ -32,10 +34,11 @@ class LSTM:
 
     def parameters(self) -> list[Parameter]:
         """Return the weights of its four gates, side by side."""
+        biases = initializers.chrono(self.horizon) if self.horizon else initializers.zeros()
         return [
             Parameter(f"{self.name}/weight_in", (self.inputs, 4 * self.cells), initializers.glorot_uniform()),
             Parameter(f"{self.name}/weight_state", (self.cells, 4 * self.cells), initializers.orthogonal(1.0)),
-            Parameter(f"{self.name}/bias", (4 * self.cells,), initializers.zeros()),
+            Parameter(f"{self.name}/bias", (4 * self.cells,), biases),
         ]
 
     def state(self) -> dict[str, tuple[int, ...]]:

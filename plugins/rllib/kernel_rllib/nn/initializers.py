@@ -18,6 +18,21 @@ Shape = Sequence[int]
 Initializer = Callable[[Shape, np.random.Generator], NDArray[np.float32]]
 
 
+def chrono(horizon: int) -> Initializer:
+    """Return one for the biases of an LSTM's gates [4 * cells] that is to remember for up to `horizon` steps.
+
+    Those of the forget gates are log(u) with u uniform from 1 to `horizon` - 1, and those of the input gates minus
+    that; the others are 0 (Tallec and Ollivier, 2018, arXiv 1804.11188, equation 16).
+    """
+
+    def initialize(shape: Shape, stream: np.random.Generator) -> NDArray[np.float32]:
+        cells = shape[0] // 4
+        forget = np.log(stream.uniform(1, max(horizon - 1, 1), cells))
+        return np.concatenate([-forget, forget, np.zeros(2 * cells)]).astype(np.float32)
+
+    return initialize
+
+
 def zeros() -> Initializer:
     """Return the initializer of zeros."""
     return constant(0.0)

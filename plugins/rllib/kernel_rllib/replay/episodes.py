@@ -28,15 +28,21 @@ class Piece:
     Attributes:
         columns: Arrays [T, ...] by their names; `obs` has one row more, what was observed after the last step.
         state_in: What was remembered before the first step, by names.
+        burn_in: How many steps at its beginning only say what is remembered after them.
     """
 
     columns: dict[str, Array]
     state_in: dict[str, Array]
+    burn_in: int = 0
 
     @property
     def steps(self) -> int:
         """Return how many steps it has."""
         return len(self.columns[columns.REWARDS])
+
+    def after_burn_in(self, state_in: dict[str, Array]) -> Piece:
+        """Return the steps after those of the burn-in, which leave such memories."""
+        return Piece({name: column[self.burn_in :] for name, column in self.columns.items()}, state_in)
 
 
 class Episodes:
@@ -115,52 +121,73 @@ class EpisodeReplay:
 
     def state(self) -> dict[str, Any]:
         """Return all that it holds, as arrays."""
-        pieces = list(self._pieces)
-        if not pieces:
-            return {}
-        return {
-            "lengths": np.array([piece.steps for piece in pieces]),
-            "columns": {name: np.concatenate([piece.columns[name] for piece in pieces]) for name in COLUMNS},
-            "state_in": {name: np.stack([piece.state_in[name] for piece in pieces]) for name in pieces[0].state_in},
-        }
+        return arrays_of(list(self._pieces))
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on with what `state` returned."""
         self._pieces.clear()
         self._steps = 0
-        begin = 0
-        for number, length in enumerate(state.get("lengths", ())):
-            rows = slice(begin, begin + int(length))
-            observed = slice(rows.start + number, rows.stop + number + 1)  # one more in each piece
-            kept = {name: state["columns"][name][rows] for name in COLUMNS[1:]}
-            kept[columns.OBS] = state["columns"][columns.OBS][observed]
-            self.add([Piece(kept, {name: memory[number] for name, memory in state["state_in"].items()})])
-            begin = rows.stop
+        self.add(pieces_of_arrays(state))
 
 
-def pieces_of(fragment: Fragment, most: int) -> Iterator[Piece]:
-    """Yield the steps of a fragment in pieces of `most` steps or fewer, lane after lane; none reaches past an end."""
+def arrays_of(pieces: Sequence[Piece]) -> dict[str, Any]:
+    """Return pieces as arrays, as checkpoints keep them."""
+    if not pieces:
+        return {}
+    return {
+        "lengths": np.array([piece.steps for piece in pieces]),
+        "burn_ins": np.array([piece.burn_in for piece in pieces]),
+        "columns": {name: np.concatenate([piece.columns[name] for piece in pieces]) for name in COLUMNS},
+        "state_in": {name: np.stack([piece.state_in[name] for piece in pieces]) for name in pieces[0].state_in},
+    }
+
+
+def pieces_of_arrays(arrays: Mapping[str, Any]) -> list[Piece]:
+    """Return the pieces that `arrays_of` was called of."""
+    begin, found = 0, []
+    lengths = arrays.get("lengths", ())
+    burn_ins = arrays.get("burn_ins", np.zeros(len(lengths), np.int64))
+    for number, length in enumerate(lengths):
+        rows = slice(begin, begin + int(length))
+        observed = slice(rows.start + number, rows.stop + number + 1)  # one more in each piece
+        kept = {name: arrays["columns"][name][rows] for name in COLUMNS[1:]}
+        kept[columns.OBS] = arrays["columns"][columns.OBS][observed]
+        memories = {name: memory[number] for name, memory in arrays["state_in"].items()}
+        found.append(Piece(kept, memories, int(burn_ins[number])))
+        begin = rows.stop
+    return found
+
+
+def pieces_of(fragment: Fragment, most: int, overlap: int = 0) -> Iterator[Piece]:
+    """Yield the steps of a fragment in pieces of `most` steps or fewer, lane after lane; none reaches past an end.
+
+    Args:
+        fragment: What was sampled.
+        most: How many steps a piece has at most.
+        overlap: How many of them are the last ones of the piece before, where that is of the same episode: the burn-in.
+    """
     steps, lanes = fragment.shape
     after = fragment.next_obs()
     ends = fragment.columns[columns.TERMINATEDS] | fragment.columns[columns.TRUNCATEDS]
     valid = np.ones((steps, lanes), bool) if fragment.valid is None else fragment.valid
     for lane in range(lanes):
-        begin = 0
+        begin = burn_in = 0
         for step in range(steps):
             if not valid[step, lane]:
-                begin = step + 1
+                begin, burn_in = step + 1, 0
                 continue
-            is_last = step + 1 == steps or not valid[step + 1, lane]
-            if is_last or ends[step, lane] or step + 1 - begin == most:
-                yield _piece(fragment, after, lane, begin, step + 1)
-                begin = step + 1
+            is_last = step + 1 == steps or not valid[step + 1, lane] or ends[step, lane]
+            if is_last or step + 1 - begin == most:
+                yield _piece(fragment, after, lane, begin, step + 1, burn_in)
+                burn_in = 0 if is_last else overlap
+                begin = step + 1 - burn_in
 
 
-def _piece(fragment: Fragment, after: Array, lane: int, begin: int, end: int) -> Piece:
+def _piece(fragment: Fragment, after: Array, lane: int, begin: int, end: int, burn_in: int) -> Piece:
     kept = {name: fragment.columns[name][begin:end, lane].copy() for name in COLUMNS[1:]}
     observed = fragment.columns[columns.OBS][begin:end, lane]
     kept[columns.OBS] = np.concatenate([observed, after[end - 1 : end, lane]])
-    return Piece(kept, {name: memory[begin, lane].copy() for name, memory in fragment.state_in.items()})
+    return Piece(kept, {name: memory[begin, lane].copy() for name, memory in fragment.state_in.items()}, burn_in)
 
 
 def _filled(parts: Sequence[Array], length: int) -> Array:

