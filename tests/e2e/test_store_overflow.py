@@ -31,7 +31,7 @@ SECONDS = 120.0
 MB = 1 << 20
 STORE = 16 * MB
 LARGE = STORE + STORE // 2
-HASTY = {"kernel_processes.node.store_service.OVERFLOW_SECONDS": 0.05}
+HASTY = {"kernel_processes.node.store_patience.OVERFLOW_SECONDS": 0.05}
 """So that a test need not wait for others to let go, who won't."""
 
 
@@ -348,7 +348,7 @@ def test_what_is_larger_than_another_nodes_store_is_fetched_there_and_from_there
 
 
 def test_ctrl_c_while_it_waits_leaves_nothing() -> None:
-    with constants({"kernel_processes.node.store_service.OVERFLOW_SECONDS": 600.0}):
+    with constants({"kernel_processes.node.store_patience.OVERFLOW_SECONDS": 600.0}):
         with running_session(object_store_memory=STORE) as session:
             held = kernel.get(kernel.put(block(1, STORE * 3 // 4)))
 

@@ -29,14 +29,14 @@ from kernel.runtime.current import get_runtime
 from kernel.testing.constants import constants
 from kernel.testing.faults import kill, wait_until
 from kernel.testing.session import RunningSession, running_session
-from kernel_processes.node.store_service import PATIENCE_SECONDS
+from kernel_processes.node.store_patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 120.0
 MB = 1 << 20
 PATIENT = {
-    "kernel_processes.node.store_service.PATIENCE_SECONDS": 600.0,
-    "kernel_processes.node.store_service.OVERFLOW_SECONDS": 600.0,
+    "kernel_processes.node.store_patience.PATIENCE_SECONDS": 600.0,
+    "kernel_processes.node.store_patience.OVERFLOW_SECONDS": 600.0,
 }
 """For how long a store that is full waits for room: longer than any machine stands still."""
 

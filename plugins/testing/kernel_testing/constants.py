@@ -1,6 +1,6 @@
 """Constants of the product, changed in the processes of a session: its agent, its head, and the workers.
 
-with constants({"kernel_processes.node.store_service.PATIENCE_SECONDS": 600.0}), running_session():
+with constants({"kernel_processes.node.store_patience.PATIENCE_SECONDS": 600.0}), running_session():
     ...
 
 So a test that is not about a limit of time does not meet it on a busy machine, and one that is told an answer although

@@ -24,6 +24,9 @@ from kernel_network_tcp.transfer.service import Ticket, TransferService
 from kernel_network_tcp.transfer.sockets import shut
 
 from kernel.defaults.spill import DiskSpill
+from kernel_processes.node.overflow_server import OverflowServer
+from kernel_processes.node.store_clients import StoreClients
+from kernel_processes.node.store_disk import StoreDisk
 from kernel_processes.node.store_service import StoreService
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec import store as contract
@@ -55,23 +58,15 @@ class TransferNode:
         wrap: Callable[[socket.socket, bool], socket.socket] = lambda sock, server: sock,
     ) -> None:
         self.reactor = Reactor()
-        server = store.open_server(capacity, None)
         self.ended: set[ProcessId] = set()
         self.sockets: list[socket.socket] = []
         """Every connection made or accepted, for tests that cut them."""
         self.spill = DiskSpill(directory)
-        self.store = StoreService(
-            server,
-            self.spill,
-            self.reactor,
-            _ignore,
-            _ignore,
-            self.ended.__contains__,
-            _ignore,
-            os.path.join(self.spill.directory, "overflow"),
-            _ignore,
-        )
-        self.server = self.store.server
+        overflow = os.path.join(self.spill.directory, "overflow")
+        self.server = OverflowServer(store.open_server(capacity, None), overflow)
+        disk = StoreDisk(self.server, self.spill, self.reactor, _ignore)
+        clients = StoreClients(_NoProcesses(), self.ended)
+        self.store = StoreService(self.server, disk, clients, _ignore, self.reactor)
         self._wrap = wrap
         self._answers: dict[int, Callable[[Any, Exception | None], None]] = {}
         self.store.serve_locally(WORKER, lambda request, *answer: self._answers.pop(request)(*answer))
@@ -227,5 +222,15 @@ def _settle(future: Future[Any], answer: Any, error: Exception | None = None) ->
         future.set_exception(error)
 
 
+class _NoProcesses:
+    """The processes of a node that has none."""
+
+    def send(self, process: ProcessId, message: object) -> None:
+        """Reach nobody."""
+
+    def broadcast(self, message: object) -> None:
+        """Reach nobody."""
+
+
 def _ignore(*arguments: object) -> None:
-    """Stand in for what reaches processes and observers, of which there are none."""
+    """Stand in for what observers and users are told."""

@@ -23,7 +23,7 @@ ALLOWED = {
     "plugins/local_mode/kernel_local_mode/runtime.py": "since when, for people",
     "plugins/processes/kernel_processes/daemons/local_head.py": "when a node joined, for people",
     "plugins/processes/kernel_processes/node/log_service.py": "when a line was written, for people",
-    "plugins/processes/kernel_processes/node/memory_watch.py": "when a worker was ended, for people",
+    "plugins/processes/kernel_processes/node/memory_ends.py": "when a worker was ended, for people",
     "plugins/processes/kernel_processes/node/node_events.py": "when something happened, for people and observers",
     "plugins/processes/kernel_processes/node/sessions.py": "the name of a session",
     "plugins/processes/kernel_processes/worker/async_executor.py": "spans on the timeline",

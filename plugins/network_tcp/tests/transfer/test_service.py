@@ -22,7 +22,7 @@ from kernel_store_plasma.store import PlasmaStore
 from kernel.defaults.object_store import LocalObjectStore
 from kernel.testing.faults import wait_until
 from kernel.testing.transfer_node import CLIENT, OWNER, WORKER, TransferNode
-from kernel_processes.node import store_service
+from kernel_processes.node import store_patience
 from kernel_spec.errors import ObjectLostError, ObjectStoreFullError, OwnerDiedError
 from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.store import ClientLeft, Create, Delete, Pin, Seal, Unpin
@@ -49,7 +49,7 @@ def make_store(request: pytest.FixtureRequest) -> Callable[[], Any]:
 @pytest.fixture
 def nodes(tmp_path: Any, make_store: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
     """Make nodes; at the end their invariants hold, and nothing is held for transfers."""
-    monkeypatch.setattr(store_service, "PATIENCE_SECONDS", SECONDS)
+    monkeypatch.setattr(store_patience, "PATIENCE_SECONDS", SECONDS)
     made: list[TransferNode] = []
 
     def make(room: int = ROOM, limits: TransferLimits = LIMITS) -> TransferNode:

@@ -15,7 +15,7 @@ from kernel_store_plasma import PlasmaStore
 
 from kernel.testing.faults import wait_until
 from kernel.testing.transfer_node import CLIENT, TransferNode
-from kernel_processes.node import store_service
+from kernel_processes.node import store_patience
 from kernel_spec.ids import ObjectId
 from kernel_spec.store import Delete
 
@@ -43,7 +43,7 @@ def name(index: int) -> ObjectId:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_every_byte_is_right_whatever_happens(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_service, "PATIENCE_SECONDS", SECONDS)
+    monkeypatch.setattr(store_patience, "PATIENCE_SECONDS", SECONDS)
     chance = random.Random(seed)
     with ExitStack() as stack:
         nodes = [stack.enter_context(TransferNode(PlasmaStore(), ROOM, str(tmp_path), LIMITS)) for _ in range(NODES)]

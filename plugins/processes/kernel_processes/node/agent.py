@@ -21,22 +21,28 @@ from kernel_processes.node.agent_head import AgentHead, MakeLocalHead, RemoteHea
 from kernel_processes.node.checked_memory_guard import open_guard
 from kernel_processes.node.detection import choose_store_bytes, detect_devices, total_resources
 from kernel_processes.node.directory_watch import DirectoryWatch
+from kernel_processes.node.guarded_workers import GuardedWorkers
 from kernel_processes.node.head_child import HeadChild
 from kernel_processes.node.head_client import HeadClient
 from kernel_processes.node.head_link import RemoteHeadLink
 from kernel_processes.node.housekeeping import Housekeeping
 from kernel_processes.node.log_service import LogService
+from kernel_processes.node.memory_readings import MemoryReadings
 from kernel_processes.node.memory_watch import MemoryWatch
 from kernel_processes.node.node_events import NodeEvents
+from kernel_processes.node.node_memory import NodeMemory
 from kernel_processes.node.node_report import NodeReport
 from kernel_processes.node.node_snapshot import NodeSnapshot
 from kernel_processes.node.node_state import NodeState
 from kernel_processes.node.open_requests import OpenRequests
 from kernel_processes.node.output_routing import OutputRouting
+from kernel_processes.node.overflow_server import OverflowServer
 from kernel_processes.node.process_ends import ENDED_KEPT, ProcessEnds
 from kernel_processes.node.process_relay import RelayToHead, RelayToProcesses
 from kernel_processes.node.process_table import ProcessTable
 from kernel_processes.node.shutdown import end_processes
+from kernel_processes.node.store_clients import StoreClients
+from kernel_processes.node.store_disk import StoreDisk
 from kernel_processes.node.store_guard import open_server
 from kernel_processes.node.store_service import StoreService
 from kernel_processes.node.template_link import TemplateLink
@@ -160,10 +166,12 @@ class Agent:
         return NodeState(self.head_client, config, total, self.devices, self.place, self.reactor.clock)
 
     def _watch_memory(self) -> MemoryWatch:
-        config, pool, control, used = self.config, self.pool, self.control, self.store.bytes_used
+        config = self.config
         settings = MemorySettings(self.node.hex()[:8], config.memory_threshold, config.memory_quotas)
         guard = open_guard(self.manager, settings, self._plugin_fault)
-        return MemoryWatch(config, guard, pool, control, self.reactor, lambda: self.forks.template_pid, used)
+        template_pid, store_used = (lambda: self.forks.template_pid), self.store.bytes_used
+        memory = NodeMemory(MemoryReadings(), config.memory_limit, template_pid, store_used)
+        return MemoryWatch(settings, guard, memory, GuardedWorkers(self.pool, self.control), self.reactor)
 
     def _link_nodes(self, network: NodeNetwork, relays: bool) -> None:
         from kernel_processes.node.object_exchange import ObjectExchange  # which one machine does without
@@ -175,15 +183,15 @@ class Agent:
             self.relay = network.open_relay()
 
     def _open_store(self) -> StoreService:
-        config, processes = self.config, self.processes
-        store, place = self.manager.make("object_store"), config.spill_directory
-        server = open_server(store, self.manager.label(store), self.store_bytes, config.store_directory, self._broken)
+        config, place = self.config, self.config.spill_directory
+        store = self.manager.make("object_store")
+        opened = open_server(store, self.manager.label(store), self.store_bytes, config.store_directory, self._broken)
         spill = self.manager.make("spill_target", place or os.path.join(config.directory, "spill"))
         directory = getattr(spill, "directory", "")
         self._describe_session(directory)
-        ended, send, broadcast = self._ended.__contains__, processes.send, processes.broadcast
-        overflow = os.path.join(directory or os.path.join(config.directory, "spill"), "overflow")
-        return StoreService(server, spill, self.reactor, send, broadcast, ended, self.events.note, overflow, self._warn)
+        server = OverflowServer(opened, os.path.join(directory or os.path.join(config.directory, "spill"), "overflow"))
+        disk = StoreDisk(server, spill, self.reactor, self._warn)
+        return StoreService(server, disk, StoreClients(self.processes, self._ended), self.events.note, self.reactor)
 
     def _plugin_fault(self, text: str) -> None:
         """Report a plugin's fault on this node to every program of the session, including those that join later."""

@@ -21,31 +21,31 @@ SLOWEST_BYTES_PER_SECOND = 4 << 20
 """Rate for the time limit of making a file, which is CALL_SECONDS at least."""
 CLOSE_SECONDS = 5.0
 
+Then = Callable[[FileMade | FileFailed], None]
+"""Takes the result of an order."""
+
 
 class OverflowFiles:
     """Files in `directory`, which is made with the first file. Its methods are called from the agent's loop.
 
-    `feed(event)` is called with the result of each order. A file that takes too long has failed; it is removed if it is
-    made after all.
+    A file that takes too long has failed; it is removed if it is made after all.
     """
 
-    def __init__(self, directory: str, reactor: Reactor, feed: Callable[[FileMade | FileFailed], None]) -> None:
+    def __init__(self, directory: str, reactor: Reactor) -> None:
         self.directory = directory
         self._reactor = reactor
-        self._feed = feed
         self._threads = DaemonPool(1, "spill", reactor.clock)  # one, so that what is removed makes room for what comes
-        self._making: dict[str, tuple[MakeFile, DaemonJob | None]] = {}
+        self._making: dict[str, tuple[MakeFile, Then]] = {}
         self._finished: list[FileMade | FileFailed] = []
         self._log = Logger("kernel.node")
 
-    def make(self, step: MakeFile) -> None:
-        """Make a file of its full size."""
-        self._making[step.path] = (step, None)
+    def make(self, step: MakeFile, then: Then) -> None:
+        """Make a file of its full size; `then(event)` is called with what came of it."""
+        self._making[step.path] = (step, then)
         if self._threads.is_blocked:
             self._done(FileFailed(step.path, self._late_error(step, "the calls before have not come back")))
             return
         job = self._threads.begin(lambda: self._done(self._make(step)))
-        self._making[step.path] = (step, job)
         seconds = CALL_SECONDS + step.size / SLOWEST_BYTES_PER_SECOND
         self._reactor.call_later(seconds, lambda: self._look(step, job, seconds))
 
@@ -57,8 +57,9 @@ class OverflowFiles:
         """Pass on the results of the thread."""
         while self._finished:
             event = self._finished.pop(0)
-            if self._making.pop(event.path, None) is not None:
-                self._feed(event)
+            making = self._making.pop(event.path, None)
+            if making is not None:
+                making[1](event)
             elif isinstance(event, FileMade):
                 self.remove(event.path)
 
@@ -108,8 +109,8 @@ class OverflowFiles:
         """Give up a file that takes too long."""
         self.finish()
         if step.path in self._making and self._threads.abandon(job):
-            del self._making[step.path]
-            self._feed(FileFailed(step.path, self._late_error(step, f"it is not there after {seconds:.0f} s")))
+            _, then = self._making.pop(step.path)
+            then(FileFailed(step.path, self._late_error(step, f"it is not there after {seconds:.0f} s")))
 
     def _late_error(self, step: MakeFile, why: str) -> ObjectStoreError:
         return ObjectStoreError(

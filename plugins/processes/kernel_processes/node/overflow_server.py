@@ -54,6 +54,7 @@ class OverflowServer:
     def __init__(self, store: contract.StoreServer, directory: str) -> None:
         self.name = store.name
         self.store = store
+        self.directory = directory
         self.table = OverflowTable(directory)
         self.no_way_out = False
         """Whether objects without room could lately be neither spilled nor put into files."""

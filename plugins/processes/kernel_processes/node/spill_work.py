@@ -33,6 +33,7 @@ class _Work:
     """One step in progress. `asked` is when it began; `late` says that its waiters got the error that it is late."""
 
     step: Step
+    then: Callable[[Done | contract.RestoreLate], None]
     asked: float
     job: DaemonJob | None = None
     late: bool = False
@@ -42,22 +43,15 @@ class SpillWork:
     """Carries out the store's disk work. Its methods are called from the agent's loop.
 
     What is read back has the checksum of what was written, or it counts as lost.
-    `feed(event)` gives the store what came of it. A write that takes too long has failed, and its copy is deleted if it
-    comes to be after all. A read that takes too long is `RestoreLate`: the target may still write to that memory.
+    A write that takes too long has failed, and its copy is deleted if it comes to be after all. A read that takes too
+    long is `RestoreLate`: the target may still write to that memory.
     """
 
-    def __init__(
-        self,
-        server: contract.StoreServer,
-        target: SpillTarget,
-        reactor: Reactor,
-        feed: Callable[[Done | contract.RestoreLate], None],
-    ) -> None:
+    def __init__(self, server: contract.StoreServer, target: SpillTarget, reactor: Reactor) -> None:
         self._server = server
         self._target = target
         self._label = f"the spill target {target.name!r}"
         self._reactor = reactor
-        self._feed = feed
         self._threads = DaemonPool(THREADS, "spill", reactor.clock)
         self._works: dict[ObjectId, _Work] = {}
         """Steps in progress by object, oldest first; the store orders one step at a time for an object."""
@@ -69,9 +63,9 @@ class SpillWork:
         self._looking = False
         self._log = Logger("kernel.node")
 
-    def begin(self, step: Step) -> None:
-        """Write or read an object."""
-        work = self._works[step.object] = _Work(step, self._reactor.clock())
+    def begin(self, step: Step, then: Callable[[Done | contract.RestoreLate], None]) -> None:
+        """Write or read an object; `then(event)` is called with what the store is to know of it."""
+        work = self._works[step.object] = _Work(step, then, self._reactor.clock())
         if self._threads.is_blocked:
             self._finished.append((work, self._failed(step, self._blocked_error())))
             self._reactor.call_later(0.0, self.finish)
@@ -95,7 +89,7 @@ class SpillWork:
                     self._log.warning("the spill target answered at last", target=self._target.name, answer=repr(done))
                 elif isinstance(work.step, contract.ReadSpill) and isinstance(done, contract.RestoreFailed):
                     self._log.warning("a spilled copy is lost", uri=work.step.uri, reason=str(done.error))
-                self._feed(done)
+                work.then(done)
             elif isinstance(done, contract.SpillDone):
                 self.delete(done.uri)
         if self._deleting is not None and self._deleting.ended:
@@ -211,10 +205,10 @@ class SpillWork:
         step, begun = work.step, work.job is not None and work.job.begun is not None
         self._log.warning("the spill target hangs", target=self._target.name, reason=str(error))
         if isinstance(step, contract.ReadSpill) and begun:
-            self._feed(contract.RestoreLate(step.object, error))
+            work.then(contract.RestoreLate(step.object, error))
         else:
             del self._works[step.object]
-            self._feed(self._failed(step, error))
+            work.then(self._failed(step, error))
 
     def _limit(self, size: int) -> float:
         """Return how many seconds a call for `size` bytes may take."""

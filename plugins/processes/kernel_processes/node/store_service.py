@@ -8,68 +8,47 @@ from typing import Any
 
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import Message
-from kernel_processes.node.overflow_files import OverflowFiles
 from kernel_processes.node.overflow_server import OverflowServer
-from kernel_processes.node.overflow_table import FileFailed, FileMade, MakeFile, RemoveFile
-from kernel_processes.node.spill_work import Done, SpillWork
+from kernel_processes.node.overflow_table import FileFailed, FileMade
+from kernel_processes.node.store_clients import LocalAnswer, StoreClients
+from kernel_processes.node.store_disk import DiskEvent, StoreDisk
+from kernel_processes.node.store_patience import StorePatience
 from kernel_processes.node.store_quotas import StoreQuotas
 from kernel_processes.transport.connection import Connection
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec import observers
 from kernel_spec import store as contract
-from kernel_spec.byte_sizes import readable
 from kernel_spec.errors import ObjectLostError, ObjectStoreFullError, OwnerDiedError, PluginError
 from kernel_spec.ids import ObjectId, ProcessId
-from kernel_spec.spill import SpillTarget
-
-PATIENCE_SECONDS = 5.0
-"""Seconds without any progress after which a request for space fails."""
-
-OVERFLOW_SECONDS = 0.5
-"""Seconds without any progress after which a request gets a file instead. It waits PATIENCE_SECONDS at most in all."""
 
 NEWS_SECONDS = 0.1
 """Seconds for processes to release objects before a new object is refused for a quota."""
 
-LocalAnswer = Callable[[int, Any, "Exception | None"], None]
-"""Takes a request's number, and the answer or an error."""
-
 
 class StoreService:
-    """Serve the object store to the processes of this node.
+    """Serve the object store to its clients: `server` decides, the answers go to `clients` and the work to `disk`.
 
-    `send(process, message)` reaches one process, `broadcast(message)` all; `has_ended(process)` says whether a process,
-    here or elsewhere, has ended. Objects for which the store has no room go into files in the directory `overflow`,
-    which is made when it is needed; `warn(text)` tells users so, once.
+    `observe(kind, state, id, detail)` is told what happens to objects.
     """
 
     def __init__(
         self,
-        server: contract.StoreServer,
-        spill: SpillTarget,
-        reactor: Reactor,
-        send: Callable[[ProcessId, Message], None],
-        broadcast: Callable[[Message], None],
-        has_ended: Callable[[ProcessId], bool],
+        server: OverflowServer,
+        disk: StoreDisk,
+        clients: StoreClients,
         observe: Callable[[str, str, bytes, dict[str, Any]], None],
-        overflow: str,
-        warn: Callable[[str], None],
+        reactor: Reactor,
     ) -> None:
-        self.server = OverflowServer(server, overflow)
+        self.server = server
         self.quotas = StoreQuotas()
+        self._disk = disk
+        self._clients = clients
+        self._observe = observe
+        self._reactor = reactor
         self._postponed: set[ObjectId] = set()
         """Objects that wait for room in the quota of their makers."""
-        self._reactor = reactor
-        self._send = send
-        self._broadcast = broadcast
-        self._has_ended = has_ended
-        self._observe = observe
-        self._spill_work = SpillWork(self.server, spill, reactor, self._disk_moved)
-        self._files = OverflowFiles(overflow, reactor, self._file_came)
-        self._warn: Callable[[str], None] | None = warn
-        self._moved_at = self._waiting_since = 0.0
+        self._patience = StorePatience()
         self._watching = False
-        self._local: dict[ProcessId, LocalAnswer] = {}
         self.handlers: dict[int, Callable[[Connection, Message], None]] = {
             op.STORE_CREATE: self._on_create,
             op.STORE_SEAL: lambda c, m: self.seal(contract.Seal(c.info.id, m[1], m[2])),
@@ -93,11 +72,11 @@ class StoreService:
 
     def serve_locally(self, client: ProcessId, answer: LocalAnswer) -> None:
         """Take a part of the agent as a client: its answers are calls, after all else that an event led to."""
-        self._local[client] = answer
+        self._clients.serve_locally(client, answer)
 
     def create(self, event: contract.Create) -> None:
         """Let an object be created, unless its owner has ended."""
-        if self._has_ended(event.owner):
+        if self._clients.have_lost(event.owner):
             self._carry_out([contract.Failed(event.client, event.request, _owner_died(event.object, event.owner))])
         elif self.quotas.is_limited(event.client):
             self._create_within_quota(event, patient=True)
@@ -130,42 +109,21 @@ class StoreService:
         instructions = self.server.handle(event)
         self._carry_out(instructions)
         if instructions and not isinstance(event, contract.Pin):  # one that is answered at once moves nothing
-            self._moved_at = self._reactor.clock()
+            self._patience.moved(self._reactor.clock())
         if self.server.waits and not self._watching and self.server.usage().waiting:
             self._watch()
 
     def finish_disk_work(self) -> None:
         """Feed back what threads have done. Called from the loop."""
-        self._spill_work.finish()
-        self._files.finish()
+        self._disk.finish()
 
-    def _disk_moved(self, event: Done | contract.RestoreLate) -> None:
-        self._moved_at = self._reactor.clock()
+    def _disk_moved(self, event: DiskEvent) -> None:
+        self._patience.moved(self._reactor.clock())
         self.handle(event)
         if isinstance(event, contract.SpillDone):
             self._observe(observers.OBJECT, observers.SPILLED, event.object, {"uri": event.uri})
         elif isinstance(event, contract.RestoreDone):
             self._observe(observers.OBJECT, observers.RESTORED, event.object, {})
-
-    def _file_came(self, event: FileMade | FileFailed) -> None:
-        self._moved_at = self._reactor.clock()
-        self.handle(event)
-        if self._warn is not None and isinstance(event, FileMade):
-            warn, self._warn = self._warn, None
-            warn(self._overflow_text())
-
-    def _overflow_text(self) -> str:
-        usage = self.server.usage()
-        store = f"the object store of {readable(usage.capacity)}"
-        why = f"it is larger than {store}"
-        if usage.overflow <= usage.capacity:
-            taken = f"{readable(usage.used)} there are taken, {readable(usage.pinned)} of them by what is in use"
-            why = f"{store} had no room for it: {taken}"
-        return (
-            f"an object of {readable(usage.overflow)} went into a file in {self._files.directory}, because {why}. "
-            "Files may be slower than memory: drop references and views that are no longer needed, or raise "
-            "object_store_memory. This is said once; `kernel memory` shows what lies in files"
-        )
 
     def explain(self, object: ObjectId) -> str:
         """Say what a request for `object` waits for."""
@@ -176,13 +134,12 @@ class StoreService:
                 f"{usage.used} of the store's {usage.capacity} bytes are taken, {usage.pinned} of them by what is in "
                 f"use (`kernel memory` says by whom), objects that wait for room: {usage.waiting}"
             )
-        reasons += filter(None, [self._spill_work.explain(object), self._files.explain()])
+        reasons += self._disk.explain(object)
         return "; ".join(reasons) or "another process is writing it"
 
     def close(self) -> None:
         """Stop disk work and free everything."""
-        self._files.close()
-        self._spill_work.close()
+        self._disk.close()
         self.server.close()
 
     def _on_create(self, connection: Connection, message: Message) -> None:
@@ -196,7 +153,7 @@ class StoreService:
         except ObjectStoreFullError as error:
             if patient:
                 self._postponed.add(create.object)
-                self._broadcast((op.STORE_RELEASE_IDLE,))
+                self._clients.release_idle()
                 self._reactor.call_later(NEWS_SECONDS, lambda: self._create_again(create))
             else:
                 self._carry_out([contract.Failed(create.client, create.request, error)])
@@ -207,7 +164,7 @@ class StoreService:
         self.handle(create)
 
     def _create_again(self, create: contract.Create) -> None:
-        given_up = create.object not in self._postponed or self._has_ended(create.client)
+        given_up = create.object not in self._postponed or self._clients.have_lost(create.client)
         self._postponed.discard(create.object)
         if given_up:
             return
@@ -229,54 +186,36 @@ class StoreService:
             self.handle(contract.Pin(connection.info.id, request, object))
 
     def _carry_out(self, instructions: list[Any]) -> None:
-        answers: list[contract.Reply | contract.Failed] = []
+        local: list[contract.Reply | contract.Failed] = []
         for step in instructions:
-            if isinstance(step, contract.Reply | contract.Failed) and step.client in self._local:
-                answers.append(step)
-            elif isinstance(step, contract.Reply):
-                self.quotas.answered(step.client, step.request, failed=False)
-                self._send(step.client, (op.REPLY, step.request, pickle.dumps(step.value)))
-            elif isinstance(step, contract.Failed):
-                self.quotas.answered(step.client, step.request, failed=True)
-                self._send(step.client, (op.REPLY_ERROR, step.request, pickle.dumps(step.error)))
-            elif isinstance(step, contract.WriteSpill | contract.ReadSpill):
-                self._spill_work.begin(step)
-            elif isinstance(step, contract.DeleteSpill):
-                self._spill_work.delete(step.uri)
-            elif isinstance(step, MakeFile):
-                self._files.make(step)
-            elif isinstance(step, RemoveFile):
-                self._files.remove(step.path)
+            if isinstance(step, contract.Reply | contract.Failed):
+                if self._clients.is_local(step.client):
+                    local.append(step)
+                else:
+                    self.quotas.answered(step.client, step.request, failed=isinstance(step, contract.Failed))
+                    self._clients.answer(step)
+            elif isinstance(step, contract.ReleaseIdle):
+                self._clients.release_idle()
             else:
-                self._broadcast((op.STORE_RELEASE_IDLE,))
-        for step in answers:  # last, because they may lead to new events
-            if isinstance(step, contract.Reply):
-                self._local[step.client](step.request, step.value, None)
-            else:
-                self._local[step.client](step.request, None, step.error)
+                self._disk.begin(step, self._disk_moved)
+        for step in local:  # last, because they may lead to new events
+            self._clients.answer(step)
 
     def _watch(self) -> None:
-        if not self._watching:
-            self._watching = True
-            self._moved_at = self._waiting_since = self._reactor.clock()
-            self._reactor.call_later(self._patience(), self._look)
-
-    def _patience(self) -> float:
-        """Return for how many seconds nothing may move: longer where giving up means to fail."""
-        return PATIENCE_SECONDS if self.server.no_way_out else OVERFLOW_SECONDS
+        self._watching = True
+        seconds = self._patience.begin(self._reactor.clock(), self.server.no_way_out)
+        self._reactor.call_later(seconds, self._look)
 
     def _look(self) -> None:
         self._watching = False
         if not self.server.usage().waiting:
             return
-        now = self._reactor.clock()
-        patience = self._moved_at + self._patience() - now
-        too_long = now - self._waiting_since >= PATIENCE_SECONDS  # others may go on putting small objects for ever
-        if patience <= 0 or (too_long and not self.server.no_way_out):
+        seconds = self._patience.left(self._reactor.clock(), self.server.no_way_out)
+        if not seconds:
             self._give_up()
-            patience = self._patience()
+            seconds = self._patience.after_giving_up(self.server.no_way_out)
         self._watching = True
-        self._reactor.call_later(patience, self._look)
+        self._reactor.call_later(seconds, self._look)
 
     def _give_up(self) -> None:
         """Have one request fail; where files can be made, all that wait get one."""

@@ -25,7 +25,7 @@ class WorkerControl:
         self._reactor = reactor
         head.on(head_messages.ConstructActor, lambda said: self._construct(*said))
         head.on(head_messages.StopWorker, lambda said: self.end(*said))
-        head.on(head_messages.KillWorker, lambda said: self._kill(*said))
+        head.on(head_messages.KillWorker, lambda said: self.kill(*said))
 
     def _construct(self, id: ProcessId, class_name: str, restarts: int, message: Message) -> None:
         """Make a leased worker an actor."""
@@ -48,6 +48,12 @@ class WorkerControl:
             kill(worker.pid)
         if not drain:
             self._reactor.call_later(GRACE_SECONDS, lambda: self._make_sure(id))
+
+    def kill(self, id: ProcessId, reason: str) -> None:
+        """Kill a worker at once; its error gives the reason."""
+        worker = self._pool.ends(id, reason)
+        if worker is not None and worker.pid:
+            kill(worker.pid)
 
     def end_all_of(self, job: JobId, reason: str) -> None:
         """Order the workers of a job to end."""
@@ -73,11 +79,5 @@ class WorkerControl:
 
     def _make_sure(self, id: ProcessId) -> None:
         worker = self._pool.workers.get(id)
-        if worker is not None and worker.pid:
-            kill(worker.pid)
-
-    def _kill(self, id: ProcessId, reason: str) -> None:
-        """Kill a worker because a process asked for it."""
-        worker = self._pool.ends(id, reason)
         if worker is not None and worker.pid:
             kill(worker.pid)

@@ -11,15 +11,16 @@ import pytest
 
 from kernel.defaults.memory_guard import LocalMemoryGuard
 from kernel_engine.messages import process_messages as op
-from kernel_processes.node import memory_watch
+from kernel_processes.node.guarded_workers import GuardedWorkers
 from kernel_processes.node.memory_watch import MemoryWatch
+from kernel_processes.node.node_memory import NodeMemory
 from kernel_processes.node.worker_pool import ACTOR, IDLE, LEASED, STARTING, LeasedWork, WorkerPool, WorkerRecord
 from kernel_processes.protocol.memory_faults import MOST_SECONDS, rest_seconds
 from kernel_processes.runtime.memory_retries import MemoryRetries
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec.errors import OutOfMemoryError
 from kernel_spec.ids import ProcessId
-from kernel_spec.memory_guards import MemoryLimit, MemorySettings
+from kernel_spec.memory_guards import MemoryLimit, MemorySettings, WorkerMemory
 
 MIB = 1 << 20
 
@@ -51,22 +52,28 @@ class Readings:
 
 
 class Node:
-    """Workers without processes, and the watch on their memory."""
+    """Workers without processes, and the watch on their memory, with a control of workers that kills nothing."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
-        settings = {"memory_limit": 0, "memory_threshold": 0.95, "memory_quotas": "actors", **options}
+    def __init__(self, memory_limit: int = 0) -> None:
         self.now = 100.0
         self.readings = Readings()
         self.pool = WorkerPool(lambda: os.urandom(8))
         self.retiring: list[int] = []
         self.killed: list[int] = []
-        config: Any = SimpleNamespace(node=b"\x01" * 8, **settings)
-        control: Any = SimpleNamespace(ask_to_retire=lambda worker: self.retiring.append(worker.pid))
+        settings = MemorySettings("01" * 4, 0.95, "actors")
         readings: Any = self.readings
-        reactor = Reactor(lambda: self.now)
-        monkeypatch.setattr(memory_watch, "kill", self.killed.append)
-        guard = LocalMemoryGuard(MemorySettings("01" * 4, config.memory_threshold, config.memory_quotas))
-        self.watch = MemoryWatch(config, guard, self.pool, control, reactor, lambda: 1, lambda: 100 * MIB, readings)
+        memory = NodeMemory(readings, memory_limit, lambda: 1, lambda: 100 * MIB)
+        self.reactor = Reactor(lambda: self.now)
+        self.workers = GuardedWorkers(self.pool, self)  # type: ignore[arg-type]
+        self.watch = MemoryWatch(settings, LocalMemoryGuard(settings), memory, self.workers, self.reactor)
+
+    def ask_to_retire(self, worker: WorkerRecord) -> None:
+        self.retiring.append(worker.pid)
+
+    def kill(self, id: ProcessId, cause: str) -> None:
+        ended = self.pool.ends(id, cause)
+        assert ended is not None
+        self.killed.append(ended.pid)
 
     def worker(self, pid: int, size: int, state: str = LEASED, memory: int = 0, **details: Any) -> WorkerRecord:
         id = ProcessId(pid.to_bytes(8, "big"))
@@ -83,8 +90,8 @@ class Node:
 
 
 @pytest.fixture
-def node(monkeypatch: pytest.MonkeyPatch) -> Node:
-    return Node(monkeypatch)
+def node() -> Node:
+    return Node()
 
 
 def test_far_from_the_limit_no_process_is_looked_at(node: Node) -> None:
@@ -113,7 +120,29 @@ def test_who_is_chosen_is_killed_and_its_record_says_why(node: Node) -> None:
     status = node.watch.status()
     assert status["ended"] == 1 and status["pressure"] == 0.25
     (end,) = status["ends"]
-    assert (end["pid"], end["fault"], end["cause"]) == (11, "out of memory", hog.cause)
+    assert (end["pid"], end["name"]) == (11, "worker leased for task11()")
+    assert (end["fault"], end["cause"]) == ("out of memory", hog.cause)
+
+
+def test_the_status_names_the_guard_and_its_settings(node: Node) -> None:
+    status = node.watch.status()
+    assert (status["guard"], status["threshold"], status["quotas"]) == (LocalMemoryGuard.name, 0.95, "actors")
+    assert status["limits"] == [("the test's memory", 500 * MIB, 1000 * MIB)]
+    assert (status["ended"], status["ends"]) == (0, [])
+
+
+def test_the_guard_is_told_what_each_worker_is_for_and_whether_it_can_be_repeated(node: Node) -> None:
+    node.worker(9, 10, STARTING)
+    node.worker(10, 100, memory=MIB, leased_at=7.0)
+    node.worker(11, 100, ACTOR, actor="Keeper", restarts=0)
+    node.worker(12, 100, ACTOR, actor="Phoenix", restarts=-1)
+    node.worker(13, 100, IDLE)
+    task, keeper, phoenix, idle = node.workers.memories({10: 5})
+    assert task == WorkerMemory(
+        ProcessId((10).to_bytes(8, "big")), 10, "worker leased for task10()", "task", 5, True, b"driver", 7.0, MIB
+    )
+    assert (keeper.name, keeper.kind, keeper.size, keeper.again) == ("Keeper", "actor", 0, False)
+    assert (phoenix.again, idle.kind, idle.name) == (True, "idle", "")
 
 
 def test_idle_workers_are_asked_to_go(node: Node) -> None:
@@ -123,8 +152,8 @@ def test_idle_workers_are_asked_to_go(node: Node) -> None:
     assert (node.retiring, node.killed, idle.retiring) == ([10], [], True)
 
 
-def test_the_nodes_own_limit_counts_workers_agent_template_and_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    node = Node(monkeypatch, memory_limit=1000 * MIB)
+def test_the_nodes_own_limit_counts_workers_agent_template_and_store() -> None:
+    node = Node(memory_limit=1000 * MIB)
     node.worker(10, 300)
     node.look()
     assert node.watch.status()["limits"][1] == ("this node's memory_limit", (300 + 100 + 7 + 7) * MIB, 1000 * MIB)
@@ -141,7 +170,7 @@ def test_a_look_that_fails_is_not_the_last(node: Node, monkeypatch: pytest.Monke
     node.readings.asked.clear()
     node.worker(11, 100, ACTOR, memory=MIB)
     node.now += 2
-    node.watch._reactor.poll(0)
+    node.reactor.poll(0)
     assert node.readings.asked == [[11]]
 
 
@@ -157,6 +186,14 @@ def test_a_kill_by_the_machine_is_told_as_such_once(node: Node) -> None:
     )
     assert worker.fault == op.OUT_OF_MEMORY
     assert node.watch.note_kill(worker) == ""
+
+
+def test_a_kill_is_remembered_until_the_death_of_the_worker_is_known(node: Node) -> None:
+    node.readings.kills_so_far = 1
+    node.look()
+    node.look(4.0)
+    assert "the machine itself killed it (SIGKILL)" in node.watch.note_kill(node.worker(10, 100))
+    assert node.watch.status()["ended"] == 1
 
 
 def test_a_kill_of_somebody_else_is_forgotten(node: Node) -> None:

@@ -74,7 +74,7 @@ class Bench:
         self.memory = bytearray(10)
         self.target = target or Target()
         self.reactor = Reactor(lambda: self.now)
-        self.work = SpillWork(self, self.target, self.reactor, self.fed.append)  # type: ignore[arg-type]
+        self.work = SpillWork(self, self.target, self.reactor)  # type: ignore[arg-type]
 
     def view(self, location: int, size: int) -> memoryview:
         return memoryview(self.memory)[:size]
@@ -95,10 +95,10 @@ class Bench:
         wait_until(turn, SECONDS, what)
 
     def write(self, object: ObjectId, size: int = 10) -> None:
-        self.work.begin(contract.WriteSpill(object, 0, size))
+        self.work.begin(contract.WriteSpill(object, 0, size), self.fed.append)
 
     def read(self, object: ObjectId) -> None:
-        self.work.begin(contract.ReadSpill(object, f"mine:{object.hex()}", 0, 10))
+        self.work.begin(contract.ReadSpill(object, f"mine:{object.hex()}", 0, 10), self.fed.append)
 
     def close(self) -> None:
         for event in self.target.stuck.values():

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pickle
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from kernel.testing.faults import wait_until
 from kernel_engine.messages import process_messages as op
-from kernel_processes.node.store_service import NEWS_SECONDS, OVERFLOW_SECONDS, PATIENCE_SECONDS, StoreService
+from kernel_processes.node.overflow_server import OverflowServer
+from kernel_processes.node.store_clients import StoreClients
+from kernel_processes.node.store_disk import StoreDisk, overflow_text
+from kernel_processes.node.store_patience import OVERFLOW_SECONDS, PATIENCE_SECONDS
+from kernel_processes.node.store_service import NEWS_SECONDS, StoreService
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec import store as contract
 from kernel_spec.errors import ObjectLostError, ObjectStoreFullError, OutOfDiskError, OwnerDiedError
@@ -26,17 +31,29 @@ class ScriptedStore:
     def __init__(self) -> None:
         self.waiting: list[contract.Pin] = []
         self.received: list[contract.StoreEvent] = []
+        self.instructions: list[contract.StoreInstruction] = []
+        """What a `Keep` leads to."""
+        self.refused = False
+        """Whether there is room for no object."""
+        self.closed = False
 
     def handle(self, event: contract.StoreEvent) -> list[contract.StoreInstruction]:
         self.received.append(event)
         if isinstance(event, contract.Pin) and event.object == SPILLED:
             self.waiting.append(event)
             return []
+        if isinstance(event, contract.Create) and self.refused:
+            return [contract.Failed(event.client, event.request, ObjectStoreFullError("full"))]
         if isinstance(event, (contract.Create, contract.Pin)):
             return [contract.Reply(event.client, event.request, 0)]
         if isinstance(event, contract.Delete):
             return [contract.WriteSpill(OTHER, 0, 10)]
+        if isinstance(event, contract.Keep):
+            return self.instructions
         return []
+
+    def close(self) -> None:
+        self.closed = True
 
     def client_options(self) -> dict[str, Any]:
         return {"bytes": 1000}
@@ -65,36 +82,44 @@ class SlowDisk:
 
     def __init__(self) -> None:
         self.go = threading.Event()
+        self.deleted: list[str] = []
+        self.closed = False
 
     def write(self, object: bytes, data: memoryview) -> str:
         assert self.go.wait(120)
         return "slow:1"
 
+    def delete(self, uri: str) -> None:
+        self.deleted.append(uri)
+
+    def close(self) -> None:
+        self.closed = True
+
 
 class Node:
     """A store service over a scripted store, with a clock of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, overflow: str = "/nowhere/overflow") -> None:
         self.now = 100.0
         self.answers: dict[int, Any] = {}
         self.observed: list[Any] = []
         self.store = ScriptedStore()
         self.disk = SlowDisk()
         self.reactor = Reactor(lambda: self.now)
+        self.sent: list[Any] = []
+        self.warned: list[str] = []
+        server = OverflowServer(self.store, overflow)  # type: ignore[arg-type]
+        disk = StoreDisk(server, self.disk, self.reactor, self.warned.append)  # type: ignore[arg-type]
+        clients = StoreClients(self, {b"ended---"})  # type: ignore[arg-type]
         self.service = StoreService(
-            self.store,  # type: ignore[arg-type]
-            self.disk,  # type: ignore[arg-type]
-            self.reactor,
-            self._send,
-            lambda message: None,
-            {b"ended---"}.__contains__,
-            lambda *observed: self.observed.append(observed),
-            "/nowhere/overflow",
-            lambda text: None,
+            server, disk, clients, lambda *observed: self.observed.append(observed), self.reactor
         )
 
-    def _send(self, process: bytes, message: Any) -> None:
+    def send(self, process: bytes, message: Any) -> None:
         self.answers[message[1]] = pickle.loads(message[2])
+
+    def broadcast(self, message: Any) -> None:
+        self.sent.append(message)
 
     def say(self, client: bytes, operation: int, *rest: Any) -> None:
         connection: Any = SimpleNamespace(info=SimpleNamespace(id=client))
@@ -178,6 +203,7 @@ def test_a_part_of_the_agent_is_answered_by_a_call() -> None:
     node.service.serve_locally(b"inside--", lambda *answer: answers.append(answer))
     node.service.create(contract.Create(b"inside--", 1, OTHER, 10, READER))
     node.service.create(contract.Create(b"inside--", 2, OTHER, 10, b"ended---"))
+    assert len(answers) == 2, "each is answered by the time that create() returns"
     assert answers[0] == (1, 0, None)
     assert answers[1][:2] == (2, None) and isinstance(answers[1][2], OwnerDiedError)
     assert not node.answers
@@ -299,6 +325,45 @@ def test_a_client_is_passed_what_it_maps_and_how() -> None:
     assert descriptors == [3, 4] and pickle.loads(options)["bytes"] == 1000
 
 
-def test_the_first_object_that_goes_into_a_file_is_told_of_with_what_is_taken_and_what_is_in_use() -> None:
-    said = Node().service._overflow_text()
-    assert "had no room for it: 900 bytes there are taken, 800 bytes of them by what is in use" in said
+def test_users_are_warned_once_that_an_object_went_into_a_file(tmp_path: Path) -> None:
+    node = Node(str(tmp_path / "overflow"))
+    node.store.refused = True
+    for request in (1, 2):
+        node.say(WRITER, op.STORE_CREATE, request, OTHER if request == 1 else SPILLED, 10, WRITER, False)
+
+    def made() -> bool:
+        node.service.finish_disk_work()
+        return len(node.answers) == 2
+
+    wait_until(made, 120.0, "the files of both objects")
+    node.service.close()
+    (said,) = node.warned
+    assert said == (
+        f"an object of 10 bytes went into a file in {tmp_path / 'overflow'}, because the object store of 1000 bytes "
+        "had no room for it: 900 bytes there are taken, 800 bytes of them by what is in use. Files may be slower than "
+        "memory: drop references and views that are no longer needed, or raise object_store_memory. This is said once; "
+        "`kernel memory` shows what lies in files"
+    )
+    assert not (tmp_path / "overflow").exists() and node.store.closed and node.disk.closed
+
+
+def test_an_object_larger_than_the_store_is_called_so() -> None:
+    usage = contract.StoreUsage(1000, 0, 0, 0, 0, 1, 0, overflow=2000)
+    assert "went into a file in /x, because it is larger than the object store of 1000 bytes." in overflow_text(
+        usage, "/x"
+    )
+
+
+def test_all_processes_are_asked_to_release_what_they_do_not_need() -> None:
+    node = Node()
+    node.store.instructions = [contract.ReleaseIdle()]
+    node.service.keep(OTHER)
+    assert node.sent == [(op.STORE_RELEASE_IDLE,)]
+
+
+def test_an_unwanted_copy_is_deleted_from_the_spill_target() -> None:
+    node = Node()
+    node.store.instructions = [contract.DeleteSpill("slow:7")]
+    node.service.keep(OTHER)
+    wait_until(lambda: node.disk.deleted, 120.0, "the removal of the copy")
+    assert node.disk.deleted == ["slow:7"]
