@@ -193,6 +193,7 @@ _CALLBACKS = {
 _EPISODE = {name: "kernel.rllib.callbacks.episode:EpisodeView" for name in ("Episode", "MultiAgentEpisode")}
 _SINGLE_EPISODE = {"SingleAgentEpisode": "kernel.rllib.callbacks.episode:EpisodeView"}
 _MULTI_AGENT = {name: f"kernel.rllib.envs.multi_agent:{name}" for name in ("MultiAgentEnv", "make_multi_agent")}
+_PETTING_ZOO = {name: f"kernel.rllib.envs.pettingzoo:{name}" for name in ("ParallelPettingZooEnv", "PettingZooEnv")}
 _ENV_STATE = {"ENV_STATE": "kernel.rllib.envs.groups:ENV_STATE"}
 _OF_GROUPS = {name: f"kernel.rllib.envs.groups:{name}" for name in ("GROUP_INFO", "GROUP_REWARDS")}
 _VECTOR = {"VectorEnv": "kernel.rllib.envs.vector_base:VectorEnvBase"}
@@ -350,7 +351,9 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.evaluation.episode": _EPISODE,
     "ray.rllib.env.atari_wrappers": _ATARI,
     "ray.rllib.env.wrappers": {},
+    "ray.rllib.env.pettingzoo_env": _PETTING_ZOO,
     "ray.rllib.env.wrappers.atari_wrappers": _ATARI,
+    "ray.rllib.env.wrappers.pettingzoo_env": _PETTING_ZOO,
     "ray.rllib.evaluation.postprocessing": _ADVANTAGES,
     "ray.rllib.evaluation.rollout_worker": {
         **_WORKER,

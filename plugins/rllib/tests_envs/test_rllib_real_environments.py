@@ -1,6 +1,7 @@
 """Environments of other libraries, as they are: not part of the whole suite.
 
-Install what they need: `pip install mujoco imageio ale-py envpool`, then `pytest plugins/rllib/tests_envs`.
+Install what they need: `pip install mujoco imageio ale-py envpool pettingzoo pygame`, then
+`pytest plugins/rllib/tests_envs`.
 """
 
 from __future__ import annotations
