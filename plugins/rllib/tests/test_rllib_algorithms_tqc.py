@@ -7,17 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
 from kernel_rllib.algorithms.sac import policy_loss
 from kernel_rllib.algorithms.tqc import TQC, TQCConfig, mean_quantile, quantile_critics_loss
+from kernel_rllib.config.replay_config import UNIFORM
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.distributions.catalog import for_space
 from kernel_rllib.errors import ConfigError, DataError, SpaceError
 from kernel_rllib.modules.actor_q_critics import ActorQCritics, ActorQCriticsOptions, HiddenLayers
 from kernel_rllib.nn.numpy_backend import NumpyBackend
 from kernel_rllib.replay.transitions import DISCOUNTS
+from kernel_rllib.returns.quantiles import quantile_midpoints
 from kernel_rllib.returns.truncated_quantiles import truncated_mixture
 from kernel_rllib.testing.reference import soft_actor_critic
 from kernel_rllib.testing.reference import truncated_quantile_critics as reference
@@ -157,6 +160,54 @@ def test_targets_are_those_of_the_paper() -> None:
     expected = reference.truncated_targets(told, log_probs, batch["rewards"], batch[DISCOUNTS], alpha, 2)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     assert not np.array_equal(algorithm.learner.weights, algorithm.target.vector)
+
+
+class Bet(gymnasium.Env[Any, Any]):
+    """Ends after one step, and pays any number from 0 to 4, all alike, less four times the square of action - 0.5."""
+
+    observation_space: Any = spaces.Box(-1, 1, (1,), np.float32)
+    action_space: Any = spaces.Box(-1, 1, (1,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Take a bet."""
+        super().reset(seed=seed)
+        return np.ones(1, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Pay."""
+        paid = 4 * float(self.np_random.random()) - 4 * float(action[0] - 0.5) ** 2
+        return np.ones(1, np.float32), paid, True, False, {}
+
+
+def test_it_learns_the_quantiles_of_known_returns_and_the_best_action() -> None:
+    algorithm = TQC(
+        config(Bet)
+        .training(
+            n_critics=2,
+            top_quantiles_to_drop_per_net=0,
+            actor_lr=3e-3,
+            critic_lr=[[0, 1e-2], [750, 1e-2], [1500, 0.0]],
+            alpha_lr=3e-3,
+            initial_alpha=0.1,
+            training_intensity=32.0,
+            replay_buffer_config={"type": UNIFORM, "capacity": 10_000},
+        )
+        .reporting(min_sample_timesteps_per_iteration=1500)
+    )
+    algorithm.train()
+    assert abs(float(algorithm.compute_single_action(np.ones(1), explore=False)[0]) - 0.5) < 0.15
+    obs, actions = np.ones((1, 1), np.float32), np.full((1, 1), 0.5, np.float32)
+    found = algorithm.learner.evaluate(lambda nn, p: algorithm.module.q_values(nn, p, obs, actions))
+    for quantiles in found:
+        np.testing.assert_allclose(quantiles[0], [huber_quantile(level) for level in quantile_midpoints(5)], atol=0.25)
+
+
+def huber_quantile(level: float) -> float:
+    """Return what a quantile of payments from 0 to 4 is drawn to: Huber's loss up to 1 draws it inwards."""
+    paid = np.linspace(0, 4, 10_001)
+    quantiles = np.linspace(0, 4, 401)
+    pulls = [np.mean(abs(level - (paid < each)) * (paid - each).clip(-1, 1)) for each in quantiles]
+    return float(quantiles[np.abs(pulls).argmin()])
 
 
 @pytest.mark.usefixtures("session")
