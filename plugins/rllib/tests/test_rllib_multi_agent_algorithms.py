@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from kernel_rllib.algorithms.a2c import A2CConfig
 from kernel_rllib.algorithms.a3c import A3CConfig
+from kernel_rllib.algorithms.apex_dqn import ApexDQNConfig
 from kernel_rllib.algorithms.ars import ARSConfig
 from kernel_rllib.algorithms.ddpg import DDPGConfig
 from kernel_rllib.algorithms.ddppo import DDPPOConfig
@@ -16,6 +17,7 @@ from kernel_rllib.algorithms.es import ESConfig
 from kernel_rllib.algorithms.iqn import IQNConfig
 from kernel_rllib.algorithms.pg import PGConfig
 from kernel_rllib.algorithms.qrdqn import QRDQNConfig
+from kernel_rllib.algorithms.r2d2 import R2D2Config
 from kernel_rllib.algorithms.sac import SACConfig
 from kernel_rllib.algorithms.simple_q import SimpleQConfig
 from kernel_rllib.algorithms.td3 import TD3Config
@@ -31,6 +33,7 @@ REPLAYING = {
     "training_intensity": 1,
     "store_buffer_in_checkpoints": True,
 }
+AT_ONCE = {"num_replay_buffer_shards": 0, "max_weight_sync_delay": 1}
 KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "A2C": (A2CConfig, Counting, {"train_batch_size": 32}),
     "PG": (PGConfig, Counting, {"train_batch_size": 32}),
@@ -38,6 +41,8 @@ KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "DQN": (DQNConfig, Counting, {**REPLAYING, "hiddens": [8]}),
     "QRDQN": (QRDQNConfig, Counting, {**REPLAYING, "hiddens": [8], "num_quantiles": 4}),
     "IQN": (IQNConfig, Counting, {**REPLAYING, "hiddens": [8], "num_quantiles": 4}),
+    "ApexDQN": (ApexDQNConfig, Counting, {**REPLAYING, "hiddens": [8], "optimizer": AT_ONCE}),
+    "R2D2": (R2D2Config, Counting, {**REPLAYING, "hiddens": [8]}),
     "SAC": (SACConfig, Counting, REPLAYING),
     "TQC": (TQCConfig, Pendulum, REPLAYING),
     "DDPG": (DDPGConfig, Pendulum, {**REPLAYING, "actor_hiddens": [8], "critic_hiddens": [8]}),

@@ -126,6 +126,8 @@ class DistributedReplay(ReplayingAlgorithm):
             if isinstance(policy, DistributedReplay) and kept.rows.count:
                 policy.replay.add(kept.rows, kept.errors)
         for policy_id, kept in made.items():
+            if self.has_several_agents:
+                self.progress.module_steps[policy_id] = self.progress.module_steps.get(policy_id, 0) + kept.rows.count
             found.setdefault(policy_id, []).append(kept)
             self.progress.policy_lags.append(self.learners.version - kept.version)
 
