@@ -37,6 +37,8 @@ _AGENTS = {
     "qmix.qmix": ("QMIX",),
     "sac": ("SAC",),
     "sac.sac": ("SAC",),
+    "slateq": ("SlateQ",),
+    "slateq.slateq": ("SlateQ",),
 }
 """Modules of `ray.rllib.agents`, and whose trainers they have; `DEFAULT_CONFIG` is that of the first."""
 _CONTRIBUTED = {"maddpg": ("MADDPG",), "maddpg.maddpg": ("MADDPG",)}
@@ -60,6 +62,7 @@ ALGORITHMS = {
     "r2d2": "R2D2",
     "sac": "SAC",
     "simple_q": "SimpleQ",
+    "slateq": "SlateQ",
     "td3": "TD3",
     "tqc": "TQC",
 }
@@ -252,6 +255,7 @@ _EXPLORATIONS = {
     "per_worker_gaussian_noise": ("PerWorkerGaussianNoise", "action_noise"),
     "per_worker_ornstein_uhlenbeck_noise": ("PerWorkerOrnsteinUhlenbeckNoise", "action_noise"),
     "random": ("Random", "epsilon_greedy"),
+    "slate_epsilon_greedy": ("SlateEpsilonGreedy", "slates"),
     "soft_q": ("SoftQ", "epsilon_greedy"),
     "stochastic_sampling": ("StochasticSampling", "exploration"),
     "thompson_sampling": ("ThompsonSampling", "linear"),

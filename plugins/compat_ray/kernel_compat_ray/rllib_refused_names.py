@@ -68,11 +68,11 @@ RLLIB_REFUSED: dict[str, str] = {
 _LATER_ALGORITHMS = {
     "agents": (
         "alpha_zero", "cql", "dreamer", "maml", "marwil",
-        "mbmpo", "slateq",
+        "mbmpo",
     ),
     "algorithms": (
         "alpha_star", "alpha_zero", "bc", "cql", "crr", "dreamer", "dreamerv3",
-        "dt", "iql", "leela_chess_zero", "maml", "marwil", "mbmpo", "slateq",
+        "dt", "iql", "leela_chess_zero", "maml", "marwil", "mbmpo",
     ),
 }  # fmt: skip
 _POLICIES = {

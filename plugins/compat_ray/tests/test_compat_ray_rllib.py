@@ -42,7 +42,6 @@ class SimpleCorridor(gym.Env):
 NOT_HERE = """
 from ray.rllib.agents.impala.vtrace_policy import VTraceTFPolicy
 from ray.rllib.agents.ppo.appo_tf_policy import AsyncPPOTFPolicy
-from ray.rllib.agents.slateq import SlateQTrainer
 from ray.rllib.algorithms.dreamerv3 import DreamerV3Config
 from ray.rllib.agents.marwil import MARWILTrainer
 from ray.rllib.agents.qmix import ApexQMixTrainer; ApexQMixTrainer()

@@ -35,6 +35,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "algorithms.r2d2": ("R2D2", "R2D2Config"),
     "algorithms.sac": ("SAC", "SACConfig"),
     "algorithms.simple_q": ("SimpleQ", "SimpleQConfig"),
+    "algorithms.slateq": ("SlateQ", "SlateQConfig"),
     "algorithms.td3": ("TD3", "TD3Config"),
     "algorithms.tqc": ("TQC", "TQCConfig"),
     "callbacks.callbacks": ("DefaultCallbacks", "RLlibCallback"),

@@ -32,6 +32,7 @@ from kernel_rllib.algorithms.r2d2 import R2D2Config
 from kernel_rllib.algorithms.random_agent import RandomAgentConfig
 from kernel_rllib.algorithms.sac import SACConfig
 from kernel_rllib.algorithms.simple_q import SimpleQConfig
+from kernel_rllib.algorithms.slateq import SlateQConfig
 from kernel_rllib.algorithms.td3 import TD3Config
 from kernel_rllib.algorithms.tqc import TQCConfig
 from kernel_rllib.config import NOT_PROVIDED, AlgorithmConfig, DefaultModelConfig, ModelConfig
@@ -45,7 +46,7 @@ CLASSES = (
     DDPGConfig, TD3Config, ESConfig, ARSConfig, IMPALAConfig, APPOConfig, QMIXConfig, QRDQNConfig,
     IQNConfig, MADDPGConfig, TQCConfig, ApexDQNConfig, ApexDDPGConfig,
     BanditConfig, BanditLinUCBConfig, BanditLinTSConfig, RandomAgentConfig,
-    R2D2Config,
+    R2D2Config, SlateQConfig,
 )  # fmt: skip
 SECTIONS = (
     "environment", "env_runners", "exploration", "training", "learners", "rl_module", "multi_agent", "evaluation",

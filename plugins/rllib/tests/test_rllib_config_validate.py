@@ -27,6 +27,7 @@ from kernel_rllib.algorithms.r2d2 import R2D2Config
 from kernel_rllib.algorithms.random_agent import RandomAgentConfig
 from kernel_rllib.algorithms.sac import SACConfig
 from kernel_rllib.algorithms.simple_q import SimpleQConfig
+from kernel_rllib.algorithms.slateq import SlateQConfig
 from kernel_rllib.algorithms.td3 import TD3Config
 from kernel_rllib.algorithms.tqc import TQCConfig
 from kernel_rllib.config import AlgorithmConfig
@@ -38,7 +39,7 @@ ALL = (
     DDPGConfig, TD3Config, ESConfig, ARSConfig, IMPALAConfig, APPOConfig, QMIXConfig, QRDQNConfig,
     IQNConfig, MADDPGConfig, TQCConfig, ApexDQNConfig, ApexDDPGConfig,
     BanditConfig, BanditLinUCBConfig, BanditLinTSConfig, RandomAgentConfig,
-    R2D2Config,
+    R2D2Config, SlateQConfig,
 )  # fmt: skip
 
 OPE = {"is": {"type": "is"}}

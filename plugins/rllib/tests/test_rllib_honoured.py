@@ -17,6 +17,7 @@ from kernel_rllib.config.fields import Field
 from kernel_rllib.config.model_config import ModelConfig
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.envs.games.contextual_bandits import LinearDiscreteEnv
+from kernel_rllib.envs.games.long_term_satisfaction import LongTermSatisfaction
 from kernel_rllib.envs.games.two_step_game import TwoStepGame, grouped_two_step_game
 from kernel_rllib.errors import ConfigError
 
@@ -69,6 +70,16 @@ RUNS: dict[str, dict[str, Any]] = {
     },
     "SAC": {**CONTINUOUS, **REPLAYED, "min_time_s_per_iteration": 0, "min_sample_timesteps_per_iteration": 8},
     "SimpleQ": {**FEW, **REPLAYED},
+    "SlateQ": {
+        **FEW,
+        **REPLAYED,
+        "env": LongTermSatisfaction,
+        "model": {},
+        "use_huber": True,
+        "target_network_update_freq": 4,
+        "min_time_s_per_iteration": 0,
+        "min_sample_timesteps_per_iteration": 8,
+    },
     "TD3": OF_DDPG,
     "TQC": {**CONTINUOUS, **REPLAYED, "min_time_s_per_iteration": 0, "min_sample_timesteps_per_iteration": 8},
 }

@@ -22,7 +22,6 @@ LATER = {
     "MAML": "PPO learns one task at a time",
     "MARWIL": _OFFLINE,
     "MBMPO": _MODELS,
-    "SlateQ": "DQN learns to choose one item",
 }
 """The names that releases of RLlib had for algorithms of a later part, and what to take today, or why nothing."""
 

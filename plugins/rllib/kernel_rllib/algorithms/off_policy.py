@@ -80,9 +80,9 @@ def exploration_by_values(settings: Mapping[str, Any], actions: int, temperature
             f"{', '.join(_OPTIONS[name]) or 'no options'}"
         )
     if name == "EpsilonGreedy":
-        return EpsilonGreedy(_epsilon(settings))
+        return EpsilonGreedy(epsilon_of(settings))
     if name == "PerWorkerEpsilonGreedy":
-        return PerWorkerEpsilonGreedy(_epsilon(settings))
+        return PerWorkerEpsilonGreedy(epsilon_of(settings))
     if name == "Random":
         return EpsilonGreedy(ConstantSchedule(1.0))
     soft = SoftQ(float(settings.get("temperature", temperature)))
@@ -123,10 +123,18 @@ def require_discrete(spaces: Spaces, title: str) -> None:
         )
 
 
-_EPSILON = ("initial_epsilon", "final_epsilon", "warmup_timesteps", "epsilon_timesteps", "epsilon_schedule", "epsilon")
+EPSILON_OPTIONS = (
+    "initial_epsilon",
+    "final_epsilon",
+    "warmup_timesteps",
+    "epsilon_timesteps",
+    "epsilon_schedule",
+    "epsilon",
+)
+"""The options of explorations that are random now and then."""
 _OPTIONS: dict[str, tuple[str, ...]] = {
-    "EpsilonGreedy": _EPSILON,
-    "PerWorkerEpsilonGreedy": _EPSILON,
+    "EpsilonGreedy": EPSILON_OPTIONS,
+    "PerWorkerEpsilonGreedy": EPSILON_OPTIONS,
     "SoftQ": ("temperature", "random_timesteps"),
     "StochasticSampling": ("random_timesteps",),
     "Random": (),
@@ -134,7 +142,8 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 """The explorations of discrete actions by their values, and the options of each."""
 
 
-def _epsilon(settings: Mapping[str, Any]) -> Schedule:
+def epsilon_of(settings: Mapping[str, Any]) -> Schedule:
+    """Return how often actions are random, as `exploration_config` says, over how many steps all lanes have made."""
     given = settings.get("epsilon_schedule") or settings.get("epsilon")
     if given is not None:
         return schedule(given, "epsilon")

@@ -33,6 +33,7 @@ ALGORITHMS = {
     "RandomAgent": "kernel_rllib.algorithms.random_agent",
     "SAC": "kernel_rllib.algorithms.sac",
     "SimpleQ": "kernel_rllib.algorithms.simple_q",
+    "SlateQ": "kernel_rllib.algorithms.slateq",
     "TD3": "kernel_rllib.algorithms.td3",
     "TQC": "kernel_rllib.algorithms.tqc",
 }
