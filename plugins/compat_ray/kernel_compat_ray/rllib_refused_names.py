@@ -67,12 +67,12 @@ RLLIB_REFUSED: dict[str, str] = {
 
 _LATER_ALGORITHMS = {
     "agents": (
-        "alpha_zero", "cql", "dreamer", "maml", "marwil",
+        "alpha_zero", "cql", "dreamer", "maml",
         "mbmpo",
     ),
     "algorithms": (
         "alpha_star", "alpha_zero", "bc", "cql", "crr", "dreamer", "dreamerv3",
-        "dt", "iql", "leela_chess_zero", "maml", "marwil", "mbmpo",
+        "dt", "iql", "leela_chess_zero", "maml", "mbmpo",
     ),
 }  # fmt: skip
 _POLICIES = {
@@ -83,6 +83,7 @@ _POLICIES = {
         "simple_q_torch_policy",
     ),
     "impala": ("vtrace", "vtrace_policy", "vtrace_tf_policy", "vtrace_torch_policy"),
+    "marwil": ("marwil_policy", "marwil_tf_policy", "marwil_torch_policy"),
     "pg": ("pg_policy", "pg_tf_policy", "pg_torch_policy"),
     "ppo": (
         "appo_policy", "appo_tf_policy", "appo_torch_policy", "ppo_policy", "ppo_tf_policy", "ppo_torch_policy",

@@ -43,7 +43,7 @@ NOT_HERE = """
 from ray.rllib.agents.impala.vtrace_policy import VTraceTFPolicy
 from ray.rllib.agents.ppo.appo_tf_policy import AsyncPPOTFPolicy
 from ray.rllib.algorithms.dreamerv3 import DreamerV3Config
-from ray.rllib.agents.marwil import MARWILTrainer
+from ray.rllib.agents.marwil.marwil_policy import MARWILPolicy
 from ray.rllib.agents.qmix import ApexQMixTrainer; ApexQMixTrainer()
 from ray.rllib.agents.qmix.qmix_policy import QMixTorchPolicy
 from ray.rllib.contrib.alpha_zero.core.alpha_zero_trainer import AlphaZeroTrainer

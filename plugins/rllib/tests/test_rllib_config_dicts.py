@@ -27,6 +27,7 @@ MODULES = {
     "ES": "es",
     "ARS": "ars",
     "IMPALA": "impala",
+    "MARWIL": "marwil",
     "APPO": "appo",
     "QMIX": "qmix",
     "MADDPG": "maddpg",

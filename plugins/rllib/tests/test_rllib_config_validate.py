@@ -12,6 +12,7 @@ from kernel_rllib.algorithms.apex_dqn import ApexDQNConfig
 from kernel_rllib.algorithms.appo import APPOConfig
 from kernel_rllib.algorithms.ars import ARSConfig
 from kernel_rllib.algorithms.bandit import BanditConfig, BanditLinTSConfig, BanditLinUCBConfig
+from kernel_rllib.algorithms.bc import BCConfig
 from kernel_rllib.algorithms.ddpg import DDPGConfig
 from kernel_rllib.algorithms.ddppo import DDPPOConfig
 from kernel_rllib.algorithms.dqn import DQNConfig
@@ -19,6 +20,7 @@ from kernel_rllib.algorithms.es import ESConfig
 from kernel_rllib.algorithms.impala import IMPALAConfig
 from kernel_rllib.algorithms.iqn import IQNConfig
 from kernel_rllib.algorithms.maddpg import MADDPGConfig
+from kernel_rllib.algorithms.marwil import MARWILConfig
 from kernel_rllib.algorithms.pg import PGConfig
 from kernel_rllib.algorithms.ppo import PPOConfig
 from kernel_rllib.algorithms.qmix import QMIXConfig
@@ -37,7 +39,7 @@ from kernel_rllib.errors import ConfigError
 ALL = (
     AlgorithmConfig, PGConfig, A2CConfig, A3CConfig, PPOConfig, DDPPOConfig, SimpleQConfig, DQNConfig, SACConfig,
     DDPGConfig, TD3Config, ESConfig, ARSConfig, IMPALAConfig, APPOConfig, QMIXConfig, QRDQNConfig,
-    IQNConfig, MADDPGConfig, TQCConfig, ApexDQNConfig, ApexDDPGConfig,
+    IQNConfig, MADDPGConfig, TQCConfig, ApexDQNConfig, ApexDDPGConfig, MARWILConfig, BCConfig,
     BanditConfig, BanditLinUCBConfig, BanditLinTSConfig, RandomAgentConfig,
     R2D2Config, SlateQConfig,
 )  # fmt: skip

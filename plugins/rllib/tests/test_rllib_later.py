@@ -16,7 +16,7 @@ from kernel_rllib.first_generation import trainers
 from kernel_runs.errors import RunError
 from kernel_runs.trainable.registry import find_trainable
 
-LATE = "is an algorithm of RLlib that comes in a later release of kernel.rllib. Today there are A2C, A3C, APPO, ARS"
+LATE = "is an algorithm of RLlib that comes in a later release of kernel.rllib. Today there are A2C, A3C, APPO, ARS, "
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,8 @@ LATE = "is an algorithm of RLlib that comes in a later release of kernel.rllib. 
         (algorithm_class, "contrib/AlphaZero", ConfigError),
         (find_trainable, "APEX_QMIX", RunError),
         (find_trainable, "contrib/AlphaZero", RunError),
-        (lambda name: getattr(kernel_rllib, f"{name}Config"), "BC", AttributeError),
-        (lambda name: getattr(trainers, f"{name}Trainer"), "MARWIL", AttributeError),
+        (lambda name: getattr(kernel_rllib, f"{name}Config"), "CQL", AttributeError),
+        (lambda name: getattr(trainers, f"{name}Trainer"), "SlateQ", AttributeError),
     ],
 )
 def test_an_algorithm_of_a_later_release_says_so(ask: Callable[[str], Any], name: str, error: type[Exception]) -> None:
