@@ -347,3 +347,18 @@ def test_two_groups_learn_each_by_a_policy_of_its_own() -> None:
     result = algorithm.train()
     assert set(result["learners"]) == {"left", "right"}
     assert all(not np.array_equal(algorithm.learners[name].weights, before[name]) for name in before)
+
+
+@pytest.mark.parametrize(("mixer", "expected"), [("qmix", 8.0), ("vdn", 7.0)])
+def test_qmix_finds_the_best_joint_action_and_a_sum_takes_the_safe_one(mixer: Any, expected: float) -> None:
+    """The experiment of section 5 of QMIX, with fewer steps: while training, all joint actions are tried alike."""
+    settings = config(
+        mixer=mixer, num_envs=8, num_steps_sampled_before_learning_starts=64, recurrent=False, train_batch_size=64,
+        training_intensity=8, target_network_update_freq=256, mixing_embed_dim=16, lr=2e-3,
+    )  # fmt: skip
+    settings.env_runners(exploration_config={"type": "Random"}, rollout_fragment_length=4)
+    settings.evaluation(evaluation_duration=2, evaluation_config={"explore": False})
+    algorithm = QMIX(settings.reporting(min_sample_timesteps_per_iteration=4000))
+    algorithm.train()
+    assert algorithm.evaluate()["episode_reward_mean"] == expected
+    algorithm.stop()
