@@ -71,7 +71,7 @@ _LATER_ALGORITHMS = {
         "mbmpo",
     ),
     "algorithms": (
-        "alpha_star", "alpha_zero", "bc", "cql", "crr", "dreamer", "dreamerv3",
+        "alpha_star", "alpha_zero", "cql", "crr", "dreamer", "dreamerv3",
         "dt", "iql", "leela_chess_zero", "maml", "mbmpo",
     ),
 }  # fmt: skip
