@@ -469,6 +469,13 @@ from ray.rllib.contrib.random_agent.random_agent import RandomAgent
 from ray.rllib.examples.env.bandit_envs_discrete import WheelBanditEnv as Wheel
 from ray.rllib.utils.exploration import UpperConfidenceBound
 from ray.rllib.utils.exploration.upper_confidence_bound import UpperConfidenceBound as Bound
+from ray.rllib.agents.slateq import SlateQTrainer
+from ray.rllib.algorithms.slateq import SlateQ, SlateQConfig
+from ray.rllib.utils.exploration.slate_epsilon_greedy import SlateEpsilonGreedy
+from kernel.rllib.envs.games.long_term_satisfaction import LongTermSatisfaction
+print(issubclass(SlateQTrainer, SlateQ), SlateQConfig().fcnet_hiddens_per_candidate)
+slates = {"num_workers": 0, "timesteps_per_iteration": 40, "min_iter_time_s": 0, "learning_starts": 20}
+print(SlateQTrainer(env=LongTermSatisfaction, config=slates).train()["timesteps_total"])
 print(LinTSTrainer is BanditLinTSTrainer, LinUCBTrainer is BanditLinUCBTrainer, UCB is UpperConfidenceBound is Bound)
 print(get_agent_class("contrib/LinUCB") is LinUCBTrainer, Wheel is WheelBanditEnv, TS_CONFIG["timesteps_per_iteration"])
 trainer = LinTSTrainer(config={**TS_CONFIG, "env": WheelBanditEnv, "model": {"alpha": 10.0}})
@@ -483,7 +490,7 @@ for name, config in (
 """,
         tmp_path,
     )
-    assert "True True True\nTrue True 100\n100 True\n" in out
+    assert "True [256, 32]\n40\nTrue True True\nTrue True 100\n100 True\n" in out
     assert out.count("['TERMINATED']") == 2
 
 
