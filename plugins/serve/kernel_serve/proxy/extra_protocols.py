@@ -7,15 +7,12 @@ arguments. `kernel-serve-http2` is one of them.
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 from typing import Protocol
 
-from kernel_serve.logs import logger
+from kernel_serve.installed import load_installed
 from kernel_serve.proxy.server_state import ServerState
 
 GROUP = "kernel_serve.protocols"
-
-_log = logger()
 
 
 class ExtraProtocol(Protocol):
@@ -51,17 +48,4 @@ class ClientConnection(Protocol):
 
 def installed_protocols() -> list[ExtraProtocol]:
     """Return the protocols of the installed distributions, by name. Warn of an entry point that can't be loaded."""
-    found: list[ExtraProtocol] = []
-    offered = {point.name: point for point in importlib.metadata.entry_points(group=GROUP)}
-    for _, point in sorted(offered.items()):
-        try:
-            found.append(point.load()())
-        except Exception as error:
-            _log.warning(
-                "the proxy does not speak a protocol that is installed: its entry point can't be loaded; clients get "
-                "HTTP/1.1 instead; reinstall its distribution, or uninstall it",
-                protocol=point.name,
-                entry_point=point.value,
-                error=repr(error),
-            )
-    return found
+    return load_installed(GROUP, "the proxy does not speak a protocol, and its clients get HTTP/1.1 instead", make=True)

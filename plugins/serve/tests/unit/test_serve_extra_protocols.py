@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kernel_serve.proxy import extra_protocols
+from kernel_serve import installed
 from kernel_serve.proxy.extra_protocols import GROUP, installed_protocols
 
 
@@ -50,15 +50,13 @@ def test_what_is_installed_is_made(install: Any) -> None:
 def test_what_can_not_be_loaded_is_left_out_and_said(install: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[Any] = []
     log = SimpleNamespace(warning=lambda text, **more: said.append((text, more)))
-    monkeypatch.setattr(extra_protocols, "_log", log)
+    monkeypatch.setattr(installed, "_log", log)
     install(wrong="Broken", missing="Missing", other="Fine")
     assert [each.alpn for each in installed_protocols()] == ["fine"]
     text = (
-        "the proxy does not speak a protocol that is installed: its entry point can't be loaded; clients get HTTP/1.1 "
-        "instead; reinstall its distribution, or uninstall it"
+        "the proxy does not speak a protocol, and its clients get HTTP/1.1 instead: the entry point {!r} can't be "
+        "loaded; reinstall its distribution, or uninstall it"
     )
-    assert [each for each, _ in said] == [text, text]
-    assert [(more["protocol"], more["error"]) for _, more in said] == [
-        ("missing", "KeyError('Missing')"),
-        ("wrong", "ValueError('no')"),
-    ]
+    assert [each for each, _ in said] == [text.format("missing"), text.format("wrong")]
+    assert [more["error"] for _, more in said] == ["KeyError('Missing')", "ValueError('no')"]
+    assert said[1][1]["entry_point"] == f"{__name__}:Broken"

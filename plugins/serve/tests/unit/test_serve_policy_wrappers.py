@@ -87,8 +87,8 @@ def test_one_that_can_not_be_loaded_is_left_out_and_said(
     assert answer(ready) == answer(ready) == 4
     ((text, more),) = said
     assert text == (
-        "wrappers of autoscaling policies are left out: their entry point can't be loaded; reinstall its distribution, "
-        "or uninstall it"
+        "wrappers of autoscaling policies are left out: the entry point 'missing' can't be loaded; reinstall its "
+        "distribution, or uninstall it"
     )
     assert more == {"entry_point": f"{__name__}:missing", "error": "KeyError('missing')"}
 

@@ -78,7 +78,7 @@ def test_names_that_can_not_be_loaded_are_left_out_and_said(installed: Any, monk
     assert options_of("replicas: 2") == {"num_replicas": 2}
     ((text, more),) = said
     assert text == (
-        "other names of settings are not known: their entry point can't be loaded; reinstall its distribution, or "
-        "uninstall it"
+        "other names of settings are not known: the entry point 'MISSING' can't be loaded; reinstall its distribution, "
+        "or uninstall it"
     )
     assert more == {"entry_point": f"{__name__}:MISSING", "error": "KeyError('MISSING')"}
