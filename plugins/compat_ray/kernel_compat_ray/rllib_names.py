@@ -286,6 +286,11 @@ _TYPES = {
 _MARKS = {name: ".annotations:unchanged" for name in ("DeveloperAPI", "ExperimentalAPI", "OldAPIStack", "PublicAPI")}
 _SPACES = {"Repeated": "repeated", "Simplex": "simplex"}
 
+_EXTERNAL = {name: f"kernel.rllib.envs.external:{name}" for name in ("ExternalEnv", "ExternalMultiAgentEnv")}
+_CLIENT = {"PolicyClient": "kernel.rllib.serving.client:PolicyClient"}
+_SERVER = {"PolicyServer": "kernel.rllib.serving.server:PolicyServer"}
+_SERVER_INPUT = {"PolicyServerInput": "kernel.rllib.serving.server_input:PolicyServerInput"}
+
 RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib": {
         "*": "kernel.rllib",
@@ -295,6 +300,7 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
         **_BATCHES,
         "MultiAgentEnv": _MULTI_AGENT["MultiAgentEnv"],
         **_VECTOR,
+        **_EXTERNAL,
     },
     "ray.rllib.agents": {
         **_trainers(*ALGORITHMS.values(), "BanditLinUCB", "BanditLinTS"),
@@ -338,7 +344,11 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.core.rl_module.rl_module": _RL_MODULE,
     "ray.rllib.core.rl_module.torch": _TORCH_RL_MODULE,
     "ray.rllib.core.rl_module.torch.torch_rl_module": _TORCH_RL_MODULE,
-    "ray.rllib.env": {**_MULTI_AGENT, **_VECTOR, **_CONTEXT},
+    "ray.rllib.env": {**_MULTI_AGENT, **_VECTOR, **_CONTEXT, **_EXTERNAL, **_CLIENT, **_SERVER_INPUT},
+    "ray.rllib.env.external_env": _EXTERNAL,
+    "ray.rllib.env.external_multi_agent_env": _EXTERNAL,
+    "ray.rllib.env.policy_client": _CLIENT,
+    "ray.rllib.env.policy_server_input": _SERVER_INPUT,
     "ray.rllib.env.single_agent_episode": _SINGLE_EPISODE,
     "ray.rllib.env.apis": {},
     "ray.rllib.env.apis.task_settable_env": _TASKS,
@@ -415,6 +425,8 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
         **_FRAMEWORKS,
         **_MERGING,
         **_OVERRIDE,
+        **_CLIENT,
+        **_SERVER,
         "deep_update": ".tune.helpers:deep_update",
         "sigmoid": "scipy.special:expit",
         "softmax": "scipy.special:softmax",
@@ -432,6 +444,8 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
         "try_import_tf1_tf2": f"{_FIRST}.frameworks:try_import_tf1_tf2",
     },
     "ray.rllib.utils.metrics": {},
+    "ray.rllib.utils.policy_client": _CLIENT,
+    "ray.rllib.utils.policy_server": _SERVER,
     "ray.rllib.utils.types": _TYPES,
     "ray.rllib.utils.typing": _TYPES,
     "ray.rllib.utils.spaces": {},

@@ -9,9 +9,9 @@ _GRAPHS = (
     "losses and models in TensorFlow are not here yet; write them in torch, for build_torch_policy and TorchModelV2"
 )
 _OWN_STEP = "derive a class from the trainer, and override its training_step()"
-_OUTSIDE = (
-    "policy servers and clients, and environments that ask for actions themselves, come in a later release; write one "
-    "with reset() and step()"
+_BASE_ENV = (
+    "environments are adapted inside; derive from MultiAgentEnv, or from ExternalMultiAgentEnv for agents and episodes "
+    "that go on by themselves"
 )
 _ESTIMATORS = "estimators on recorded experience come in a later release; evaluate in an environment, by evaluate()"
 _BUILT_IN = (
@@ -26,9 +26,7 @@ _RENAMING = "use warnings.warn of Python"
 _SAMPLERS = "RolloutWorker(...).sample() returns a batch"
 
 RLLIB_REFUSED: dict[str, str] = {
-    **{f"ray.rllib.{name}": _OUTSIDE for name in ("BaseEnv", "ExternalEnv", "ExternalMultiAgentEnv")},
-    **{f"ray.rllib.env.{name}": _OUTSIDE for name in ("BaseEnv", "ExternalEnv", "ExternalMultiAgentEnv")},
-    **{f"ray.rllib.env.{name}": _OUTSIDE for name in ("PolicyClient", "PolicyServerInput")},
+    **{f"{module}.BaseEnv": _BASE_ENV for module in ("ray.rllib", "ray.rllib.env")},
     "ray.rllib.TFPolicy": _GRAPHS,
     "ray.rllib.policy.DynamicTFPolicy": _GRAPHS,
     "ray.rllib.policy.TFPolicy": _GRAPHS,
@@ -49,7 +47,6 @@ RLLIB_REFUSED: dict[str, str] = {
         f"ray.rllib.utils.{name}": reason
         for names, reason in (
             (("FilterManager", "Filter"), _FILTERS),
-            (("PolicyClient", "PolicyServer"), _OUTSIDE),
             (("deprecation_warning", "renamed_agent", "renamed_class", "renamed_function"), _RENAMING),
             (("fc", "force_list", "force_tuple", "lstm", "one_hot", "relu"), _OF_NUMPY),
             (("add_mixins",), "derive a class from all of them"),
@@ -99,12 +96,10 @@ RLLIB_MODULES_REFUSED: dict[str, str] = {
         for name in names
     },
     **{f"ray.rllib.agents.{package}.{name}": _BUILT_IN for package, names in _POLICIES.items() for name in names},
-    **{f"ray.rllib.env.{module}": _OUTSIDE for module in ("base_env", "external_env", "policy_client")},
+    "ray.rllib.env.base_env": _BASE_ENV,
     "ray.rllib.agent": "derive a class from ray.rllib.agents.trainer.Trainer",
     **{f"ray.rllib.contrib.{name}": _LATER_ALGORITHM for name in ("alpha_zero", "registry", "sumo")},
     "ray.rllib.contrib.maddpg.maddpg_policy": _BUILT_IN,
-    "ray.rllib.env.external_multi_agent_env": _OUTSIDE,
-    "ray.rllib.env.policy_server_input": _OUTSIDE,
     "ray.rllib.evaluation.metrics": "what train() and evaluate() return has the metrics of episodes",
     "ray.rllib.evaluation.sampler": _SAMPLERS,
     **{
@@ -123,7 +118,6 @@ RLLIB_MODULES_REFUSED: dict[str, str] = {
     "ray.rllib.policy.dynamic_tf_policy": _GRAPHS,
     "ray.rllib.policy.tf_policy": _GRAPHS,
     "ray.rllib.utils.filter": _FILTERS,
-    **{f"ray.rllib.utils.{module}": _OUTSIDE for module in ("policy_client", "policy_server")},
     "ray.rllib.utils.numpy": _OF_NUMPY,
     "ray.rllib.utils.schedules": _SCHEDULES,
     "ray.rllib.utils.test_utils": "its checks were for RLlib's own tests; use numpy.testing.assert_allclose",

@@ -52,9 +52,7 @@ from ray.rllib.agents.ppo.ppo_tf_policy import PPOTFPolicy
 from ray.rllib.agents.pg.pg_torch_policy import PGTorchPolicy
 from ray.rllib.agents.a3c.a3c_torch_policy import A3CTorchPolicy
 from ray.rllib.agents.dqn.simple_q_policy import SimpleQPolicy
-from ray.rllib.env.policy_client import PolicyClient
-from ray.rllib.env.policy_server_input import PolicyServerInput
-from ray.rllib.env import ExternalEnv; ExternalEnv()
+from ray.rllib.env import BaseEnv; BaseEnv()
 from ray.rllib.evaluation import SyncSampler; SyncSampler()
 from ray.rllib.evaluation import collect_metrics; collect_metrics()
 from ray.rllib.models import Model; Model()
@@ -64,7 +62,6 @@ from ray.rllib.models.tf.recurrent_tf_modelv2 import RecurrentTFModelV2
 from ray.rllib.models.tf.tf_action_dist import Categorical
 from ray.rllib.offline.wis_estimator import WeightedImportanceSamplingEstimator
 from ray.rllib.optimizers import AsyncGradientsOptimizer
-from ray.rllib.utils import PolicyServer; PolicyServer()
 from ray.rllib.utils import LinearSchedule; LinearSchedule()
 from ray.rllib.utils import deprecation_warning; deprecation_warning("old")
 from ray.rllib.utils.filter import MeanStdFilter
@@ -542,3 +539,65 @@ for call in (TFPolicy, lambda: build_tf_policy(name="MyTFPolicy", loss_fn=print)
     assert "\n[]\n" in out, out
     assert "losses and models in TensorFlow are not here yet; write them in torch, for build_torch_policy" in out
     assert "Write the loss in torch, and give it to build_torch_policy" in out
+
+
+def test_a_policy_server_is_the_input_of_a_trainer(tmp_path: Path) -> None:
+    out = printed(
+        """
+import threading
+
+import gymnasium as gym
+import ray
+from ray.rllib.agents.ppo import PPOTrainer
+from ray.rllib.env.policy_client import PolicyClient
+from ray.rllib.env.policy_server_input import PolicyServerInput
+
+env, inputs = gym.make("CartPole-v1"), []
+
+
+def policy_input(context):
+    inputs.append(PolicyServerInput(context, "localhost", 0))
+    return inputs[-1]
+
+
+def play():
+    client = PolicyClient(f"http://localhost:{inputs[-1].server.port}", inference_mode="remote")
+    try:
+        while True:
+            episode_id = client.start_episode(training_enabled=True)
+            obs, _ = env.reset()
+            done = False
+            while not done:
+                action = client.get_action(episode_id, obs)
+                obs, reward, done, _, info = env.step(action)
+                client.log_returns(episode_id, reward, info=info)
+            client.end_episode(episode_id, obs)
+    except Exception as error:
+        print("the client got", type(error).__name__)
+
+
+trainer = PPOTrainer(
+    config={
+        "env": None,
+        "observation_space": env.observation_space,
+        "action_space": env.action_space,
+        "input": policy_input,
+        "num_workers": 0,
+        "input_evaluation": [],
+        "train_batch_size": 200,
+        "sgd_minibatch_size": 100,
+    }
+)
+client = threading.Thread(target=play)
+client.start()
+for _ in range(2):
+    result = trainer.train()
+print(result["timesteps_total"], result["episode_len_mean"] > 5)
+trainer.save()
+trainer.stop()
+client.join()
+""",
+        tmp_path,
+    )
+    assert "400 True\n" in out
+    assert "the client got EnvError\n" in out

@@ -54,6 +54,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "data.batch": ("Batch", "MultiAgentBatch"),
     "envs.context": ("EnvContext",),
+    "envs.external": ("ExternalEnv", "ExternalMultiAgentEnv"),
     "envs.registry": ("register_env",),
     "errors": ("RLlibError",),
     "first_generation.building": ("build_trainer",),
@@ -61,6 +62,9 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "first_generation.rollout_worker": ("RolloutWorker", "WorkerSet"),
     "first_generation.torch_policy": ("build_torch_policy",),
     "modules.module": ("Module",),
+    "serving.client": ("PolicyClient",),
+    "serving.server": ("PolicyServer",),
+    "serving.server_input": ("PolicyServerInput",),
 }
 _HOMES = {name: f"kernel_rllib.{module}" for module, names in _MODULES.items() for name in names}
 

@@ -49,6 +49,14 @@ class EnvError(RLlibError, ValueError):
     """An environment can't be made, breaks its contract, or failed; what it raised is chained."""
 
 
+class EpisodeError(EnvError):
+    """An episode of an external environment is not open, or can't be begun, or is asked for two things at a time."""
+
+
+class PolicyServerError(RLlibError, ConnectionError):
+    """A policy server can't be reached, does not answer, or refuses the token."""
+
+
 class SpaceError(RLlibError, ValueError):
     """A space can't be used, or a value is not of its space."""
 

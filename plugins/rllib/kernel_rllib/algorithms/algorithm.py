@@ -54,6 +54,7 @@ from kernel_rllib.nn.blas import blas_threads
 from kernel_rllib.offline.recording import Recording
 from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.env_runner import Sample
+from kernel_rllib.runners.external_sampler import ExternalSampler
 from kernel_rllib.runners.group import GroupSettings, RunnerGroup
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint
@@ -142,6 +143,8 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, AlgorithmStat
         self.evaluations = Evaluations(self.config, self.make_blueprint, self.seed, self.cpu_share)
         self.system_usage = SystemUsage() if self.config.log_sys_usage else None
         self.episodes = EpisodeWindow(self.config.metrics_num_episodes_for_smoothing)
+        if self.runners.local is not None and isinstance(self.runners.local.sampler, ExternalSampler):
+            self.runners.local.sampler.envs.env.acting.get_policy = self.get_policy
         self.broadcast()
 
     @staticmethod

@@ -14,7 +14,8 @@ from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID, PolicySpec, bound
 from kernel_rllib.data.batch import Batch, MultiAgentBatch, concatenated
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.envs.context import EnvContext
-from kernel_rllib.envs.multi_agent import agent_space, is_multi_agent, known_agents
+from kernel_rllib.envs.external import has_several_agents
+from kernel_rllib.envs.multi_agent import agent_space, known_agents
 from kernel_rllib.envs.registry import env_maker
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.runners.agent_spaces import are_alike
@@ -43,7 +44,7 @@ def policies_of(
         return None
     env = env_maker(config.env)(EnvContext(config.env_config))
     try:
-        if not config.is_multi_agent and not is_multi_agent(env):
+        if not config.is_multi_agent and not has_several_agents(env):
             _refuse_settings_of_its_own(config)
             return None
         policies, _ = config.get_multi_agent_setup(env=env)

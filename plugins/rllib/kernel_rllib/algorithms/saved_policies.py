@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,35 @@ def policies_of(
     }
 
 
-def _policy_of(directory: Path, statistics: Statistics, name: str | None = None, *, trust: bool) -> PolicyView:
+@dataclass(frozen=True)
+class SavedPolicy:
+    """A policy of a directory: what learns, its parameters, and what acts by them."""
+
+    policy: PolicyLearning
+    held: LearnerParameters
+    inference: Inference
+
+
+def read_policy(
+    directory: Path,
+    statistics: Callable[[], Statistics],
+    name: str | None = None,
+    *,
+    trust: bool = False,
+    seed: int | None = None,
+) -> SavedPolicy:
+    """Return the policy of a directory.
+
+    Args:
+        directory: What `PolicyFiles.write_checkpoint` has written.
+        statistics: Returns what its filter works with.
+        name: Its id; None for that which its algorithm gives it.
+        trust: Whether pickles are read, where settings have such.
+        seed: What its noise is drawn from; None for the seed of its settings.
+
+    Raises:
+        CheckpointError: If there is none, or it is damaged.
+    """
     if not (directory / SETTINGS).exists():
         raise CheckpointError(
             f"{directory} has no {SETTINGS}, so how the policy acts is not known: an earlier release wrote it. Act "
@@ -73,7 +102,7 @@ def _policy_of(directory: Path, statistics: Statistics, name: str | None = None,
     saved, weights = read_settings(directory, trust=trust), read_tree(directory)["weights"]
     saved.config.freeze()
     policy: PolicyLearning = saved.algorithm.__new__(saved.algorithm)
-    policy.seed = int(saved.config.seed or 0)
+    policy.seed = int(saved.config.seed or 0) if seed is None else seed
     policy.progress, policy.reports = Progress(), Reports(saved.config)
     policy.begin_learning(
         name or policy.module_id, saved.config, Spaces(saved.config.observation_space, saved.config.action_space)
@@ -87,10 +116,21 @@ def _policy_of(directory: Path, statistics: Statistics, name: str | None = None,
     policy.learner.vector[...] = policy.learner.backend.vector(np.asarray(weights, np.float32))
     held = LearnerParameters(policy.learner)
     inference = Inference.of_blueprint(
-        policy.policy_blueprint(policy.config), held, policy.stream("inference"), lambda: statistics
+        policy.policy_blueprint(policy.config), held, policy.stream("inference"), statistics
     )
-    files = PolicyFiles(policy, lambda: statistics)
-    return view_of(policy, held, inference, learn=policy.update, timestep=lambda: 0, files=files)
+    return SavedPolicy(policy, held, inference)
+
+
+def _policy_of(directory: Path, statistics: Statistics, name: str | None = None, *, trust: bool) -> PolicyView:
+    saved = read_policy(directory, lambda: statistics, name, trust=trust)
+    return view_of(
+        saved.policy,
+        saved.held,
+        saved.inference,
+        learn=saved.policy.update,
+        timestep=lambda: 0,
+        files=PolicyFiles(saved.policy, lambda: statistics),
+    )
 
 
 def _moments(kept: Mapping[str, Any]) -> Statistics:

@@ -11,6 +11,7 @@ from gymnasium import Space, spaces
 
 from kernel_rllib.envs.context import EnvContext
 from kernel_rllib.envs.contract import VectorEnv
+from kernel_rllib.envs.external import ExternalLanes, is_external
 from kernel_rllib.envs.lane import without_layers
 from kernel_rllib.envs.lanes import name_of
 from kernel_rllib.envs.making import as_vector, close
@@ -47,6 +48,10 @@ def check_env(
 
     An environment that was passed as an object is left open, in the middle of an episode.
     """
+    if is_external(env):
+        raise EnvError(
+            f"{name_of(env)} is an external environment: its program makes the steps, so nothing can be tried from here"
+        )
     is_object = hasattr(env, "step") and not isinstance(env, (str, type))
     is_object = is_object or as_vector(env) is not None
     made = env if is_object else env_maker(env)(EnvContext())
@@ -71,11 +76,14 @@ def check_first_step(
 ) -> None:
     """Begin one episode, and do one random action; raise EnvError or SpaceError for what breaks the contract.
 
-    env: an environment of one agent or several, or a vector environment; it is left open, after that step. seed: of
+    env: an environment of one agent or several, or a vector environment; it is left open, after that step. Of an
+    external one, whose program makes the steps, only the construction is looked at. seed: of
     the environment and of the action. observation_space, action_space: instead of the environment's own.
     """
     vector = as_vector(env)
-    if vector is not None:
+    if is_external(env):
+        ExternalLanes(env)
+    elif vector is not None:
         _check_vector(vector, 1, seed)
     elif is_multi_agent(env):
         _check_multi_agent(env, 1, seed)

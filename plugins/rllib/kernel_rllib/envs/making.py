@@ -10,6 +10,7 @@ from gymnasium import Space
 from kernel_rllib.envs.actors import ActorsEnv, MultiAgentActors
 from kernel_rllib.envs.context import EnvContext
 from kernel_rllib.envs.contract import MultiAgentVectorEnv, VectorEnv
+from kernel_rllib.envs.external import ExternalLanes, is_external
 from kernel_rllib.envs.foreign_vectors import EnvPoolVector, GymnasiumVector, is_envpool, is_gymnasium_vector
 from kernel_rllib.envs.game import Game, SingleEnv
 from kernel_rllib.envs.games.acrobot import AcrobotGame
@@ -53,8 +54,8 @@ def make_vector(
     batch_wait_ms: float = 0.0,
     actor_options: Mapping[str, Any] | None = None,
     drawn: int | None = None,
-) -> VectorEnv | MultiAgentVectorEnv:
-    """Return lanes of an environment.
+) -> VectorEnv | MultiAgentVectorEnv | ExternalLanes:
+    """Return lanes of an environment; an external one is not stepped, and has none.
 
     env: what names it; see `registry.env_maker`. context: settings and numbers of the runner; lanes get a copy with
     their `vector_index`. kind: how lanes are stepped: "loop", in this process; "native", by array operations, where
@@ -84,6 +85,8 @@ def make_vector(
     if kind == "processes":
         return ProcessesEnv(makers, num_processes=num_processes, num_parts=num_parts, **shared, **spaces)
     first = makers[0]()
+    if is_external(first):
+        return ExternalLanes(first)
     if kind == "actors":
         several = is_multi_agent(first)
         close(first)

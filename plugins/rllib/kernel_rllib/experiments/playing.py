@@ -8,6 +8,7 @@ from typing import Any
 
 from kernel_rllib.algorithms.parts import env_maker_of
 from kernel_rllib.envs.context import EnvContext
+from kernel_rllib.envs.external import is_external
 from kernel_rllib.envs.lanes import name_of
 from kernel_rllib.envs.multi_agent import is_multi_agent
 from kernel_rllib.envs.old_gym import Generations, five_values
@@ -46,6 +47,11 @@ def make_env(algorithm: Any, render_mode: str | None = None) -> Any:
         settings["render_mode"] = render_mode
     maker = env_maker_of(config, lives=False)
     env = maker(EnvContext(settings))
+    if is_external(env):
+        raise EnvError(
+            f"environment {maker.name!r} is external: its program makes the steps. Let it ask a policy for actions, by "
+            "Algorithm.compute_single_action()"
+        )
     if is_multi_agent(env):
         raise EnvError(
             f"environment {maker.name!r} has several agents, and single episodes are played with one: call "

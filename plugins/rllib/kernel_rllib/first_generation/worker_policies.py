@@ -18,9 +18,10 @@ from kernel_rllib.data.batch import Batch, MultiAgentBatch, concatenated
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.envs.atari import is_atari
 from kernel_rllib.envs.context import EnvContext
+from kernel_rllib.envs.external import is_external
 from kernel_rllib.envs.multi_agent import is_multi_agent
 from kernel_rllib.envs.spaces_of import space_of
-from kernel_rllib.errors import ConfigError
+from kernel_rllib.errors import ConfigError, EnvError
 from kernel_rllib.first_generation.policy_trainer import exploration_of, policy_and_module, require_policy_class
 from kernel_rllib.first_generation.torch_policy import TorchPolicy
 from kernel_rllib.policy.worker import batch_of
@@ -142,6 +143,11 @@ def worker_policies(config: AlgorithmConfig, specs: Mapping[str, PolicySpec], se
     try:
         if said is None:
             config.is_atari = is_atari(getattr(env, "unwrapped", env))
+        if is_external(env):
+            raise EnvError(
+                f"{type(env).__name__} is an external environment, and a RolloutWorker steps its own: train with an "
+                "algorithm, whose runners answer it"
+            )
         if is_multi_agent(env):
             return _of_several_agents(config, specs, env, seed)
         return _of_one_agent(config, specs, env, seed)

@@ -17,6 +17,7 @@ from kernel_rllib.connectors.moments import Moments
 from kernel_rllib.data import columns
 from kernel_rllib.data.batch import Batch, MultiAgentBatch
 from kernel_rllib.data.fragment import Fragment, joined
+from kernel_rllib.envs.external import ExternalLanes, ExternalMultiAgentEnv, is_external
 from kernel_rllib.errors import DataError
 from kernel_rllib.nn.numpy_ops import NumpyOps
 from kernel_rllib.nn.ops import Ops
@@ -29,6 +30,7 @@ from kernel_rllib.offline.sampler_input import Recorder, SamplerInput
 from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.contract import Collected, LaneSampler
 from kernel_rllib.runners.episodes import EpisodeSummary
+from kernel_rllib.runners.external_sampler import ExternalSampler
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.runners.place import RunnerPlace
 from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
@@ -119,9 +121,12 @@ class RecordedBlueprint:
     log_dir: str
     fragment_length: int
 
-    def __call__(self, place: RunnerPlace) -> RecordedLanes:
-        """Return the lanes of a place, each with a reader."""
-        return RecordedLanes(self, place)
+    def __call__(self, place: RunnerPlace) -> RecordedLanes | ExternalSampler:
+        """Return the lanes of a place, each with a reader; or what acts for episodes that a policy server brings."""
+        lanes = RecordedLanes(self, place)
+        for served in lanes.served:
+            return self.acting.make_external(ExternalLanes(served), place)
+        return lanes
 
 
 class RecordedLanes:
@@ -148,6 +153,11 @@ class RecordedLanes:
     def envs(self) -> NoEnvs:
         """The environments: none that others may step."""
         return NoEnvs()
+
+    @property
+    def served(self) -> list[ExternalMultiAgentEnv]:
+        """The readers that read nothing, as they serve a policy to those who play episodes."""
+        return [reader for reader in self._readers if isinstance(reader, ExternalMultiAgentEnv)]
 
     @property
     def exploration(self) -> Any:
@@ -270,7 +280,7 @@ class RecordedLanes:
             make_sampler_input=sampler_input,
         )
         reader = blueprint.make_reader(context)
-        if not callable(getattr(reader, "next", None)):
+        if not callable(getattr(reader, "next", None)) and not is_external(reader):
             raise DataError(
                 f"the function that input_ names returned {reader!r:.80}, and not an InputReader: an object with next()"
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from kernel_rllib.connectors.user_functions import RowFilter, RowFunction
 from kernel_rllib.data import columns
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.distributions.distribution import Noise
-from kernel_rllib.errors import ConfigError
+from kernel_rllib.errors import ConfigError, EnvError
 from kernel_rllib.exploration.exploration import NoExploration, NoiseProcess
 from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.nn.numpy_ops import NumpyOps
@@ -28,6 +29,19 @@ from kernel_rllib.runners.place import RunnerPlace
 from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 from kernel_rllib.spaces import nested
 from kernel_rllib.spaces.nested import Struct
+
+
+@dataclass(frozen=True)
+class Done:
+    """What an agent has done, and what the module put out that chose it elsewhere, arrays by name; None: none did."""
+
+    action: Struct
+    outputs: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(cls, actions: Mapping[Any, Struct], outputs: Mapping[Any, Mapping[str, Any]] | None) -> dict[Any, Done]:
+        """Return what agents have done, by agent."""
+        return {agent: cls(action, None if outputs is None else outputs[agent]) for agent, action in actions.items()}
 
 
 class AgentLanes(AgentSlots):
@@ -74,6 +88,7 @@ class AgentLanes(AgentSlots):
         self._state = {name: np.zeros((0, *first.shape), np.float32) for name, first in self._initial_state.items()}
         self._noise_memory = {name: np.zeros((0, *shape), np.float32) for name, shape in remembered.items()}
         self._seen: dict[int, Struct] = {}
+        self._done: dict[int, Done] = {}
         self._early: dict[int, float] = {}
         self.records_owners = False
         """Whether steps have the numbers of their episodes and agents, as callbacks need them."""
@@ -104,6 +119,7 @@ class AgentLanes(AgentSlots):
         super().forget()
         self.steps.drop_all()
         self._seen.clear()
+        self._done.clear()
         self._early.clear()
         if self._observed is not None:
             self._observed.forget()
@@ -114,9 +130,17 @@ class AgentLanes(AgentSlots):
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
-    def observe(self, position: int, seen: Struct) -> None:
-        """Let the agent of a lane act next, on what it sees."""
+    def observe(self, position: int, seen: Struct, done: Done | None = None) -> None:
+        """Let the agent of a lane act next, on what it sees.
+
+        Args:
+            position: That of the lane.
+            seen: What it sees.
+            done: What it has done, whatever the module chooses; None where the module is to choose.
+        """
         self._seen[position] = seen
+        if done is not None:
+            self._done[position] = done
 
     def reward(self, position: int, reward: float) -> None:
         """Add to what the agent's step has brought."""
@@ -163,6 +187,9 @@ class AgentLanes(AgentSlots):
             for name, value in memory.items():
                 self._noise_memory[name][positions] = value
         actions = self.exploration.choose(self._nn, kept, noise, timestep)
+        if self._done:
+            kept = {name: np.array(value) if name in self.exploration.keeps else value for name, value in kept.items()}
+            actions = self._as_done(places, np.array(actions), kept)
         chosen = {columns.OBS: obs[:count], columns.ACTIONS: np.asarray(actions)}
         chosen |= {name: kept[name] for name in self.exploration.keeps}
         if self.records_owners:
@@ -178,6 +205,20 @@ class AgentLanes(AgentSlots):
         self._resets[positions] = False
         done = nested.unstack(self.policy.action_space, self._module_to_env(actions))
         return [(self.owners[position], action) for position, action in zip(places, done, strict=True)]
+
+    def _as_done(self, places: Sequence[int], actions: Array, outputs: dict[str, Array]) -> Array:
+        """Return the choices [N, ...] of the lanes at these positions, with what was done in place of some.
+
+        What a module put out elsewhere is written into `outputs`, arrays [N, ...] by name.
+        """
+        for row, position in enumerate(places):
+            done = self._done.pop(position, None)
+            if done is None:
+                continue
+            actions[row] = self.policy.choices_of(nested.mapped(lambda value: value[None], done.action))[0]
+            for name in self.exploration.keeps if done.outputs is not None else ():
+                outputs[name][row] = _output(name, done.outputs, outputs[name].shape[1:])  # type: ignore[arg-type]
+        return actions
 
     def fragment(self, version: int) -> Fragment | None:
         """Return the steps that are over since this was last asked, as a fragment; None if there are none."""
@@ -253,6 +294,17 @@ class AgentLanes(AgentSlots):
 
     def _rows(self, seen: list[Struct]) -> Array:
         return self._env_to_module(_stacked(seen))
+
+
+def _output(name: str, outputs: Mapping[str, Any], shape: tuple[int, ...]) -> Array:
+    """Return an output of a module that acted elsewhere, of this shape."""
+    found = np.asarray(outputs.get(name), np.float32)
+    if found.shape != shape:
+        raise EnvError(
+            f"an action was logged with the output {name!r} of shape {list(found.shape)}, but {list(shape)} is that of "
+            "the policy here: log it as that policy put it out, or leave all outputs out"
+        )
+    return found
 
 
 def _stacked(seen: list[Struct]) -> Struct:

@@ -16,7 +16,7 @@ from kernel_rllib.connectors.moments import Moments
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.errors import UnknownPolicyError
 from kernel_rllib.nearest import did_you_mean
-from kernel_rllib.runners.agent_lanes import AgentLanes
+from kernel_rllib.runners.agent_lanes import AgentLanes, Done
 from kernel_rllib.runners.agent_spaces import AgentSpaces, require_space
 from kernel_rllib.runners.agent_steps import DONE
 from kernel_rllib.runners.casts import Cast, Casts, Lanes, PolicyOf
@@ -107,13 +107,14 @@ class Agents:
         self.casts.begin(place)
         self.episodes[place] = episode
 
-    def observe(self, place: int, seen: Mapping[Any, Any], method: str) -> None:
+    def observe(self, place: int, seen: Mapping[Any, Any], method: str, done: Mapping[Any, Done] | None = None) -> None:
         """Let the agents act next that have seen something; those that are new get a policy and a lane.
 
         Args:
             place: That of their episode.
             seen: What they see, by agent.
             method: The method of the environment that has shown it, for messages.
+            done: What they have done then, by agent, whatever their policies choose; None: they do what those choose.
 
         Raises:
             UnknownPolicyError: If the mapping names a policy that is not there.
@@ -127,7 +128,7 @@ class Agents:
             else:
                 lanes = self.lanes_of(place, agent)
                 lanes.end(position, DONE, None)
-            lanes.observe(position, observed)
+            lanes.observe(position, observed, None if done is None else done[agent])
 
     def act(self, timestep: int) -> dict[int, dict[Any, Any]]:
         """Choose for all agents that see something; return the actions of each place, by agent.

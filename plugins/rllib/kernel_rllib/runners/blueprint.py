@@ -8,16 +8,21 @@ from typing import Any, cast
 
 from gymnasium import Space
 
+from kernel_rllib.callbacks.agent_observer import AgentCallbacks
 from kernel_rllib.callbacks.calling import CallbackSettings
 from kernel_rllib.callbacks.observer import RunnerCallbacks
+from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
 from kernel_rllib.envs.context import EnvContext
 from kernel_rllib.envs.contract import VectorEnv
 from kernel_rllib.envs.ends_as_cuts import EndsAsCuts
+from kernel_rllib.envs.external import ExternalLanes
 from kernel_rllib.envs.filming import filmed
 from kernel_rllib.envs.making import make_vector
 from kernel_rllib.envs.registry import EnvMaker
 from kernel_rllib.envs.task import set_tasks
 from kernel_rllib.errors import EnvError
+from kernel_rllib.runners.agent_lanes import AgentLanes
+from kernel_rllib.runners.external_sampler import ExternalSampler
 from kernel_rllib.runners.place import RunnerPlace
 from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 from kernel_rllib.runners.sampler import Sampler
@@ -66,10 +71,13 @@ class Blueprint(PolicyBlueprint):
     seed: int = 0
     callbacks: CallbackSettings | None = None
 
-    def __call__(self, place: RunnerPlace) -> Sampler:
+    def __call__(self, place: RunnerPlace) -> Sampler | ExternalSampler:
         """Return a sampler for a place, with environments of its own."""
+        envs = make_envs(self.envs, place, self.observation_space, self.action_space)
+        if isinstance(envs, ExternalLanes):
+            return self.make_external(envs, place)
         return Sampler(
-            self.make_envs(place),
+            self._of_one_agent(envs),
             place.lanes,
             module=self.module,
             exploration=self.exploration_of(place),
@@ -85,6 +93,20 @@ class Blueprint(PolicyBlueprint):
             told=self.told,
         )
 
+    def make_external(self, envs: ExternalLanes, place: RunnerPlace) -> ExternalSampler:
+        """Return what acts for the episodes of an external environment, in the runner of a place."""
+        context, callbacks = context_of(self.envs, place), self.callbacks
+        return ExternalSampler(
+            envs,
+            place,
+            make_modules=lambda: {DEFAULT_POLICY_ID: AgentLanes(DEFAULT_POLICY_ID, self, place, self.seed)},
+            policy_of=lambda *_: DEFAULT_POLICY_ID,
+            worker=context,
+            make_observer=lambda copies: None if callbacks is None else AgentCallbacks(callbacks, copies, context),
+            complete_episodes=self.complete_episodes,
+            only=DEFAULT_POLICY_ID,
+        )
+
     def make_observer(self, place: RunnerPlace) -> RunnerCallbacks | None:
         """Return what calls the callbacks of the runner of a place; None where there are none."""
         if self.callbacks is None:
@@ -96,10 +118,16 @@ class Blueprint(PolicyBlueprint):
         """Return the lanes of a place.
 
         Raises:
-            EnvError: If an environment can't be made, or has several agents.
+            EnvError: If an environment can't be made, has several agents, or is external.
         """
-        spaces = (self.observation_space, self.action_space)
-        vector = make_envs(self.envs, place, *spaces)
+        return self._of_one_agent(make_envs(self.envs, place, self.observation_space, self.action_space))
+
+    def _of_one_agent(self, vector: Any) -> VectorEnv:
+        if isinstance(vector, ExternalLanes):
+            raise EnvError(
+                f"{vector.name} is an external environment, whose program makes the steps, and here environments are "
+                "stepped: derive it from gymnasium.Env, or train with an algorithm that learns from samples"
+            )
         if hasattr(vector, "num_lanes"):
             return cast(VectorEnv, vector)
         vector.close()

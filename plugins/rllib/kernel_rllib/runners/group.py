@@ -308,8 +308,10 @@ class RunnerGroup(RunnerCalls):
         self._rounds = rounds_of_state(state.get("rounds", {}))
 
     def close(self) -> None:
-        """End the actors. It may be called again; there are no samples afterwards."""
+        """End the actors, and close the environments here. It may be called again; there are no samples afterwards."""
         self._is_closed = True
+        if self.local is not None:
+            self.local.sampler.close()
         for runner in self._remote.values():
             runner.end()
         self._remote.clear()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from kernel_rllib.callbacks.agent_observer import AgentCallbacks
 from kernel_rllib.callbacks.calling import CallbackSettings
+from kernel_rllib.envs.external import ExternalLanes
 from kernel_rllib.errors import EnvError
 from kernel_rllib.runners.blueprint import EnvSettings, context_of, make_envs
-from kernel_rllib.runners.casts import make_lanes
+from kernel_rllib.runners.casts import Lanes, make_lanes
 from kernel_rllib.runners.env_runner import EnvRunner
+from kernel_rllib.runners.external_sampler import ExternalSampler
 from kernel_rllib.runners.multi_agent_sampler import MultiAgentSampler
 from kernel_rllib.runners.place import RunnerPlace
 from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
@@ -38,7 +41,7 @@ class MultiAgentBlueprint:
     seed: int = 0
     callbacks: CallbackSettings | None = None
 
-    def __call__(self, place: RunnerPlace) -> MultiAgentSampler:
+    def __call__(self, place: RunnerPlace) -> MultiAgentSampler | ExternalSampler:
         """Return a sampler for a place, with environments of its own.
 
         Raises:
@@ -51,12 +54,12 @@ class MultiAgentBlueprint:
                 f"{self.envs.maker.name} has one agent, but multi_agent(policies=...) names policies for several: "
                 "leave it out, or derive the environment from MultiAgentEnv"
             )
+        if isinstance(envs, ExternalLanes):
+            return self.make_external(envs, place)
         made = MultiAgentSampler(
             envs,
             place.lanes,
-            modules={
-                policy_id: make_lanes(policy_id, made, place, self.seed) for policy_id, made in self.policies.items()
-            },
+            modules=self.make_modules(place),
             policy_of=self.policy_of,
             worker=context_of(self.envs, place),
             seed=self.seed,
@@ -64,18 +67,39 @@ class MultiAgentBlueprint:
             incarnation=place.incarnation,
             steps_before=place.steps_before,
             complete_episodes=self.complete_episodes,
-            observer=self.make_observer(place),
+            observer=self.make_observer(place, place.lanes),
         )
         made.place = place
         return made
 
-    def make_observer(self, place: RunnerPlace) -> AgentCallbacks | None:
-        """Return what calls the callbacks of the runner of a place; None where there are none."""
+    def make_external(self, envs: ExternalLanes, place: RunnerPlace) -> ExternalSampler:
+        """Return what acts for the episodes of an external environment, in the runner of a place."""
+        return ExternalSampler(
+            envs,
+            place,
+            make_modules=partial(self.make_modules, place),
+            policy_of=self.policy_of,
+            worker=context_of(self.envs, place),
+            make_observer=partial(self.make_observer, place),
+            complete_episodes=self.complete_episodes,
+        )
+
+    def make_modules(self, place: RunnerPlace) -> dict[str, Lanes]:
+        """Return what acts in the runner of a place, by the ids of modules."""
+        return {policy_id: make_lanes(policy_id, made, place, self.seed) for policy_id, made in self.policies.items()}
+
+    def make_observer(self, place: RunnerPlace, copies: Sequence[int]) -> AgentCallbacks | None:
+        """Return what calls the callbacks of the runner of a place; None where there are none.
+
+        Args:
+            place: The place.
+            copies: The numbers of the copies of its environments.
+        """
         if self.callbacks is None:
             return None
-        return AgentCallbacks(self.callbacks, place.lanes, context_of(self.envs, place))
+        return AgentCallbacks(self.callbacks, copies, context_of(self.envs, place))
 
-    def change(self, sampler: MultiAgentSampler) -> None:
+    def change(self, sampler: MultiAgentSampler | ExternalSampler) -> None:
         """Let a sampler that an earlier blueprint made have the policies and the mapping of this one."""
         assert sampler.place is not None
         there = sampler.modules
@@ -88,4 +112,4 @@ class MultiAgentBlueprint:
 
 def change_policies(runner: EnvRunner, blueprint: MultiAgentBlueprint) -> None:
     """Let a runner have the policies and the mapping of a blueprint."""
-    blueprint.change(cast(MultiAgentSampler, runner.sampler))
+    blueprint.change(cast(MultiAgentSampler | ExternalSampler, runner.sampler))

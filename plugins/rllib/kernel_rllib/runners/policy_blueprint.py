@@ -16,7 +16,8 @@ from kernel_rllib.connectors.preprocessors import preprocessor_of
 from kernel_rllib.exploration.exploration import Exploration, PerRunner
 from kernel_rllib.modules.module import Module
 from kernel_rllib.runners.place import RunnerPlace
-from kernel_rllib.spaces.action_rows import actions_of
+from kernel_rllib.spaces.action_rows import actions_of, rows_of
+from kernel_rllib.spaces.nested import Struct
 from kernel_rllib.spaces.squash import ActionScaler
 
 
@@ -89,3 +90,9 @@ class PolicyBlueprint:
         if self.actions.clip:
             connectors.append(scaler.clip)
         return ModuleToEnv(connectors)
+
+    def choices_of(self, actions: Struct) -> Array:
+        """Return the choices [N, ...] of which `make_module_to_env` makes these actions [N, ...]."""
+        if self.actions.unsquash:
+            actions = ActionScaler(self.action_space).normalise(actions)
+        return rows_of(self.action_space, actions)

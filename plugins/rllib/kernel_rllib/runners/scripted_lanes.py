@@ -72,8 +72,8 @@ class ScriptedLanes(AgentSlots):
         self._seen.clear()
         self._states.clear()
 
-    def observe(self, position: int, seen: Struct) -> None:
-        """Let the agent of a lane act next, on what it sees."""
+    def observe(self, position: int, seen: Struct, done: object = None) -> None:
+        """Let the agent of a lane act next, on what it sees; `done` is not kept, as steps are not."""
         self._seen[position] = seen
 
     def own(self, position: int, episode_id: int, agent_index: int) -> None:

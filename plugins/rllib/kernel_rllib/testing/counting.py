@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
@@ -69,6 +69,6 @@ def counting_blueprint(
 
 def counting_sampler(made: Blueprint, lanes: tuple[int, ...] = (0, 1, 2, 3), **place: Any) -> Sampler:
     """Return a sampler of some of four lanes, which acts with the module's first parameters."""
-    acting = made(RunnerPlace(0, lanes, 0, 4, **place))
+    acting = cast(Sampler, made(RunnerPlace(0, lanes, 0, 4, **place)))
     acting.set_weights(made.module.initial(np.random.default_rng(1)), 7)
     return acting

@@ -1,0 +1,1 @@
+"""Episodes of other processes: a server of policies over HTTP, and its client."""
