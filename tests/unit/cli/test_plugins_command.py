@@ -180,6 +180,28 @@ def test_check_of_an_engine(kernel: Kernel) -> None:
     assert "the engine 'loca' can't be checked: there is no engine named 'loca'" in unknown.stderr
 
 
+def test_check_of_a_network(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = kernel("check", "--network", "tcp")
+    assert result.exit_code == 0, result.output
+    assert "passed  network tcp: an object comes from another node" in result.output
+    assert ", 0 failed, in " in result.output.splitlines()[-1]
+    unknown = kernel("check", "--network", "tpc")
+    assert unknown.exit_code == 1
+    said = "the network 'tpc' can't be checked: there is no network named 'tpc' (KERNEL_NETWORK), did you mean 'tcp'?"
+    assert said in unknown.stderr
+    monkeypatch.setitem(sys.modules, "kernel_processes.transport.reactor", None)
+    alone = kernel("check", "--network", "tcp")
+    assert alone.exit_code == 1
+    assert "the network 'tcp' can't be checked: a network works in the loop of the engine of many " in alone.stderr
+    monkeypatch.setitem(sys.modules, "kernel_network_tcp.network", None)
+    broken = kernel("check", "--network", "tcp")
+    assert broken.exit_code == 1
+    assert "kernel_network_tcp.network:network can't be imported: ModuleNotFoundError: " in broken.stderr
+    both = kernel("check", "--network", "--engine", "tcp")
+    assert both.exit_code == 2
+    assert "'tcp' is either an engine or a network: give --engine or --network, not both" in both.stderr
+
+
 def test_check_says_what_failed_and_goes_on(kernel: Kernel, tmp_path: Path) -> None:
     lazy = (
         "\nclass Lazy(LocalScheduler):\n"

@@ -9,7 +9,7 @@ import click
 
 from kernel.cli import completion
 from kernel.cli.plugins_command import discover, find
-from kernel.commands import Failure
+from kernel.commands import Failure, Refusal
 from kernel_conformance.cli import plugin_check
 from kernel_spec.errors import KernelError
 
@@ -18,7 +18,8 @@ from kernel_spec.errors import KernelError
 @click.argument("name", shell_complete=completion.plugin)
 @click.option("--quiet", "-q", is_flag=True, help="Show what failed and the summary only.")
 @click.option("--engine", is_flag=True, help="NAME is that of an engine, as in KERNEL_ENGINE.")
-def check(name: str, quiet: bool, engine: bool) -> None:
+@click.option("--network", is_flag=True, help="NAME is that of a network, as in KERNEL_NETWORK.")
+def check(name: str, quiet: bool, engine: bool, network: bool) -> None:
     """Try everything that the plugin NAME offers against the conformance suites.
 
     A plugin says what it does not promise by a mapping CONFORMANCE in its plugin module, such as
@@ -26,8 +27,13 @@ def check(name: str, quiet: bool, engine: bool) -> None:
 
     Example: kernel plugins check scheduler_fifo
     """
+    if engine and network:
+        raise Refusal(f"{name!r} is either an engine or a network: give --engine or --network, not both")
     started, passed, failed = time.perf_counter(), 0, []
-    checks = _checks_of_engine(name) if engine else _checks_of_plugin(name)
+    if engine or network:
+        checks = _checks_by_entry_point("engine" if engine else "network", name)
+    else:
+        checks = _checks_of_plugin(name)
     for outcome in plugin_check.run(checks):
         line = f"{outcome.check.subject}: {outcome.check.title}"
         if outcome.problem:
@@ -55,8 +61,9 @@ def _checks_of_plugin(name: str) -> list[plugin_check.ConformanceCheck]:
         raise Failure(f"the plugin {name!r} can't be checked: {error}") from error
 
 
-def _checks_of_engine(name: str) -> list[plugin_check.ConformanceCheck]:
+def _checks_by_entry_point(kind: str, name: str) -> list[plugin_check.ConformanceCheck]:
+    checks_of = plugin_check.checks_of_engine if kind == "engine" else plugin_check.checks_of_network
     try:
-        return plugin_check.checks_of_engine(name)
+        return checks_of(name)
     except (KernelError, ImportError, ValueError) as error:
-        raise Failure(f"the engine {name!r} can't be checked: {error}") from error
+        raise Failure(f"the {kind} {name!r} can't be checked: {error}") from error

@@ -8,11 +8,16 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from kernel.api.engines import find_engine
 from kernel.plugins import KINDS, PluginInfo, PluginManager
+from kernel.plugins.installed_target import target_named
 from kernel_spec.dataclass import dataclass
+from kernel_spec.errors import PluginError
+from kernel_spec.hooks import NETWORK_GROUP
+from kernel_spec.networks import VARIABLE
 
 SUITES = {
     "scheduler": ("SchedulerConformance", "make_scheduler"),
@@ -27,8 +32,12 @@ SUITES = {
     "observer": ("ObserverConformance", "make_observer"),
     "metrics_sink": ("MetricsSinkConformance", "make_sink"),
     "engine": ("EngineConformance", "make_session"),
+    "network": ("NetworkConformance", "network"),
 }
 """Kind to the class in `kernel.conformance.<kind>` that has its tests, and what in it makes what is tested."""
+
+_LOOP = "kernel_processes.transport.reactor"
+"""The module of the loop that networks are given: that of the engine which networks are for."""
 
 FLAGS = "CONFORMANCE"
 """A plugin module may set this to `{kind: {flag: value}}`: what its implementations do not promise to do.
@@ -84,6 +93,31 @@ def checks_of_engine(name: str) -> list[ConformanceCheck]:
     return _suite_checks("engine", f"engine {name}", opens, flags.get("engine", {}))
 
 
+def checks_of_network(name: str) -> list[ConformanceCheck]:
+    """Return the checks for an installed network, whose flags are in the module of its entry point.
+
+    Raises PluginNotFoundError when there is none of that name, and PluginError when it, or the engine that networks are
+    for, can't be imported.
+    """
+    target = target_named(NETWORK_GROUP, "network", name, (), VARIABLE)
+    module, _, attribute = target.partition(":")
+    try:
+        offered = importlib.import_module(module)
+        network = getattr(offered, attribute)
+    except Exception as error:  # the import of a plugin's module may raise anything
+        raise PluginError(f"{target} can't be imported: {type(error).__name__}: {error}") from error
+    try:
+        make_loop = importlib.import_module(_LOOP).Reactor
+    except ModuleNotFoundError as error:
+        raise PluginError(
+            "a network works in the loop of the engine of many processes, which is not installed: install "
+            "kernel-processes"
+        ) from error
+    flags: Mapping[str, Mapping[str, Any]] = getattr(offered, FLAGS, {})
+    made = {"make_loop": staticmethod(make_loop)}
+    return _suite_checks("network", f"network {name}", network, flags.get("network", {}), made)
+
+
 def run(checks: list[ConformanceCheck]) -> Iterator[CheckOutcome]:
     """Run the checks one after another and yield what came of each."""
     for check in checks:
@@ -115,8 +149,9 @@ def _offers(manager: PluginManager, info: PluginInfo) -> Iterator[tuple[str, str
 
 
 def _suite_checks(
-    kind: str, subject: str, factory: Callable[..., Any], flags: Mapping[str, Any]
+    kind: str, subject: str, factory: Any, flags: Mapping[str, Any], made: Mapping[str, Any] = MappingProxyType({})
 ) -> list[ConformanceCheck]:
+    """Return the checks of a kind's suite; `made` is what the suite is given besides, under the names that it has."""
     name, maker = SUITES[kind]
     base: type = getattr(importlib.import_module(f"kernel.conformance.{kind}"), name)
     if kind == "node_provider":
@@ -126,7 +161,7 @@ def _suite_checks(
     unknown = [flag for flag in flags if not hasattr(base, flag)]
     if unknown:
         raise ValueError(f"{FLAGS}[{kind!r}] sets {', '.join(unknown)}, which {base.__name__} does not have")
-    suite = type(base.__name__, (base,), {maker: staticmethod(factory), **flags})
+    suite = type(base.__name__, (base,), {maker: staticmethod(factory), **flags, **made})
     titles = [name for name in dir(suite) if name.startswith("test_") and callable(getattr(suite, name))]
     return [ConformanceCheck(subject, name[5:].replace("_", " "), _method_check(suite, name)) for name in titles]
 

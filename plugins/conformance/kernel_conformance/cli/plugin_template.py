@@ -271,7 +271,7 @@ def _implementation(kind: str, template: PluginTemplate, values: Mapping[str, st
 
 def _tests(kind: str, values: Mapping[str, str]) -> str:
     suite = suite_of(kind)
-    if suite is None or kind == "engine":
+    if suite is None or kind in ("engine", "network"):
         return _filled(f"test_{kind}.py", values)
     flags = "".join(
         f"    {flag} = {value!r}\n".replace("'", '"')
