@@ -161,8 +161,12 @@ def test_episodes_go_on_side_by_side_in_one_forward_pass(made: list[ExternalSamp
     together = threading.Barrier(3)
 
     def play(env: Told, first: float) -> None:
-        together.wait()
-        episode(env, first, 4)
+        id = env.start_episode()
+        for step in range(4):
+            env.get_action(id, [first + step])
+            env.log_returns(id, first + step)
+            together.wait()  # each has a lane before one gives it back
+        env.end_episode(id, [0])
 
     def program(env: Told) -> None:
         threads = [threading.Thread(target=play, args=(env, first), daemon=True) for first in (10, 20, 30)]
@@ -324,7 +328,7 @@ def test_a_program_that_logs_too_quickly_waits_for_the_sampler() -> None:
 
     def log() -> None:
         for number in range(7):
-            calls.log_actions("x", {AGENT: np.zeros(1)}, {AGENT: np.zeros(1)})
+            calls.log_actions(ActionsTaken("x", {AGENT: np.zeros(1)}, {AGENT: np.zeros(1)}))
             logged.append(number)
 
     thread = threading.Thread(target=log)
