@@ -251,7 +251,7 @@ def make_stopper(stop: Any) -> Stopper:
     if inspect.isclass(stop) and issubclass(stop, Stopper):
         raise ArgumentError(f"stop is the class {stop.__name__}: pass an object of it, {stop.__name__}(...)")
     if callable(stop) and hasattr(stop, "stop_all"):
-        raise ArgumentError(f"stop is {stop!r}, which has stop_all but is no Stopper: derive it from tune.Stopper")
+        raise ArgumentError(f"stop is {stop!r}, which has stop_all but is not a tune.Stopper: derive its class from it")
     if callable(stop):
         _check_two_arguments(stop)
         return FunctionStopper(stop)

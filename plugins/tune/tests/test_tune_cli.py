@@ -76,6 +76,7 @@ def test_experiments_and_notes(experiment: Path) -> None:
         (("list-trials", "nowhere"), "there is no directory nowhere"),
         (("list-trials", "EXPERIMENT", "--sort", "heigt"), "no column 'heigt'; did you mean 'height'?"),
         (("list-trials", "EXPERIMENT", "--filter", "height is 3"), "not of the form '<column> <operator> <value>'"),
+        (("list-trials", "EXPERIMENT", "--filter", "height > tall"), "height, which has numbers, with 'tall': give a"),
         (("list-trial", "EXPERIMENT"), "there is no command 'tune list-trial', did you mean 'list-trials'?"),
         (("list-trials", "EXPERIMENT", "--output", "x.docx"), "tables are written as .csv or .pkl"),
     ],

@@ -109,7 +109,7 @@ def test_what_looks_like_a_stopper_but_is_none_is_refused():
         def stop_all(self):
             return True
 
-    with pytest.raises(ArgumentError, match="which has stop_all but is no Stopper: derive it from tune.Stopper"):
+    with pytest.raises(ArgumentError, match="which has stop_all but is not a tune.Stopper: derive its class from it"):
         make_stopper(Mine())
 
 

@@ -39,6 +39,11 @@ def test_each_value_has_a_cell_of_the_unit_interval(domain: Domain) -> None:
     assert len({repr(domain.from_unit(u)) for u in np.linspace(0, 1, 20001)}) == cells
 
 
+def test_a_value_that_is_not_a_category_has_no_place_in_the_unit_interval() -> None:
+    with pytest.raises(SearchSpaceError, match=r"^'c' is not one of the categories \['a', 'b'\]$"):
+        tune.choice(["a", "b"]).to_unit("c")
+
+
 @pytest.mark.parametrize(
     "domain", [tune.uniform(-2, 5), tune.loguniform(1e-6, 10), tune.randn(3, 2), tune.uniform(100)], ids=str
 )

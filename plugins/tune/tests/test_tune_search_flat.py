@@ -73,7 +73,7 @@ def test_points_may_leave_things_out_and_name_paths() -> None:
     [
         ({"lr": 5}, r"'lr' is 5, which is not in Float"),
         ({"layer": 1}, r"has no 'layer', which a point to evaluate gives: did you mean 'layers'"),
-        ({"model": {"kind": "tree"}}, r"'model' is {'kind': 'tree'}, which is none of"),
+        ({"model": {"kind": "tree"}}, r"'model' is {'kind': 'tree'}, but must be one of the categories"),
         ({"layers/9": 1}, r"has no '9' under 'layers'.*it has 0, 1"),
     ],
 )

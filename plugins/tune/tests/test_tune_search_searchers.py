@@ -279,8 +279,10 @@ def test_acquisitions_of_gp(acquisition: str) -> None:
     assert min(play(searcher, 30)) < 1e-3
     alike = GPSearch(BOX, "loss", "min", seed=0, utility_kwargs={"kind": acquisition, "kappa": 2.576, "xi": 0.0})
     assert alike.suggest("0") == GPSearch(BOX, "loss", "min", seed=0).suggest("0")
-    with pytest.raises(ValueError, match=r"GPSearch knows no acquisition 'best': kind is"):
+    with pytest.raises(ValueError, match=r"acquisition, or kind in utility_kwargs, is 'best', but must be one of ei, "):
         GPSearch(BOX, acquisition="best")
+    with pytest.raises(ValueError, match=r"utility_kwargs has 'kapa', but may only have 'kind', 'kappa' and 'xi'$"):
+        GPSearch(BOX, utility_kwargs={"kapa": 1.0})
 
 
 def test_gp_keeps_running_trials_apart_and_tries_nothing_twice() -> None:

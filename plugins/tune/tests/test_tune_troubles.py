@@ -161,7 +161,7 @@ def test_a_damaged_checkpoint_is_passed_over(
     caplog.clear()
     (trial,) = run(Steps, **arguments, resume="ERRORED")
     assert [record.getMessage() for record in caplog.records] == [
-        f"checkpoint {newest} of trial {trial} is damaged ({what}): it goes on from the one before, {former}"
+        f"checkpoint {newest} of trial {trial} is damaged ({what}): the trial continues from the one before, {former}"
     ]
     assert column(trial, "count") == [1, 2, 3, 4, 5, 6] and Path(trial.logdir, "loaded").read_text() == "2 "
 
@@ -182,8 +182,10 @@ def test_a_trial_with_only_damaged_checkpoints_begins_anew(results: Path, caplog
     caplog.clear()
     (trial,) = run(saves, resume="ERRORED")
     texts = [record.getMessage() for record in caplog.records]
-    assert len(texts) == 2 and "checkpoint_000002 of trial" in texts[0] and "goes on from the one before" in texts[0]
-    assert f"checkpoint_000001 of trial {trial} is damaged" in texts[1] and texts[1].endswith("): it begins anew")
+    assert len(texts) == 2 and "checkpoint_000002 of trial" in texts[0] and "continues from the one before" in texts[0]
+    assert f"checkpoint_000001 of trial {trial} is damaged" in texts[1] and texts[1].endswith(
+        "): the trial begins anew"
+    )
     assert column(trial, "step") == [1, 2, 3, 4] and column(trial, "start") == [0, 0, 0, 0]
 
 
@@ -379,7 +381,8 @@ def made(what: str, broken: bool) -> dict[str, Any]:
 )
 def test_code_that_raises_is_named_and_can_be_mended(results: Path, what: str, message: str) -> None:
     with pytest.raises(
-        tune.TuneError, match=message + r".* The experiment in .*/trouble is kept.*: when that is mended"
+        tune.TuneError,
+        match=message + r".* The state of the experiment .*is saved in .*/trouble: mend the c\w+, then resume",
     ):
         run(objective, num_samples=2, **made(what, broken=True))
     gc.collect()  # as in another process, the classes that were written down are made anew

@@ -229,7 +229,7 @@ if has("zoopt"):
         space = {"x": (ValueType.CONTINUOUS, [0, 1], 1e-2), "n": (ValueType.DISCRETE, [1, 3], False)}
         config = ZOOptSearch("Asracos", 20, space, "loss", "min", max_concurrent=4).suggest("0")
         assert isinstance(config, dict) and 0 <= config["x"] <= 1 and config["n"] in (1, 2, 3)
-        with pytest.raises(SearchSpaceError, match="needs a budget"):
+        with pytest.raises(SearchSpaceError, match="budget is missing"):
             ZOOptSearch(dim_dict=space)
 
 

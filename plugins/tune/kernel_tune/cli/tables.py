@@ -38,17 +38,21 @@ def filtered(rows: Sequence[Row], condition: str | None) -> list[Row]:
         value = row.get(column)
         if value is None:
             continue
-        other: Any = _as_number(text) if isinstance(value, (int, float)) and not isinstance(value, bool) else text
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        other: Any = _number(text, column) if is_number else text
         if compare(value if isinstance(other, (int, float)) else str(value), other):
             kept.append(row)
     return kept
 
 
-def _as_number(text: str) -> float:
+def _number(text: str, column: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise TuneError(f"{text!r} is no number, and the column to compare it with has numbers") from None
+        raise TuneError(
+            f"the filter compares the column {column}, which has numbers, with {text!r}: give a number, as in "
+            f"'{column} > 0.5'"
+        ) from None
 
 
 def sorted_rows(rows: Sequence[Row], columns: Sequence[str], descending: bool = False) -> list[Row]:

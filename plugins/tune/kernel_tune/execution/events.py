@@ -28,8 +28,8 @@ def tell(loop: TrialLoop, directory: str, event: str, *arguments: Any) -> list[I
 def mishap(who: str, error: Exception, directory: str) -> TuneError:
     """Return the error that names the code that has raised, and says how to resume the experiment."""
     return TuneError(
-        f"{who} raised {type(error).__name__}: {error}. The experiment in {directory} is kept as it was before: when "
-        "that is mended, resume it (resume='AUTO', or Tuner.restore)"
+        f"{who} raised {type(error).__name__}: {error}. The state of the experiment before that is saved in "
+        f"{directory}: mend the code, then resume with resume='AUTO' or Tuner.restore"
     )
 
 
@@ -52,7 +52,9 @@ def _tell(loop: TrialLoop, event: str, *arguments: Any) -> list[Instruction]:
         return loop.add_trial(*arguments)
     if event == "retry":
         return loop.retry(*arguments)
-    raise TuneError(f"the experiment's log has an event {event!r} that nobody knows: it is of a later version")
+    raise TuneError(
+        f"the experiment's log has the unknown event {event!r}, perhaps of a later version of kernel: resume it there"
+    )
 
 
 def _who_raised(error: Exception) -> str:

@@ -128,8 +128,8 @@ class SearchGenerator(SearchAlgorithm):
             return None
         if not isinstance(config, dict):
             raise TuneError(
-                f"{type(self.searcher).__name__}.suggest() returned {type(config).__name__}: it returns a dict, None "
-                "when there is nothing just now, or Searcher.FINISHED"
+                f"{type(self.searcher).__name__}.suggest() returned an object of {type(config).__name__}, but must "
+                "return a configuration (a dict), None while it has none to suggest, or Searcher.FINISHED"
             )
         evaluated = None
         if self._merges:

@@ -68,7 +68,7 @@ class Listeners:
             raise
         except Exception as error:
             raise TuneError(
-                f"callback {type(callback).__name__} raised {type(error).__name__} in {method}(): {error}. The "
-                f"experiment in {self._directory} is kept: when that is mended, resume it (resume='AUTO', or "
-                "Tuner.restore)"
+                f"callback {type(callback).__name__} raised {type(error).__name__} in {method}(): {error}. The state "
+                f"of the experiment is saved in {self._directory}: mend the callback, then resume with "
+                "resume='AUTO' or Tuner.restore"
             ) from error

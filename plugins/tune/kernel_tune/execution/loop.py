@@ -270,10 +270,14 @@ class TrialLoop:
                 return f"trial {trial} needs {wanted} ({trial.resources.strategy}), and the machines have {there}"
         if self._table.live:
             return (
-                f"{type(self.scheduler).__name__} starts none of the {len(self._table.live)} trials that are pending "
-                "or paused, and there is room for them"
+                f"the scheduler {type(self.scheduler).__name__} starts no trial, although machines have room for "
+                f"each that is pending or paused ({len(self._table.live)}); its choose_trial_to_run() must return "
+                "one of them"
             )
-        return "the searcher has no configuration just now, and no trial runs whose end could bring one"
+        return (
+            "the searcher suggests no configuration, although no trial runs for whose result it could wait; it must "
+            "suggest one, or say that it is finished (Searcher.FINISHED)"
+        )
 
     def validate(self) -> None:
         """Raise AssertionError if counts, statuses and resources disagree."""

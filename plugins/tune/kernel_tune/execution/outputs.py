@@ -49,8 +49,8 @@ def _checked(callbacks: Any) -> list[Callback]:
     found = [each for each in callbacks or () if each is not None]
     for each in found:
         if not isinstance(each, Callback):
-            hint = f": give an object, {each.__name__}()" if isinstance(each, type) else ""
-            raise ArgumentError(f"tune: {each!r}, one of callbacks, is no tune.Callback{hint}")
+            hint = f": give an object, {each.__name__}()" if isinstance(each, type) else ": derive its class from it"
+            raise ArgumentError(f"tune: {each!r}, one of callbacks, is not a tune.Callback{hint}")
     return found
 
 

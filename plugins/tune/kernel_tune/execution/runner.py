@@ -249,8 +249,8 @@ class Runner:
             trial, saved, damage = self._instruction_runner.damaged.popleft()
             self._hear("damage", trial.trial_id)
             state = self.loop.progress_of(trial).state
-            instead = f"goes on from the one before, {state.path}" if state is not None else "begins anew"
-            _log.warning("checkpoint %s of trial %s is damaged (%s): it %s", saved.path, trial, damage, instead)
+            instead = f"continues from the one before, {state.path}" if state is not None else "begins anew"
+            _log.warning("checkpoint %s of trial %s is damaged (%s): the trial %s", saved.path, trial, damage, instead)
             self._instruction_runner.bring_back(trial)
 
     def _tell_others(self, at_once: bool = False) -> None:

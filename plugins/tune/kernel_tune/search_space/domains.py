@@ -290,7 +290,7 @@ class Categorical(Domain):
     def to_unit(self, value: Any) -> float:
         number = self.number_of(value)
         if number is None:
-            raise SearchSpaceError(f"{value!r} is none of {self.categories}")
+            raise SearchSpaceError(f"{value!r} is not one of the categories {self.categories}")
         return (self._edges[number] + self._edges[number + 1]) / 2
 
     def is_valid(self, value: Any) -> bool:

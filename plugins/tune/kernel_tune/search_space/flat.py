@@ -208,7 +208,7 @@ def _option(domain: Categorical, value: Any, path: Path) -> int:
         for option, category in enumerate(domain.categories):
             if _fits(category, value, partly):
                 return option
-    raise SearchSpaceError(f"'{path_name(path)}' is {value!r}, which is none of {domain.categories}")
+    raise SearchSpaceError(f"'{path_name(path)}' is {value!r}, but must be one of the categories {domain.categories}")
 
 
 def _fits(node: Any, value: Any, partly: bool) -> bool:

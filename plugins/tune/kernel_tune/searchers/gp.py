@@ -39,9 +39,16 @@ class GPSearch(SpaceSearcher):
         given = dict(utility_kwargs or {})
         acquisition = given.pop("kind", acquisition)
         self._kappa, self._xi = float(given.pop("kappa", kappa)), float(given.pop("xi", xi))
-        if acquisition not in ACQUISITIONS or given:
-            wrong = f"acquisition {acquisition!r}" if acquisition not in ACQUISITIONS else f"{sorted(given)[0]!r}"
-            raise ValueError(f"GPSearch knows no {wrong}: kind is 'ei', 'ucb' or 'poi', with kappa and xi")
+        if acquisition not in ACQUISITIONS:
+            raise ValueError(
+                f"GPSearch: acquisition, or kind in utility_kwargs, is {acquisition!r}, but must be one of "
+                f"{', '.join(ACQUISITIONS)}"
+            )
+        if given:
+            raise ValueError(
+                f"GPSearch: utility_kwargs has {', '.join(map(repr, given))}, but may only have 'kind', 'kappa' and "
+                "'xi'"
+            )
         self._acquisition = acquisition
         self._initial = n_initial_points
         self._most = most_points

@@ -56,8 +56,8 @@ class EventLog:
         except OSError as error:
             self.cut(self.size)
             raise TuneError(
-                f"can't write {self.path}: {error.strerror or error}. The experiment is kept as it was before: when "
-                "the reason is gone, resume it (resume='AUTO', or Tuner.restore)"
+                f"can't write {self.path}: {error.strerror or error}. The state of the experiment before that is "
+                "saved: correct the cause, then resume with resume='AUTO' or Tuner.restore"
             ) from error
         self.size += _HEADER.size + len(data)
 

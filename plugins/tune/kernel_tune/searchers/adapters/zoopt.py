@@ -28,9 +28,11 @@ class ZOOptSearch(LibrarySearcher):
                  evaluated_rewards: Sequence[float] | None = None, **options: Any) -> None:  # fmt: skip
         self._library = needed("zoopt", "ZOOptSearch", "zoopt")
         if budget is None:
-            raise SearchSpaceError("ZOOptSearch needs a budget: the number of trials it may try")
+            raise SearchSpaceError(
+                "ZOOptSearch: budget is missing; give the number of configurations that it may try, such as budget=100"
+            )
         if algo.lower() not in ("asracos", "sracos"):
-            raise SearchSpaceError(f"ZOOptSearch knows no algorithm {algo!r}: it has 'asracos' and 'sracos'")
+            raise SearchSpaceError(f"ZOOptSearch: algo is {algo!r}, but must be 'asracos' or 'sracos'")
         options.pop("max_concurrent", None)
         space = dim_dict if space is None else space
         super().__init__(space, metric, mode, points_to_evaluate, evaluated_rewards, seed)
