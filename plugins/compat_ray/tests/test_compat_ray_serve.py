@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import sys
-from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
-from kernel_compat_ray import finder
 
 import kernel.serve as library
 
@@ -20,14 +17,8 @@ MODULES = {
 
 
 @pytest.fixture
-def serve() -> Iterator[ModuleType]:
-    there = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "ray"}
-    for name in there:
-        del sys.modules[name]
-    finder.install_finder()
-    yield importlib.import_module("ray.serve")
-    finder.remove_finder()
-    sys.modules.update(there)
+def serve(fresh_ray: None) -> ModuleType:
+    return importlib.import_module("ray.serve")
 
 
 @pytest.mark.parametrize("module", MODULES)

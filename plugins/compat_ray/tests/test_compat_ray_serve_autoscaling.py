@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import sys
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any
 
 import pytest
-from kernel_compat_ray import finder
 from kernel_compat_ray.serve.autoscaling_context import AutoscalingContext, with_ray_names
 
 import kernel
@@ -60,18 +58,12 @@ def test_the_wrapper_is_an_entry_point_that_serve_finds() -> None:
 
 
 @pytest.fixture
-def serve() -> Iterator[ModuleType]:
-    there = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "ray"}
-    for name in there:
-        del sys.modules[name]
-    finder.install_finder()
+def serve(fresh_ray: None) -> Iterator[ModuleType]:
     with kernel.init(num_cpus=4, log_to_driver=False):
         found = importlib.import_module("ray.serve")
         found.start(http_options={"port": 0})
         yield found
         found.shutdown()
-    finder.remove_finder()
-    sys.modules.update(there)
 
 
 def test_a_policy_of_ray_serve_decides_in_the_controller(serve: ModuleType) -> None:
