@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +62,19 @@ def test_the_shape_is_that_of_our_plugins(kind: str) -> None:
         if path.endswith(".py"):
             ast.parse(text)
             assert ast.get_docstring(ast.parse(text)), f"{path} has no docstring"
+
+
+@pytest.mark.parametrize("kind", TEMPLATES)
+def test_the_readme_says_what_is_offered_and_how_it_is_found(kind: str) -> None:
+    written = files(kind, "my-thing")
+    offer = written["README.md"].partition("## What this distribution offers\n")[2]
+    ((group, points),) = tomllib.loads(written["pyproject.toml"])["project"]["entry-points"].items()
+    ((name, target),) = points.items()
+    assert f"By the entry point `{name}` in the group `{group}`" in " ".join(offer.split()) and f"`{target}`" in offer
+    module = ast.parse(written.get(f"{target.replace('.', '/')}.py", ""))
+    filled = {each.name for each in module.body if isinstance(each, ast.FunctionDef) and each.decorator_list}
+    assert {word for word in re.findall(r"\| `(kernel_\w+)` \|", offer)} == (set() if kind in GROUPS else filled)
+    assert kind in GROUPS or len(filled) == 2
 
 
 @pytest.mark.parametrize("kind", [kind for kind in TEMPLATES if kind not in GROUPS])

@@ -216,10 +216,25 @@ def _values(kind: str, name: str, template: PluginTemplate) -> dict[str, str]:
     if template.flags:
         text = repr({kind: dict(template.flags)}).replace("'", '"')
         values["conformance"] = f'\n{FLAGS} = {text}\n"""What the conformance suite has to know (so far)."""\n'
+    values["offer"] = _offer(kind, values)
     values["factory"] = class_name if kind == "cli_command" or not _is_hook(kind) else f"{class_name}()"
     configuration = repr(template.flags.get("configuration")).replace("'", '"')
     values["test_factory"] = f"lambda: {class_name}({configuration})" if kind == "node_provider" else class_name
     return values
+
+
+def _offer(kind: str, values: Mapping[str, str]) -> str:
+    """Return the README's lines about the entry point, and the hooks that its module fills."""
+    point = f"By the entry point `{values['entry_name']}` in the group `{values['group']}`, which names"
+    offered = f"the {values['title']} `{values['name']}`"
+    if kind in GROUPS:
+        return f"{point}\n`{values['entry_target']}`: {offered}. No hook is needed.\n"
+    rows = {
+        "kernel_contracts": f"the version of the contract `{kind}` that it was written for",
+        values["hook"]: offered,
+    }
+    table = "".join(f"| `{hook}` | {what} |\n" for hook, what in rows.items())
+    return f"{point}\n`{values['entry_target']}`, these hooks:\n\n| hook | it offers |\n|---|---|\n{table}"
 
 
 def _is_hook(kind: str) -> bool:
