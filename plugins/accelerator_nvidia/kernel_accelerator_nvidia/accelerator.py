@@ -67,7 +67,7 @@ class NvidiaAccelerator:
 def _allowed_devices(nvml: Nvml, names: list[str] | None) -> list[Device]:
     present, problem = nvml.devices()
     if problem:
-        _log.warning("a GPU is left out, and those after it: %s", problem)
+        _log.warning("a GPU can't be read, so it and those after it are not used: %s", problem)
     if names is None:
         return present
     allowed: list[Device] = []

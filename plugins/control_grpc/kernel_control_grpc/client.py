@@ -117,7 +117,7 @@ class ServiceClient:
         except (TypeError, ValueError) as error:
             known = ", ".join(field.name for field in method.request.DESCRIPTOR.fields)
             raise OptionError(
-                f"{method.service}.{method.name} can't be asked so: {error}; its fields are {known or 'none'}"
+                f"{method.service}.{method.name} got wrong arguments: {error}; its fields are {known or 'none'}"
             ) from error
         kind = self._channel.unary_stream if method.streams else self._channel.unary_unary
         stub = kind(method.path, method.request.SerializeToString, method.response.FromString)
@@ -171,7 +171,7 @@ def error_of(error: Any) -> KernelError:
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return GetTimeoutError(f"the head did not answer in time: {text}")
     if code is grpc.StatusCode.UNAVAILABLE:
-        return SessionEndedError(f"the head can't be reached: {text}; are its address, the token and TLS right?")
+        return SessionEndedError(f"the head can't be reached: {text}; check its address, the token and the TLS files")
     return FaultError(f"the control plane failed with {code.name}: {text}")
 
 

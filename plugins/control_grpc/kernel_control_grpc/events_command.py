@@ -54,7 +54,10 @@ def _control_plane(address: str | None) -> ControlPlane:
         ways = ways_at(found.directory)
         place, tls = found.head or ways.gateway, ways.tls
     if not place:
-        raise Failure(f"session {found.name} has no port, and so no control plane; those of `kernel start` have one")
+        raise Failure(
+            f"session {found.name} has no port, so its control plane can't be reached; one that "
+            "`kernel start --head` starts has a port"
+        )
     from kernel_control_grpc.client import ControlPlane
 
     return ControlPlane(place, found.token(), tls)

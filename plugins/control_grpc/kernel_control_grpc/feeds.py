@@ -22,7 +22,7 @@ class Topics:
         self._listeners: dict[str, set[Mailbox]] = {}
 
     def publish(self, topic: str, message: Any, size: int) -> int:
-        """Give a message to those who listen to its topic; return how many."""
+        """Send a message to all subscribers of its topic; return how many there are."""
         listeners = self._listeners.get(topic, ())
         for mailbox in listeners:
             mailbox.put(message, size)

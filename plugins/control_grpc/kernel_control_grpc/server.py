@@ -195,7 +195,9 @@ def _parsed(method: Method, request: bytes) -> Any:
         return method.request.FromString(request)
     except DecodeError as error:
         name = method.request.DESCRIPTOR.full_name
-        raise ProtocolError(f"{len(request)} bytes were sent to {method.path}, which are no {name}") from error
+        raise ProtocolError(
+            f"the {len(request)} bytes that were sent to {method.path} can't be parsed as a {name}"
+        ) from error
 
 
 async def _abort(context: Any, error: KernelError) -> NoReturn:

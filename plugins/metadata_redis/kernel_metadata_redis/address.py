@@ -29,7 +29,7 @@ class Login(CredentialProvider):  # type: ignore[misc]
                 reason = getattr(problem, "strerror", None) or "it is not text"
                 raise MetadataError(
                     f"can't read the password of Redis from {self._file}: {reason}. "
-                    "Correct the option password_file, or make the file readable for who starts the head"
+                    "Correct the option password_file, or make the file readable for the user who starts the head"
                 ) from None
         return (self._user, password) if self._user else (password,)
 
@@ -48,7 +48,7 @@ class Address:
             parts = urlsplit("")
         if parts.scheme not in SCHEMES or parts.fragment or not (parts.hostname or parts.scheme == "unix"):
             raise MetadataError(
-                "the option url of the metadata store redis is no address of a Redis; expected is "
+                "the option url of the metadata store redis is not the address of a Redis; give "
                 "redis://USER:PASSWORD@HOST:PORT/NUMBER, rediss:// for TLS or unix:///PATH?db=NUMBER, "
                 "with / # ? @ : of a password written as %2F %23 %3F %40 %3A"
             ) from None

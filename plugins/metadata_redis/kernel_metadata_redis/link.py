@@ -43,7 +43,9 @@ class RedisLink:
                 protocol=2,
             )
         except (ValueError, TypeError, RedisError) as problem:
-            raise MetadataError(f"the option url of the metadata store redis can't be used: {problem}") from problem
+            raise MetadataError(
+                f"the option url of the metadata store redis can't be used: {problem}; correct it"
+            ) from problem
 
     def script(self, text: str) -> Any:
         """Return the script for use inside `run`; its text is sent only if Redis does not know it."""
@@ -53,7 +55,8 @@ class RedisLink:
         """Return `action(client)`; it is repeated while Redis is away. Raises MetadataError."""
         if not self._open:
             raise MetadataError(
-                f"the connection to the Redis at {self.place} was closed; nothing can be read or stored any more"
+                f"the connection to the Redis at {self.place} was closed: nothing can be read or stored until a "
+                "head opens the store anew"
             )
         pause = FIRST_PAUSE_SECONDS
         while True:

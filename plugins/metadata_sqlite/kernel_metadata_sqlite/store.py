@@ -139,7 +139,10 @@ class SqliteMetadataStore:
     def _run(self, action: Callable[[sqlite3.Connection], Result]) -> Result:
         with self._lock:
             if self._connection is None:
-                raise MetadataError(f"the metadata file {self.path} was closed; nothing can be read or stored any more")
+                raise MetadataError(
+                    f"the metadata file {self.path} was closed: nothing can be read or stored until a "
+                    "head opens it anew"
+                )
             try:
                 return action(self._connection)
             except sqlite3.Error as problem:

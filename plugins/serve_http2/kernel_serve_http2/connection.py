@@ -117,7 +117,7 @@ class HTTP2Connection(asyncio.Protocol):
             return
         try:
             if not self._lengths.fit(data):
-                raise ProtocolError("a frame is longer than the settings allow")
+                raise ProtocolError("a frame is longer than this side's SETTINGS_MAX_FRAME_SIZE allows")
             events = self._h2.receive_data(data)
         except (H2Error, ValueError, IndexError, KeyError) as error:
             _log.info("a client broke the rules of HTTP/2", client=self._client, error=str(error) or repr(error))
@@ -127,7 +127,10 @@ class HTTP2Connection(asyncio.Protocol):
             self._on(event)
         self._flush()
         if self._given_up > self._limits.resets or self.transport.get_write_buffer_size() > self._limits.unsent:
-            _log.info("closed a connection that asked for more than it took", client=self._client)
+            _log.info(
+                "closed a connection whose client reset too many requests, or does not read its responses",
+                client=self._client,
+            )
             self._break(ENHANCE_YOUR_CALM)
 
     def pause_writing(self) -> None:

@@ -76,7 +76,7 @@ class FsspecSpill:
         path = self._path(uri)
         size = path.rpartition("-")[2]
         if size != str(data.nbytes):
-            raise SpillError(f"the spilled copy {uri} has {size} bytes, {data.nbytes} were expected")
+            raise SpillError(f"the spilled copy {uri} holds {size} bytes, not the {data.nbytes} of the object")
         try:
             patiently(self._patience_seconds, lambda: self._read_once(path, data.cast("B")))
         except SpillError:
@@ -176,7 +176,9 @@ class FsspecSpill:
         while start < len(data):
             count = read(start, data[start:])
             if not count:
-                raise SpillError(f"the spilled copy {self._uri(path)} ends {len(data) - start} bytes too soon")
+                raise SpillError(
+                    f"the spilled copy {self._uri(path)} is {len(data) - start} bytes too short, of {len(data)}"
+                )
             start += count
 
     def _delete_once(self, paths: list[str]) -> None:
@@ -215,7 +217,7 @@ class FsspecSpill:
         prefix = self._uri(self._prefix)
         name = uri.removeprefix(f"{prefix}/")
         if name == uri or "/" in name:
-            raise SpillError(f"{uri!r} names nothing that was spilled to {prefix}")
+            raise SpillError(f"{uri!r} is not the name of a copy that was spilled to {prefix}")
         return posixpath.join(self._prefix, name)
 
     def _raise(self, what: str, error: Exception) -> NoReturn:

@@ -32,14 +32,16 @@ class Actors(Service):
         for row in self.rows("actors"):
             if row["actor_id"] == wanted:
                 return cast("dict[str, Any]", row)
-        raise NotKnownError(f"no actor {id!r} is known (any more); List shows those that are")
+        raise NotKnownError(f"no actor {id!r} is known (any more); List shows the known ones")
 
     def find_by_name(self, request: Any) -> Any:
         """Return the living actor of a name."""
         for row in self.rows("actors"):
             if (row["name"], row["namespace"]) == (request.name, request.namespace) and row["state"] != "DEAD":
                 return messages.FindActorByNameResponse(actor=_message(row))
-        raise ActorNotFoundError(f"no actor named {request.name!r} lives in namespace {request.namespace!r}")
+        raise ActorNotFoundError(
+            f"no actor named {request.name!r} lives in namespace {request.namespace!r}; List shows all actors"
+        )
 
     def kill(self, request: Any) -> Any:
         """End an actor's process."""

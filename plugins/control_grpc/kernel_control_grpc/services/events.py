@@ -20,7 +20,7 @@ class Events(Service):
         """Send events, from when every node reports them."""
         for kind in request.kinds:
             if kind not in STATES:
-                raise OptionError(f"there are no events of {kind!r}; there are those of {', '.join(STATES)}")
+                raise OptionError(f"there are no events of the kind {kind!r}; the kinds are {', '.join(STATES)}")
 
         def happened(event: Any) -> None:
             detail = {name: str(value) for name, value in event.detail.items() if value is not None}

@@ -24,7 +24,7 @@ class Jobs(Service):
         for row in self.rows("jobs"):
             if row["job_id"] == wanted:
                 return messages.GetJobResponse(job=_message(row))
-        raise NotKnownError(f"no job {request.id!r} is known (any more); List shows those that are")
+        raise NotKnownError(f"no job {request.id!r} is known (any more); List shows the known ones")
 
 
 def _message(row: dict[str, Any]) -> Any:

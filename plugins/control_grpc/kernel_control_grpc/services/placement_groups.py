@@ -34,7 +34,7 @@ class PlacementGroups(Service):
         for row in self.rows("placement_groups"):
             if row["placement_group_id"] == wanted:
                 return dict(row)
-        raise NotKnownError(f"no placement group {id!r} is known (any more); List shows those that are")
+        raise NotKnownError(f"no placement group {id!r} is known (any more); List shows the known ones")
 
 
 def _state(row: dict[str, Any]) -> int:

@@ -23,7 +23,7 @@ class PubSub(Service):
         self._topics = Topics()
 
     def publish(self, request: Any) -> Any:
-        """Send a message to who listens to its topic."""
+        """Send a message to all subscribers of its topic."""
         _check([request.topic])
         size = len(request.data)
         if size > MAXIMUM_BYTES:
@@ -42,4 +42,4 @@ class PubSub(Service):
 
 def _check(topics: Any) -> None:
     if not topics or not all(topics):
-        raise OptionError("a topic is missing: expected any text but the empty one")
+        raise OptionError("the topic is missing: give a text that is not empty")

@@ -41,7 +41,7 @@ class Service:
         return pickle.loads(self.ask(method, *arguments))
 
     def _caller(self) -> ProcessRecord:
-        """Return who asks: a tool. Its node is the first there is, for it has none of its own."""
+        """Return the record of a tool as the caller. It stands on the first working node, since it has none itself."""
         for node in self.head.cluster.working_nodes():
             return ProcessRecord(ProcessId(b""), "tool", 0, "", JobId(b""), "", {}, node)
         raise SessionEndedError("the head has just been started, and no node has joined it yet; ask again in a moment")
@@ -66,7 +66,9 @@ def parse_id(text: str, what: str) -> bytes:
     try:
         return bytes.fromhex(text)
     except ValueError as error:
-        raise OptionError(f"{text!r} is no id of {what}: expected hexadecimal digits, two for each byte") from error
+        raise OptionError(
+            f"{text!r} can't be the id of {what}: expected hexadecimal digits, two for each byte; List shows the ids"
+        ) from error
 
 
 def page_of(things: Sequence[Thing], key: Callable[[Thing], str], request: Any) -> tuple[list[Thing], str]:

@@ -26,7 +26,7 @@ class Session(Service):
         """Say what something waits for."""
         prefix = parse_id(request.id, "an object or actor")
         if not prefix:
-            raise OptionError("the id is missing: expected that of an object or an actor, or the beginning of one")
+            raise OptionError("the id is missing: give that of an object or an actor, or its first digits")
         return message_of(self.ask("explain_any", prefix), _explanations)
 
     def stop(self, request: Any) -> Any:
