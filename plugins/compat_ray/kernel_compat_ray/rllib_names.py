@@ -190,6 +190,11 @@ _READER = {"JsonReader": f"{_OFFLINE}.json_reader:JsonReader"}
 _WRITER = {"JsonWriter": f"{_OFFLINE}.json_writer:JsonWriter"}
 _INPUT = {"InputReader": f"{_OFFLINE}.input_reader:InputReader"}
 _OUTPUT = {"OutputWriter": f"{_OFFLINE}.input_reader:OutputWriter"}
+_ESTIMATOR = {name: f"{_OFFLINE}.estimators.estimator:{name}" for name in ("OffPolicyEstimate", "OffPolicyEstimator")}
+_IMPORTANCE = {
+    name: f"{_OFFLINE}.estimators.importance_sampling:{name}"
+    for name in ("ImportanceSamplingEstimator", "WeightedImportanceSamplingEstimator")
+}
 _CONTEXT = {"IOContext": f"{_OFFLINE}.io_context:IOContext"}
 _WORKER = {"RolloutWorker": f"{_FIRST}.rollout_worker:RolloutWorker"}
 _WORKER_SET = {"WorkerSet": f"{_FIRST}.rollout_worker:WorkerSet"}
@@ -400,12 +405,17 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.models.torch.torch_action_dist": _TORCH_ACTION_DISTS,
     "ray.rllib.models.torch.recurrent_torch_model": _OLD_RECURRENT,
     "ray.rllib.models.torch.torch_modelv2": _TORCH_MODEL,
-    "ray.rllib.offline": {**_READER, **_WRITER, **_INPUT, **_OUTPUT, **_CONTEXT},
+    "ray.rllib.offline": {**_READER, **_WRITER, **_INPUT, **_OUTPUT, **_CONTEXT, **_ESTIMATOR, **_IMPORTANCE},
     "ray.rllib.offline.input_reader": _INPUT,
     "ray.rllib.offline.io_context": _CONTEXT,
     "ray.rllib.offline.json_reader": _READER,
     "ray.rllib.offline.json_writer": _WRITER,
+    "ray.rllib.offline.is_estimator": {"ImportanceSamplingEstimator": _IMPORTANCE["ImportanceSamplingEstimator"]},
+    "ray.rllib.offline.off_policy_estimator": _ESTIMATOR,
     "ray.rllib.offline.output_writer": _OUTPUT,
+    "ray.rllib.offline.wis_estimator": {
+        "WeightedImportanceSamplingEstimator": _IMPORTANCE["WeightedImportanceSamplingEstimator"]
+    },
     "ray.rllib.policy": {**_POLICY, **_TORCH, **_BUILDERS},
     "ray.rllib.policy.policy": {**_POLICY, **_SPEC},
     "ray.rllib.policy.rnn_sequencing": _ADD_TIME,

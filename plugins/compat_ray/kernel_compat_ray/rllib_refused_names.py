@@ -13,7 +13,6 @@ _BASE_ENV = (
     "environments are adapted inside; derive from MultiAgentEnv, or from ExternalMultiAgentEnv for agents and episodes "
     "that go on by themselves"
 )
-_ESTIMATORS = "estimators on recorded experience come in a later release; evaluate in an environment, by evaluate()"
 _BUILT_IN = (
     "built-in algorithms learn by losses of their own, which are no classes of policies; for another loss use "
     "build_torch_policy and build_trainer, or derive a class from ray.rllib.policy.Policy"
@@ -113,7 +112,6 @@ RLLIB_MODULES_REFUSED: dict[str, str] = {
         f"ray.rllib.offline.{module}": f"{what} are made by the setting input_ (docs/rllib-offline.md of kernel)"
         for module, what in (("mixed_input", "mixtures of sources"), ("shuffled_input", "windows of batches"))
     },
-    **{f"ray.rllib.offline.{name}": _ESTIMATORS for name in ("is_estimator", "off_policy_estimator", "wis_estimator")},
     "ray.rllib.optimizers": f"there are no policy optimizers; {_OWN_STEP}",
     "ray.rllib.policy.dynamic_tf_policy": _GRAPHS,
     "ray.rllib.policy.tf_policy": _GRAPHS,

@@ -100,7 +100,7 @@ IN_TIME = {
     "num_consecutive_env_runner_failures_tolerance", "num_gpus_per_env_runner", "placement_strategy",
     "policies_to_train", "policy_mapping_fn", "restart_failed_env_runners", "store_buffer_in_checkpoints",
     "train_batch_size_per_learner", "input_config", "actions_in_input_normalized", "output_config",
-    "output_compress_columns", "output_max_file_size", "shuffle_buffer_size",
+    "output_compress_columns", "output_max_file_size", "shuffle_buffer_size", "off_policy_estimation_methods",
 }  # fmt: skip
 """What is read where there are runners, shards, evaluations, checkpoints, several agents, Tune or recorded experience;
 each of these has tests of its own."""
@@ -184,8 +184,6 @@ def test_an_algorithm_that_learns_from_a_batch_once_refuses_passes(name: str) ->
          r"ES does not act on model\['use_lstm'\], as A2C, A3C, APPO, DDPPO, IMPALA, PG, PPO, R2D2 do\. So the result"),
         ("DQN", {"pipelined_sampling": True, "fake_sampler": True},
          "no algorithm acts on fake_sampler yet; DQN does not act on pipelined_sampling, as A2C, PG, PPO do"),
-        ("DQN", {"input": "/tmp/out", "input_evaluation": ["is", "wis"]},
-         r"no algorithm acts on off_policy_estimation_methods \(input_evaluation\) yet\. .* Recorded experience is"),
         ("PG", {"input_": "/tmp/out", "input_read_episodes": True},
          "no algorithm acts on input_read_episodes yet.* or functions that return an InputReader or an OutputWriter"),
         ("ES", {"output": "/tmp/out"}, "output has no effect on ES: trials tell their returns alone, and keep no"),

@@ -106,6 +106,7 @@ class A3C(Algorithm):
 
     config: A3CConfig
     config_class = A3CConfig
+    learns_in_runners = True
     acts_on = ACTOR_CRITIC | {"sample_async"}
     without: ClassVar[Mapping[str, str]] = {
         **ONE_PASS,

@@ -28,7 +28,7 @@ from kernel_rllib.algorithms.multi_agent import learning_policies, policies_of
 from kernel_rllib.algorithms.parts import env_maker_of, group_settings_of
 from kernel_rllib.algorithms.policy_learning import PolicyLearning
 from kernel_rllib.algorithms.progress import Progress
-from kernel_rllib.algorithms.recorded_data import sampler_maker, with_recording
+from kernel_rllib.algorithms.recorded_runs import RecordedRuns
 from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
 from kernel_rllib.algorithms.reports import Reports
 from kernel_rllib.algorithms.results import (
@@ -51,17 +51,16 @@ from kernel_rllib.errors import ConfigError, StoppedError
 from kernel_rllib.learners.group import LearnerGroup
 from kernel_rllib.learners.learner import Learner, Metrics
 from kernel_rllib.nn.blas import blas_threads
-from kernel_rllib.offline.recording import Recording
 from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.env_runner import Sample
 from kernel_rllib.runners.external_sampler import ExternalSampler
-from kernel_rllib.runners.group import GroupSettings, RunnerGroup
+from kernel_rllib.runners.group import GroupSettings
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint
 from kernel_runs.resources import PlacementGroupFactory
 
 
-class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, AlgorithmState):
+class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, RecordedRuns, AlgorithmState):
     """Trains policies in an environment, iteration by iteration."""
 
     config: AlgorithmConfig
@@ -220,14 +219,6 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, AlgorithmStat
             directory = os.path.join(directory, "evaluation")
         return replace(made, envs=replace(made.envs, videos=os.path.abspath(os.path.expanduser(directory))))
 
-    def make_runners(self, settings: GroupSettings) -> RunnerGroup:
-        """Return the runners: they step environments or read, and write what they sample, as the settings say."""
-        blueprint, config, log_dir = self.blueprint, self.config, os.path.abspath(self.logdir)
-        settings = with_recording(settings, blueprint, config, log_dir)
-        self.recording = settings.work if isinstance(settings.work, Recording) else None
-        """What writes samples, where runners do."""
-        return RunnerGroup(sampler_maker(blueprint, config, self.learns_from, log_dir), settings)
-
     def group_settings(self) -> GroupSettings:
         """Return how many runners there are, and how they live."""
         return group_settings_of(self.config, self.cpu_share)
@@ -269,6 +260,7 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, AlgorithmStat
     def training_step(self) -> Metrics:
         """Sample, let each policy learn from its part, and return what learners report: of several, by policy."""
         fragments = self.sample_for_training()
+        self.take_estimates(fragments)
         with self.timed("learn"):
             chosen = learning_policies(self.config, fragments, list(self.policies), self.progress.env_steps_new)
             metrics = self.learn_policies(chosen, fragments)
@@ -340,8 +332,7 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, AlgorithmStat
         self.is_stopped = True
         self.runners.close()
         self.evaluations.close()
-        if self.recording is not None:
-            self.recording.close()
+        self.end_recording()
 
     def log_result(self, result: dict[str, Any]) -> None:
         """Let callbacks see, and change, the result of an iteration; set tasks by it; then log it."""
@@ -383,6 +374,7 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, AlgorithmStat
             {} if self.system_usage is None else {"perf": self.system_usage.measure()},
             learner_results({self.module_id: metrics} if self.is_its_only_policy else metrics),
             self.progress.results(self.env_steps_sampled - sampled_before, seconds),
+            self.estimates_made(),
             {"num_healthy_workers": self.runners.num_healthy_runners},
         )
 

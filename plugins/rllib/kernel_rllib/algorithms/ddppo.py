@@ -120,6 +120,7 @@ class DDPPO(PPO):
 
     config: DDPPOConfig
     config_class = DDPPOConfig
+    learns_in_runners = True
     acts_on = PPO.acts_on - PIPELINED
     without: ClassVar[Mapping[str, str]] = {
         "input_": "its workers learn in step from as many steps each, which recorded batches don't have; take PPO"

@@ -66,6 +66,7 @@ class Evolution(Algorithm):
     """Plays episodes along directions and against them, and takes a step where they say it goes uphill."""
 
     config: Any
+    learns_in_runners = True
     without: ClassVar[Mapping[str, str]] = {
         **ONE_PASS,
         "gamma": "the returns of trials are sums of rewards",

@@ -120,6 +120,7 @@ HONOURED = {
     "output_config",
     "output_compress_columns",
     "output_max_file_size",
+    "off_policy_estimation_methods",
 }
 """Common settings."""
 

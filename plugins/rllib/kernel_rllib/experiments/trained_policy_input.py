@@ -21,7 +21,8 @@ class TrainedPolicyInput(InputReader):
 
     It is an input for checks of algorithms that learn from recorded experience: nothing has to be kept or fetched.
     `input_config` says what is made: `experiment`, `train_steps`, `steps`, which are recorded after these, and with
-    `goes_on: true` while training goes on; `explore: false` records the best actions.
+    `goes_on: true` while training goes on; `explore: false` records the best actions. `seed` is that of
+    the training, if another than that of the run.
     """
 
     def __init__(self, ioctx: IOContext) -> None:
@@ -36,14 +37,14 @@ class TrainedPolicyInput(InputReader):
                 f"TrainedPolicyInput needs {', '.join(missing)} in input_config: the name of a tuned experiment, how "
                 "many steps it is trained, and how many are recorded then"
             )
-        self._seed, self._given = ioctx.config["seed"] or 0, dict(ioctx.input_config)
+        self._given = {"seed": ioctx.config["seed"] or 0, **ioctx.input_config}
         self._stream = np.random.default_rng(ioctx.seed)
         self._waiting: list[int] = []
 
     @cached_property
     def episodes(self) -> list[Batch]:
         """The episodes."""
-        return recorded(self._seed, **self._given).split_by_episode()
+        return recorded(**self._given).split_by_episode()
 
     def next(self) -> Batch:
         """Return one episode, or the part of one that was recorded."""

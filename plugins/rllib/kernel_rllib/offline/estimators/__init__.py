@@ -1,0 +1,1 @@
+"""What a policy would be worth, estimated from what another one did."""
