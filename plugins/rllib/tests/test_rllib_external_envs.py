@@ -204,6 +204,24 @@ def test_logged_actions_are_learned_from_with_the_probability_that_the_policy_gi
     assert fragment.columns[columns.ACTION_LOGP][:, 0] == pytest.approx(expected[np.arange(4), logged], rel=1e-5)
 
 
+def test_a_program_that_is_ahead_is_sampled_step_by_step(made: list[ExternalSampler]) -> None:
+    def program(env: Told) -> None:
+        id = env.start_episode()
+        for step in range(100):
+            env.log_action(id, [step], 0)
+            env.log_returns(id, step)
+        env.logged.set()
+
+    env = Told(program)
+    env.logged = threading.Event()  # type: ignore[attr-defined]
+    sampler = sampler_of(env, made)
+    sampler.envs.begin()
+    assert env.logged.wait(20)  # type: ignore[attr-defined]
+    assert [sampler.collect(30).env_steps for _ in range(3)] == [30, 30, 30]
+    last = sampler.collect(10).fragments["p"]
+    assert last.columns[columns.REWARDS][:, 0].tolist() == list(range(89, 99))
+
+
 def test_logged_actions_of_a_box_are_those_of_the_environment(made: list[ExternalSampler]) -> None:
     box = spaces.Box(-2.0, 6.0, (1,), np.float32)
 

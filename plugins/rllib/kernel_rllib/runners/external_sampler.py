@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -112,8 +113,8 @@ class ExternalSampler:
         self._free = list(range(most))
         self._begun = [0] * most
         self._open: dict[str, _Open] = {}
-        self._taken: list[Call] = []
-        """The calls that were taken last; those before them are answered."""
+        self._calls: deque[Call] = deque()
+        """The calls that were taken, and are to be heard next."""
         self._waiting: dict[str, ActionsWanted | ActionsTaken] = {}
         """What agents saw, by episode, for which nothing is chosen yet."""
         self._actions: dict[int, Mapping[Any, Any]] = {}
@@ -210,11 +211,13 @@ class ExternalSampler:
         until, heard = self._steps + steps, self._clock()
         try:
             while self._steps < until:
-                calls = self._taken = self._envs.calls.take(LOOK_SECONDS)
-                MOVES.count += 1  # a program that is silent does not hang
-                heard = self._heard(bool(calls), heard)
-                for call in calls:
-                    self._take_in(call)
+                if not self._calls:
+                    self._calls.extend(self._envs.calls.take(LOOK_SECONDS))
+                    MOVES.count += 1  # a program that is silent does not hang
+                    heard = self._heard(bool(self._calls), heard)
+                while self._calls and self._steps + len(self._waiting) < until:
+                    self._take_in(self._calls[0])
+                    self._calls.popleft()
                 self._act()
         except Exception as error:
             self._fail(error)
@@ -246,7 +249,7 @@ class ExternalSampler:
     def _fail(self, error: Exception) -> None:
         said = error if isinstance(error, EnvError) else EnvError(f"its actions can't be chosen any more: {error}")
         self._envs.calls.fail(said)
-        for call in self._taken:
+        for call in (*self._waiting.values(), *self._calls):
             if isinstance(call, ActionsWanted) and not call.actions.done():
                 call.actions.set_exception(EnvError(str(said)))
 
@@ -311,9 +314,8 @@ class ExternalSampler:
         """Choose for all that wait for actions, and answer."""
         if not self._waiting:
             return
-        waiting, self._waiting = self._waiting, {}
         chosen = self._agents.act(self._timestep)
-        for episode_id, call in waiting.items():
+        for episode_id, call in self._waiting.items():
             opened = self._open[episode_id]
             actions = call.actions if isinstance(call, ActionsTaken) else chosen[opened.place]
             self._actions[opened.place] = actions
@@ -322,6 +324,7 @@ class ExternalSampler:
             opened.known.length += 1
             if isinstance(call, ActionsWanted):
                 call.actions.set_result(actions)
+        self._waiting.clear()
 
     def _reward(self, call: Rewarded) -> None:
         place = self._open[call.episode_id].place
