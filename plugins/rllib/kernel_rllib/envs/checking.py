@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -125,7 +125,7 @@ class _Single:
         self._action_space.seed(seed)
         ends = 0
         for _ in range(steps):
-            if self._step(self._action_space.sample()):
+            if self._step(self._action()):
                 ends += 1
                 self._begin(None)
         limit = self._time_limit is not None or getattr(getattr(self._env, "spec", None), "max_episode_steps", None)
@@ -140,7 +140,15 @@ class _Single:
         """Begin an episode, and do one action."""
         self._begin(seed)
         self._action_space.seed(seed)
-        self._step(self._action_space.sample())
+        self._step(self._action())
+
+    def _action(self) -> Any:
+        """Draw an action: one of those that `action_mask` allows, where the last observation had that."""
+        seen, space = self._seen, self._action_space
+        mask = seen.get("action_mask") if isinstance(seen, Mapping) else None
+        if isinstance(space, spaces.Discrete) and np.shape(mask) == (space.n,) and np.any(mask):
+            return space.sample(np.asarray(mask, bool).astype(np.int8))
+        return space.sample()
 
     def _begin(self, seed: int | None) -> Struct:
         try:
@@ -156,6 +164,7 @@ class _Single:
                 f"{self._name}.reset() returned None: return (observation, info), or the observation as in old gym"
             )
         self._check_info(info, "reset")
+        self._seen = obs
         return self._checked(obs, "reset")
 
     def _step(self, action: Any) -> bool:
@@ -165,6 +174,7 @@ class _Single:
         except Exception as error:
             raise EnvError(f"{self._name}.step({action!r}) raised {type(error).__name__}: {error}") from error
         obs, reward, terminated, truncated, info = five_values(returned, self._name)
+        self._seen = obs
         self._checked(obs, "step")
         self._check_reward(reward)
         for what, flag in (("terminated", terminated), ("truncated", truncated)):
