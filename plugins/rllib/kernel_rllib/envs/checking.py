@@ -145,7 +145,7 @@ class _Single:
     def _action(self) -> Any:
         """Draw an action: one of those that `action_mask` allows, where the last observation had that."""
         seen, space = self._seen, self._action_space
-        mask = seen.get("action_mask") if isinstance(seen, Mapping) else None
+        mask: Any = seen.get("action_mask") if isinstance(seen, Mapping) else None
         if isinstance(space, spaces.Discrete) and np.shape(mask) == (space.n,) and np.any(mask):
             return space.sample(np.asarray(mask, bool).astype(np.int8))
         return space.sample()
