@@ -1,10 +1,9 @@
-"""What an engine answers that does not offer everything: refusals that say so, and answers that cost nothing.
+"""Defaults for a runtime that does not offer everything: it refuses what it lacks by name.
 
     class ThreadsRuntime(PartialRuntime):
         engine = "threads"
 
-Whatever the runtime defines itself goes before what is here. What it must define is left out here: tasks (`submit`) and
-objects.
+A runtime overrides what it offers. It must define tasks (`submit`) and objects itself.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from kernel_spec.ids import ActorId
 
 NO_MATTER = frozenset({"namespace", "log_to_driver", "logging_level", "object_id_seed", "show_failures", "local_mode"})
-"""Options of a session that every engine may take: what they ask for is there without any doing, or only shown."""
+"""Options of a session that every engine may ignore: they change only what is shown, or hold in any engine."""
 
 
 def refuse_options(engine: str, options: SessionOptions, honoured: Collection[str]) -> None:
@@ -52,9 +51,9 @@ class PartialRuntime:
         raise OptionError(f"the engine {self.engine!r} has no {what}; choose another one by KERNEL_ENGINE")
 
     def refuse_wishes(self, subject: str, asked: Shape | ActorOptions, **wishes: Any) -> None:
-        """Raise OptionError for what a function or class asks for: resources but CPUs, a strategy, an environment.
+        """Raise OptionError if a function or class asks for resources other than CPUs, a strategy or an environment.
 
-        And for the first of `wishes`, name to what is asked, that asks for anything.
+        It is also raised for the first of `wishes`, by name, that is not empty. `subject` names the function or class.
         """
         strategy = asked.strategy if asked.strategy != "DEFAULT" else ""
         wishes = {"scheduling_strategy": strategy, "runtime_env": asked.environment, **wishes}
@@ -68,90 +67,93 @@ class PartialRuntime:
     # -- tasks and actors ------------------------------------------------------------------------------------------
 
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
-        """Refuse."""
+        """Raise OptionError: no task can be cancelled."""
         self.refuse("way to cancel a task")
 
     def is_cancelled(self, task: bytes) -> bool:
-        """Nothing is."""
+        """Return False, since no task can be cancelled."""
         return False
 
     def create_actor(
         self, definition: ClassDefinition, options: ActorOptions, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[ActorId, ObjectRef | None, Mapping[str, Any] | None]:
-        """Refuse."""
+        """Raise OptionError: there are no actors."""
         self.refuse("actors")
 
     def call_actor(
         self, actor: ActorId, method: str, options: CallOptions, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Refuse."""
+        """Raise OptionError: there are no actors."""
         self.refuse("actors")
 
     def kill_actor(self, actor: ActorId, no_restart: bool) -> None:
-        """Refuse."""
+        """Raise OptionError: there are no actors."""
         self.refuse("actors")
 
     def find_actor(self, name: str, namespace: str | None) -> Mapping[str, Any] | None:
-        """There is none."""
+        """Return None, since there are no actors."""
         return None
 
     def list_named_actors(self, all_namespaces: bool) -> list[dict[str, str]]:
-        """There are none."""
+        """Return an empty list, since there are no actors."""
         return []
 
     def check_pending_calls(self, actor: ActorId, limit: int) -> None:
-        """There are none."""
+        """Do nothing, since there are no actors."""
 
     def watch_actor(self, actor: ActorId, name: str = "") -> None:
-        """Nothing has to be prepared."""
+        """Do nothing, since there are no actors."""
 
     def current_actor(self) -> bytes:
-        """Return the actor of the `WorkerInfo` that the call runs with."""
+        """Return the id of the actor that the calling code runs in, b"" outside of actors."""
         return current_worker().actor
 
     def describe_current_actor(self) -> Mapping[str, Any] | None:
-        """Return what that `WorkerInfo` says."""
+        """Return the description of the actor that the calling code runs in, None outside of actors."""
         return current_worker().description
 
     def group_ready(self, group: str, value: Any) -> ObjectRef:
-        """Refuse."""
+        """Raise OptionError: there are no placement groups."""
         self.refuse("placement groups")
 
     # -- streams ---------------------------------------------------------------------------------------------------
 
     def next_item(self, stream: ObjectStream, timeout: float | None) -> ObjectRef:
-        """Refuse."""
+        """Raise OptionError: there are no generator tasks."""
         self.refuse("generator tasks")
 
     def take_item(self, stream: ObjectStream) -> tuple[ObjectRef | None, bool]:
-        """Refuse."""
+        """Raise OptionError: there are no generator tasks."""
         self.refuse("generator tasks")
 
     def item_arrival(self, stream: ObjectStream, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
-        """Refuse."""
+        """Raise OptionError: there are no generator tasks."""
         self.refuse("generator tasks")
 
     def next_arrival(self, stream: ObjectStream) -> ObjectEntry:
-        """Refuse."""
+        """Raise OptionError: there are no generator tasks."""
         self.refuse("generator tasks")
 
     def close_stream(self, stream: ObjectStream) -> None:
-        """Refuse."""
+        """Raise OptionError: there are no generator tasks."""
         self.refuse("generator tasks")
 
     # -- about the session -----------------------------------------------------------------------------------------
 
     @property
     def is_driver(self) -> bool:
-        """Whether the program asks, not a task or actor of it."""
+        """Whether the caller is the program itself, and no task or actor of it."""
         return current_execution.get() is NO_EXECUTION and not current_worker().actor
 
     def answers(self) -> Mapping[str, Callable[..., Any]]:
-        """Return what answers each question that `query` may be asked."""
+        """Return the functions that answer `query`, by the names of its methods."""
         return {}
 
     def query(self, method: str, *arguments: Any) -> Any:
-        """Answer one of `answers`. Raises OptionError for placement groups, ProtocolError for other questions."""
+        """Return what the function `method` of `answers` returns.
+
+        Raises OptionError for a question about placement groups, ProtocolError for any other that has no answer.
+        """
         answer = self.answers().get(method)
         if answer is not None:
             return answer(*arguments)
@@ -160,11 +162,11 @@ class PartialRuntime:
         raise ProtocolError(f"the engine {self.engine!r} does not answer {method!r}")
 
     def explain(self, ref: ObjectRef) -> str:
-        """Say whether it is there."""
+        """Return in words whether the object is there."""
         return "it is there" if ref.is_ready() else "the task that makes it has not ended"
 
     def trace_span(self, name: str, begun: float, ended: float, extra: dict[str, Any]) -> None:
-        """There is no timeline."""
+        """Do nothing, since there is no timeline."""
 
     def answer_promptly(self) -> None:
-        """There is no other process."""
+        """Do nothing, since no other process asks."""

@@ -175,7 +175,10 @@ def _plain(handler: Any) -> Any:
 
 
 def _is_to_defer(handler: Any) -> bool:
-    """Whether a handler may raise. One of an event loop doesn't, and the loop would count a signal that comes again."""
+    """Return whether a handler may raise.
+
+    That of an event loop does not, and the loop would count a repeated signal.
+    """
     if not callable(handler) or isinstance(handler, (DeferredHandler, signal.Handlers)):
         return False
     owner = type(getattr(handler, "__self__", None)).__module__

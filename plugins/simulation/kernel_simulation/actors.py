@@ -30,7 +30,7 @@ class Actors:
         self._piece_of: dict[SimulatedLease, int] = {}
 
     def create(self, piece: int) -> None:
-        """Somebody creates an actor, or it is to be restarted."""
+        """Request the lease of an actor, be it new or restarted."""
         lease = SimulatedLease(self._make_request(), self)
         self._piece_of[lease] = piece
         self._head.request(lease)
@@ -38,15 +38,15 @@ class Actors:
     # -- what the head says ----------------------------------------------------------------------------------------
 
     def granted(self, lease: SimulatedLease) -> None:
-        """The worker of an actor starts."""
+        """Start the worker of an actor."""
         self.tally.held.change(self._agenda.now, 1)
         self._agenda.after(self._grant_seconds, self._live, lease)
 
     def asked_back(self, lease: SimulatedLease) -> None:
-        """A node is draining: actors stay to the end."""
+        """Do nothing: an actor keeps its lease until it ends, also on a node that drains."""
 
     def ended(self, lease: SimulatedLease, preempted: bool) -> None:
-        """An actor is dead, and restarts if it may."""
+        """Restart an actor whose worker is gone, if it has restarts left."""
         now = self._agenda.now
         piece = self._piece_of.pop(lease)
         self.tally.held.change(now, -1)

@@ -37,7 +37,7 @@ class Gangs:
         self._make_group = make_group
 
     def create(self, piece: int) -> None:
-        """Somebody asks for a gang."""
+        """Request the placement group of a new gang."""
         gang = Gang(self, piece)
         gang.group = SimulatedGroup(self._make_group(), gang, {})
         self.head.request_group(gang.group)
@@ -63,7 +63,7 @@ class Gang:
     # -- what the head says ----------------------------------------------------------------------------------------
 
     def placed(self, group: SimulatedGroup, bundles: Iterable[Bundle]) -> None:
-        """Bundles are there: run in each of them what has to run."""
+        """Request a lease in each bundle whose task has not ended."""
         if not self._held:
             self._held = True
             self.tally.held.change(self._agenda.now, 1)
@@ -72,14 +72,14 @@ class Gang:
                 self._request(bundle.index)
 
     def granted(self, lease: SimulatedLease) -> None:
-        """The worker of a bundle starts."""
+        """Start the worker of a bundle."""
         self._agenda.after(self._gangs.grant_seconds, self._run, lease)
 
     def asked_back(self, lease: SimulatedLease) -> None:
-        """A node is draining: a gang stays to the end."""
+        """Do nothing: a gang keeps its leases until it ends, also on a node that drains."""
 
     def ended(self, lease: SimulatedLease, preempted: bool) -> None:
-        """A task of the gang died: it runs again, or the whole gang has failed."""
+        """Run a lost task of the gang again, or end the gang as failed if it has no retries left."""
         index = lease.request.bundle
         del self._leases[index]
         if lease.piece >= 0:

@@ -22,13 +22,13 @@ class LeaseHolder(Protocol):
     tally: Tally
 
     def granted(self, lease: SimulatedLease) -> None:
-        """It is granted; its worker starts."""
+        """Start the worker: the lease is granted."""
 
     def asked_back(self, lease: SimulatedLease) -> None:
-        """It should be released once its task is done."""
+        """Release the lease once its task is done."""
 
     def ended(self, lease: SimulatedLease, preempted: bool) -> None:
-        """It is over: its node is gone, or it was preempted."""
+        """Forget the lease: its node is gone, or it was preempted."""
 
 
 class GroupHolder(Protocol):
@@ -37,7 +37,7 @@ class GroupHolder(Protocol):
     tally: Tally
 
     def placed(self, group: SimulatedGroup, bundles: Iterable[contract.Bundle]) -> None:
-        """These bundles lie somewhere now."""
+        """Use these bundles, which have a node now."""
 
 
 class SimulatedLease:
@@ -66,9 +66,9 @@ class SimulatedGroup:
 
 
 class SimulatedHead:
-    """Everything that the scheduler is told goes through here, one event after another.
+    """Passes every event to the scheduler, one after another, and carries out what it answers.
 
-    Raises ContractError when it answers with what it may not, PluginError when it raises.
+    Raises ContractError for an answer that the contract does not allow, PluginError when the scheduler raises.
     """
 
     def __init__(self, make_scheduler: Callable[[], contract.Scheduler], agenda: Agenda, tick_seconds: float) -> None:
@@ -83,7 +83,7 @@ class SimulatedHead:
         self.granted: dict[LeaseId, SimulatedLease] = {}
         self.groups: dict[GroupId, SimulatedGroup] = {}
         self.waiting_groups: dict[GroupId, SimulatedGroup] = {}
-        """Those of which at least one bundle lies nowhere."""
+        """Groups of which at least one bundle has no node."""
         self.reclaims = self.preemptions = self.events = 0
         self._agenda = agenda
         self._tick_seconds = tick_seconds
@@ -101,13 +101,13 @@ class SimulatedHead:
     # -- leases ----------------------------------------------------------------------------------------------------
 
     def request(self, lease: SimulatedLease) -> None:
-        """A process wants a worker."""
+        """Ask the scheduler for a lease."""
         self.waiting[lease.request.id] = lease
         self._tell(contract.LeaseRequested(lease.request))
         self._tick_while_waiting()
 
     def release(self, lease: SimulatedLease) -> None:
-        """A lease is given back, or a request withdrawn."""
+        """Give a lease back, or withdraw a request that waits."""
         id = lease.request.id
         lease.alive = False
         if self.waiting.pop(id, None) is not None:
@@ -117,20 +117,20 @@ class SimulatedHead:
             self._tell(contract.LeaseReleased(id))
 
     def block(self, lease: SimulatedLease, blocked: bool) -> None:
-        """The worker of a granted lease waits inside `get`, or runs on."""
+        """Tell the scheduler that the worker of a lease waits inside `get`, or goes on."""
         lease.blocked = blocked
         self._tell((contract.LeaseBlocked if blocked else contract.LeaseUnblocked)(lease.request.id))
 
     # -- placement groups ------------------------------------------------------------------------------------------
 
     def request_group(self, group: SimulatedGroup) -> None:
-        """Somebody wants a placement group."""
+        """Ask the scheduler for a placement group."""
         self.groups[group.request.id] = self.waiting_groups[group.request.id] = group
         self._tell(contract.GroupRequested(group.request))
         self._tick_while_waiting()
 
     def remove_group(self, group: SimulatedGroup) -> None:
-        """A placement group is over; its leases were released before."""
+        """Remove a placement group, whose leases must have been released."""
         id = group.request.id
         del self.groups[id]
         self.waiting_groups.pop(id, None)
@@ -139,13 +139,13 @@ class SimulatedHead:
     # -- nodes -----------------------------------------------------------------------------------------------------
 
     def add_node(self, node: contract.NodeAdded) -> None:
-        """A node is there, or has other totals."""
+        """Add a node, or change its total resources."""
         self.nodes[node.node] = node
         self._on_node.setdefault(node.node, {})
         self._tell(node)
 
     def drain_node(self, node: NodeId) -> None:
-        """A node is going to leave: what ends on it is not begun again."""
+        """Let a node leave: its holders are asked for their leases, and no others are granted there."""
         self.draining.add(node)
         self._tell(contract.NodeDraining(node))
         for lease in list(self._on_node[node].values()):
@@ -157,14 +157,14 @@ class SimulatedHead:
         return bool(self._on_node[node]) or node in in_groups
 
     def set_resource(self, node: NodeId, name: str, quantity: float) -> None:
-        """A custom resource of a node is set."""
+        """Set the total of a custom resource of a node."""
         before = self.nodes[node]
         total = {**before.total, name: quantity}
         self.nodes[node] = contract.NodeAdded(node, total, before.labels, before.device_resources)
         self._tell(contract.ResourceChanged(node, name, quantity))
 
     def remove_node(self, node: NodeId) -> None:
-        """A node is gone, and every lease and bundle on it."""
+        """Remove a node, and every lease and bundle on it."""
         del self.nodes[node]
         self.draining.discard(node)
         lost = list(self._on_node.pop(node).values())
@@ -189,8 +189,8 @@ class SimulatedHead:
     def restart(self) -> None:
         """Start again with an empty scheduler, which is told what there is, as a restarted head does.
 
-        Whatever may make it decide comes after all that is held: first leases of their own, then whole groups, then
-        groups that lack bundles, and at last who waits.
+        The scheduler is told all that is held before anything that makes it decide: first leases outside of groups,
+        then whole groups, then groups that lack bundles, and at last the requests that wait.
         """
         held, waiting = list(self.granted.values()), list(self.waiting.values())
         groups = sorted(self.groups.values(), key=lambda group: group.request.id in self.waiting_groups)

@@ -47,12 +47,12 @@ class Stopwatch:
 
     @property
     def count(self) -> int:
-        """How many decisions there were."""
+        """The number of decisions."""
         return sum(map(len, self.taken.values()))
 
     @property
     def seconds(self) -> float:
-        """How long they took together."""
+        """The total time of all decisions, in seconds."""
         return sum(map(sum, self.taken.values())) / 1e9
 
     def microseconds(self, event: type | None = None) -> Summary:
@@ -62,7 +62,7 @@ class Stopwatch:
 
 
 class Integral:
-    """How much of something there is, summed over time."""
+    """An amount that changes, integrated over time."""
 
     def __init__(self) -> None:
         self._sum = 0.0
@@ -70,19 +70,19 @@ class Integral:
         self._since = 0.0
 
     def change(self, now: float, by: float) -> None:
-        """From `now` on there is `by` more of it."""
+        """Change the amount by `by` from the time `now` on."""
         self._sum += self._amount * (now - self._since)
         self._amount += by
         self._since = now
 
     def until(self, now: float) -> float:
-        """Return the sum until `now`."""
+        """Return the integral up to the time `now`, in units times seconds."""
         return self._sum + self._amount * (now - self._since)
 
 
 @dataclass(slots=True)
 class Remaining:
-    """How many pieces of work, of all classes, are neither done nor failed."""
+    """The number of pieces of work, of all classes, that are neither done nor failed."""
 
     count: int = 0
 
@@ -104,9 +104,9 @@ class Tally:
         """Runs that ended with their node, or were preempted, and took `lost_seconds`."""
         self.lost_seconds = 0.0
         self.running, self.blocked, self.held = Integral(), Integral(), Integral()
-        """How many tasks (of gangs: bundles) run, wait inside `get`, and how many leases (groups) are held."""
+        """Tasks (of gangs: bundles) that run, that wait inside `get`, and leases (of gangs: groups) that are held."""
         self.grants = self.local_grants = 0
-        """How many leases there were, and how many of them where their arguments lie."""
+        """The numbers of leases, and of those on a node that has their arguments."""
         self.endless = FOREVER in durations[:1]
         self._ended = bytearray(work.count)
         self._started = bytearray(work.count)
@@ -116,11 +116,11 @@ class Tally:
 
     @property
     def left(self) -> int:
-        """How many pieces are neither done nor failed."""
+        """The number of pieces that are neither done nor failed."""
         return self._ended.count(0)
 
     def start(self, piece: int, now: float) -> None:
-        """A piece begins, perhaps again."""
+        """Note that a piece begins, perhaps again."""
         if not self._started[piece]:
             self._started[piece] = 1
             self.waits.append(now - self.arrivals[piece])
@@ -128,11 +128,11 @@ class Tally:
             self.done += self._end(piece)
 
     def finish(self, piece: int) -> None:
-        """A piece is done."""
+        """Note that a piece is done."""
         self.done += self._end(piece)
 
     def lose(self, piece: int, seconds: float, preempted: bool, part: int = 0) -> bool:
-        """A run (of a gang: of its part) was in vain after `seconds`; return whether it is repeated."""
+        """Note that a run (of a gang: of one part) was lost after `seconds`; return whether it is repeated."""
         self.lost_runs += 1
         self.lost_seconds += seconds
         if preempted:

@@ -72,7 +72,7 @@ class Report:
 
     @property
     def left(self) -> int:
-        """How many pieces of work are neither done nor failed."""
+        """The number of pieces of work that are neither done nor failed."""
         return sum(work.left for work in self.work)
 
     def as_data(self) -> dict[str, Any]:

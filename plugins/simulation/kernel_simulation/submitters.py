@@ -1,7 +1,7 @@
 """Processes that submit tasks: each leases workers and sends them task after task, as the real ones do.
 
-A process asks for as many workers as its queue is good for, at most sixteen at a time, keeps those it has while there
-are tasks, and gives one back when it has been idle for a moment or is asked for it.
+A process asks for as many workers as its queue can keep busy, at most sixteen at a time. It keeps them while there are
+tasks, and gives one back when it has been idle for a moment or is asked back.
 """
 
 from __future__ import annotations
@@ -69,19 +69,19 @@ class Submitter:
     # -- what the head says ----------------------------------------------------------------------------------------
 
     def granted(self, lease: SimulatedLease) -> None:
-        """The worker of a lease starts."""
+        """Start the worker of a lease."""
         self.tally.held.change(self._agenda.now, 1)
         self._agenda.after(self._grant_seconds, self._ready, lease)
 
     def asked_back(self, lease: SimulatedLease) -> None:
-        """Somebody else needs the worker: release it as soon as nothing runs on it."""
+        """Release the lease as soon as nothing runs on its worker."""
         lease.asked_back = True
         if lease in self._idle:
             del self._idle[lease]
             self._release(lease)
 
     def ended(self, lease: SimulatedLease, preempted: bool) -> None:
-        """A lease is over, and what ran on it must run again."""
+        """Forget a lease that was lost, and queue its task again if it has retries left."""
         now = self._agenda.now
         self._idle.pop(lease, None)
         self._requested.pop(lease.request.id, None)

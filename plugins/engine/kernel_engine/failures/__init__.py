@@ -1,1 +1,1 @@
-"""Failures: the errors of tasks with the user's lines, those of the engine, and those that nobody asked for."""
+"""Failures: the errors of tasks with the user's lines, those of the engine, and those that were never asked for."""

@@ -77,7 +77,7 @@ class FailureReports:
                 entry.more().may_go = partial(self._let_go, failure, entry.id)
 
     def constructor_failed(self, actor: bytes, name: str, failure: Failure) -> None:
-        """The constructor of an actor of this process raised: the last handle to it is what carries that."""
+        """Note that the constructor of an actor of this process raised; the actor's last handle carries the failure."""
         self._unread.failed(failure, actor, f"{name}.__init__()", [actor], self._clock())
 
     def settled(self, failure: Failure) -> None:
@@ -152,7 +152,7 @@ def _any_waits(waiters: list[Waiter]) -> bool:
 
 
 def _is_no_news(failure: Failure, asked_for: bool) -> bool:
-    """Whether the user knows of a failure already: the session is over, or an actor was ended on purpose."""
+    """Return whether the user knows of a failure already: the session ended, or an actor was ended on purpose."""
     return isinstance(pickle.loads(failure[1]), FaultError if asked_for else SessionEndedError)
 
 

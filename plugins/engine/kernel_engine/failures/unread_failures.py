@@ -56,7 +56,7 @@ Instruction = Show | LeftOut
 
 
 class UnreadFailures:
-    """Times are seconds of one clock, as the caller reads it."""
+    """Collects failures, and decides which to show. All times are seconds of the caller's clock."""
 
     def __init__(self) -> None:
         self._unread: OrderedDict[int, Unread] = OrderedDict()
@@ -70,14 +70,14 @@ class UnreadFailures:
 
     @property
     def is_busy(self) -> bool:
-        """Whether `tick` may have something to say, now or later."""
+        """Whether `tick` may return instructions, now or later."""
         return bool(self._unread or self._gone or self._left_out)
 
     def failed(
         self, failure: Failure, task: bytes, name: str, carriers: Iterable[bytes], now: float,
         is_awaited: Callable[[], bool] = lambda: False,
     ) -> bool:  # fmt: skip
-        """A task ended with a failure, which is now the value of `carriers`; return whether they are watched."""
+        """Note a failure of a task, the value of the objects `carriers`. Return whether they are watched."""
         key = id(failure[1])
         if key in self._settled:
             return False
@@ -99,7 +99,7 @@ class UnreadFailures:
         self._settle(failure)
 
     def dropped(self, failure: Failure, carrier: bytes) -> None:
-        """The last reference to one of the objects is gone."""
+        """Note that the last reference to `carrier`, an object with this failure, is gone."""
         unread = self._unread.get(id(failure[1]))
         if unread is None:
             return

@@ -1,4 +1,4 @@
-"""Why actors end, as those who call them are told."""
+"""The reasons for the end of an actor, as its callers see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that have ended, as another process remembers them: the latest of them."""
+"""The processes that a process knows to have ended: the latest of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kernel_spec.ids import ProcessId
 
 
 class EndedProcesses:
-    """The latest `kept` of them: a process that lives long meets any number of those that do not."""
+    """Remembers the latest `kept` ended processes, so that the memory of a process that lives long does not grow."""
 
     def __init__(self, kept: int) -> None:
         self._kept = kept
@@ -19,11 +19,11 @@ class EndedProcesses:
         return len(self._known)
 
     def add(self, process: ProcessId) -> None:
-        """Remember an ended process; of too many, the earliest is forgotten."""
+        """Remember an ended process. If there are too many, forget the earliest."""
         self._known[process] = None
         if len(self._known) > self._kept:
             del self._known[next(iter(self._known))]
 
     def discard(self, process: ProcessId) -> None:
-        """It was only out of reach."""
+        """Forget a process that was only out of reach."""
         self._known.pop(process, None)

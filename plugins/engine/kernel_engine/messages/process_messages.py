@@ -184,7 +184,7 @@ class BecomeActor(MessageFields):
 
 @numbered(50, "worker -> head")
 class ActorReady(MessageFields):
-    """The constructor has returned, or raised: `failure` is None or what it raised, as a failed call tells it."""
+    """The constructor has returned (`failure` is None), or raised: `failure` is in the form of a failed call's."""
 
     actor: ActorId
     failure: Any

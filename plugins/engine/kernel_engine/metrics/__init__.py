@@ -1,1 +1,1 @@
-"""What engines show of themselves as metrics, read from what there is when somebody asks."""
+"""Metrics of engines, read from their state when they are asked for."""

@@ -1,1 +1,1 @@
-"""Objects: who owns and who borrows them, where their values lie, and how they are read and waited for."""
+"""Objects: their owners and borrowers, the places of their values, reading them and waiting for them."""

@@ -12,21 +12,21 @@ from kernel_spec.ids import ProcessId
 
 @dataclass(slots=True)
 class Arrival:
-    """The origin of a value that is being deserialized: its sender, and the registrations that it still awaits."""
+    """The origin of a value that is being deserialized: its sender, and the registrations that it still waits for."""
 
     sender: ProcessId
     unsettled: Waiter
 
 
 class Acknowledgements:
-    """Those that one process waits for. An owner that has ended has nothing to say, and is not waited for."""
+    """Acknowledgements that one process waits for. It does not wait for owners that have ended."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
         self._awaited: dict[int, tuple[ProcessId, Callable[[], object]]] = {}
 
     def __len__(self) -> int:
-        """Return how many are awaited."""
+        """Return the number of acknowledgements that are awaited."""
         return len(self._awaited)
 
     def expect(self, owner: ProcessId, then: Callable[[], object]) -> int:
@@ -36,12 +36,12 @@ class Acknowledgements:
         return number
 
     def arrived(self, number: int) -> None:
-        """The acknowledgement is there, or never will be."""
+        """End the wait for an acknowledgement, which has arrived or never will."""
         found = self._awaited.pop(number, None)
         if found is not None:
             found[1]()
 
     def lost(self, owner: ProcessId) -> None:
-        """An owner has ended."""
+        """End the waits for the acknowledgements of an owner that has ended."""
         for number in [number for number, awaited in self._awaited.items() if awaited[0] == owner]:
             self.arrived(number)

@@ -178,20 +178,20 @@ class Ownership:
             self.recipes.value_freed(entry)
 
     def _delete_copies(self, entry: ObjectEntry) -> None:
-        """Have the stores forget an own object, also those that live and can't read what they have of it."""
+        """Delete an own object from all stores, also from those that can't read their copy."""
         if entry.owner is None and (entry.state == STORED or (entry.state == LOST and entry.value[2])):
             self.delete_at(entry.id, entry.value[1])
 
     def delete_at(self, id: ObjectId, places: Sequence[str]) -> None:
-        """Have the stores of `places` forget an object, soon."""
+        """Delete an object from the stores of `places`, soon."""
         self._deletions.add(id, places)
 
     def clear_away(self, results: Iterable[ObjectEntry], place: str) -> None:
-        """A process at `place` has died that may have stored results: let go of them, unless they come to be there."""
+        """Delete results that a process at `place` may have stored before it died, unless they are still announced."""
         self._deletions.clear_away(results, place)
 
     def keep_at(self, id: ObjectId, place: str) -> None:
-        """Have the store of `place` keep its copy: the one that it was made from may be gone."""
+        """Make the store of `place` keep its copy, since the copy that it was made from may be gone."""
         self._store.keep_at(place, id)
 
     def contain(self, entry: ObjectEntry, inner: Iterable[ObjectRef]) -> None:

@@ -22,36 +22,36 @@ class Recipes(Protocol):
         """Take note that the value of an object is freed, while its recipe may still be needed."""
 
     def keep(self, task: Task) -> bool:
-        """Keep a task that has ended as a recipe; return whether it is one, and what it holds is held on."""
+        """Keep a task that has ended as a recipe. Return whether it was kept; then its arguments stay referenced."""
 
     def keep_item(self, task: Task, entry: ObjectEntry) -> None:
         """Keep a generator as the recipe of one of its items."""
 
     def recover_items(self, stream: ObjectStream) -> None:
-        """Make items again that a generator, which has ended, was to give once more and did not."""
+        """Make the items again that an ended generator should have yielded once more, and did not."""
 
 
 class NoRecipes:
     """Recipes of a process that loses no object."""
 
     def recover(self, entry: ObjectEntry) -> None:
-        """Nothing is lost."""
+        """Do nothing: no object is lost."""
 
     def drop(self, entry: ObjectEntry) -> None:
-        """There is nothing to forget."""
+        """Do nothing: no recipe is kept."""
 
     def value_freed(self, entry: ObjectEntry) -> None:
-        """No value is made again."""
+        """Do nothing: no value is made again."""
 
     def keep(self, task: Task) -> bool:
-        """Keep nothing."""
+        """Return False: no recipe is kept."""
         return False
 
     def keep_item(self, task: Task, entry: ObjectEntry) -> None:
-        """Keep nothing."""
+        """Do nothing: no recipe is kept."""
 
     def recover_items(self, stream: ObjectStream) -> None:
-        """Nothing is lost."""
+        """Do nothing: no object is lost."""
 
 
 class TaskEvents(Protocol):

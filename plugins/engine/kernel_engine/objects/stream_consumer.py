@@ -89,7 +89,7 @@ class StreamConsumer:
             return stream.next_arrival()
 
     def close(self, stream: ObjectStream) -> None:
-        """Take no more items, and tell the worker."""
+        """Take no more items, and have the worker stop the generator."""
         with self._process.lock:
             self._close(stream)
         self._process.flush_soon()

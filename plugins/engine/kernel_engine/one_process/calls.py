@@ -44,11 +44,11 @@ class Call:
         self._channel = core.io.channel()
         self._raised: BaseException | None = None
         self.again = False
-        """Whether it is to be made once more, after it has failed."""
+        """Whether the call is made once more after it has failed."""
 
     @property
     def failure(self) -> Failure | None:
-        """What the results raise, if they do."""
+        """The failure that the results raise; None without one."""
         return next((entry.value for entry in self.task.all_entries() if entry.state == FAILED), None)
 
     def when_ready(self, start: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""What all runtimes of one process are made of: objects, streams, the names of actors, and the end of it."""
+"""The common part of all runtimes of one process: objects, streams, the names of actors, and the shutdown."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from kernel_spec.errors import SessionEndedError
 from kernel_spec.ids import JobId, NodeId, ObjectId, ProcessId
 
 JANITOR_SECONDS = 0.25
-"""How often references and streams that were dropped are looked after when nothing else happens."""
+"""Seconds between looks for references and streams that the program has dropped."""
 
 
 class OneProcessCore:
     """All of `kernel.runtime.interface.Runtime` but tasks, actors, cancelling, and what is asked about the session.
 
-    Whoever inherits it says by `task_ended` and `run_again` what becomes of tasks, and calls `_begin` when all its
-    parts are made. `callers` are the threads that have called the runtime.
+    A subclass decides in `task_ended` and `run_again` what becomes of tasks, and calls `_begin` when all its parts are
+    made. `callers` are the threads that have called the runtime.
     """
 
     engine = "?"
@@ -76,7 +76,7 @@ class OneProcessCore:
         self._stopped = threading.Event()
 
     def _begin(self, objects: OneProcessObjects, streams: StreamConsumer) -> None:
-        """Serve the program with these, and look after what it drops."""
+        """Use these for objects and streams, and start the thread that finds what the program drops."""
         self.objects = self.values = objects
         self.streams = streams
         futures = Futures(objects.when_ready, objects.load, self.tasks.failures.asked)
@@ -87,7 +87,7 @@ class OneProcessCore:
         threading.Thread(target=self._look_after_dropped, name=name, daemon=True).start()
 
     def make_runner(self, actor_name: str) -> CallRunner:
-        """Return what packs and unpacks the values of calls, those of an actor's if it has a name."""
+        """Return a runner, which packs and unpacks the values of calls; `actor_name` is "" outside of actors."""
         here: Any = self
         runner = CallRunner(here)
         runner.actor_name = actor_name or None
@@ -156,7 +156,7 @@ class OneProcessCore:
 
     @property
     def namespace(self) -> str:
-        """The namespace of the actor that asks, else the session's."""
+        """The namespace of the calling actor, outside of actors the session's."""
         return current_worker().namespace or self.session_namespace
 
     def find_actor(self, name: str, namespace: str | None) -> Mapping[str, Any] | None:
@@ -172,7 +172,7 @@ class OneProcessCore:
             return self.names.rows(None if all_namespaces else self.namespace)
 
     def watch_actor(self, actor: bytes, name: str = "") -> None:
-        """Every actor is known here already."""
+        """Do nothing: every actor of the process is known already."""
 
     def current_actor(self) -> bytes:
         """See `Runtime.current_actor`."""
@@ -186,7 +186,7 @@ class OneProcessCore:
 
     @property
     def is_driver(self) -> bool:
-        """Whether the program asks, not a task or actor of it."""
+        """Whether the caller is the program itself, and no task or actor of it."""
         return current_execution.get() is NO_EXECUTION and not current_worker().actor
 
     def explain(self, ref: ObjectRef) -> str:
@@ -211,7 +211,7 @@ class OneProcessCore:
         shutil.rmtree(self.session_directory, ignore_errors=True)
 
     def end_calls(self) -> None:
-        """Have everything fail that has not ended, because the session has. Under the lock."""
+        """Make all pending objects fail with SessionEndedError, and end all generators. Called under the lock."""
         failure = failure_of(SessionEndedError(str(self.io.ended)))
         for entry in list(self.ownership.objects.values()):
             if entry.state == PENDING:
@@ -223,14 +223,14 @@ class OneProcessCore:
             raise SessionEndedError(self.io.ended)
 
     def _look_after_dropped(self) -> None:
-        """Let go of what was collected though the program calls nothing of ours."""
+        """Release dropped references again and again, also while the program makes no call of the API."""
         while not self._stopped.wait(JANITOR_SECONDS):
             self._drain()
             self.tasks.failures.look()
             self.callers.discard(threading.get_ident())
 
     def _drain(self) -> None:
-        """Count what was collected since the last call."""
+        """Release the references that were collected since the last call."""
         self.callers.add(threading.get_ident())
         with self.lock:
             self.io.finish_batch()

@@ -53,17 +53,17 @@ class GeneratorRun:
 
     @property
     def limit(self) -> int:
-        """How many items it may be ahead by its own wish (0: any)."""
+        """The number of items by which it may be ahead, as its definition says (0: no limit)."""
         return self.task.definition.backpressure
 
     @property
     def ahead(self) -> int:
-        """How many items it is ahead of its consumer."""
+        """The number of items by which it is ahead of its consumer."""
         stream = self.task.stream
         return self.index - stream.taken if stream is not None else 0
 
     def may_go_on(self, ahead: int) -> bool:
-        """Whether it is at most `ahead` items ahead of its consumer (0: any)."""
+        """Return whether it is less than `ahead` items ahead of its consumer (0: no limit)."""
         return not ahead or self.ahead < ahead
 
 
@@ -122,7 +122,7 @@ class Generators:
         return True
 
     def close(self, task: bytes) -> None:
-        """End a generator that nobody listens to any more."""
+        """End a generator that has lost its consumer."""
         run = self.runs.get(task)
         if run is not None:
             self._close(run)
@@ -135,13 +135,13 @@ class Generators:
         self.runs.clear()
 
     def wanted(self, task: bytes) -> None:
-        """The consumer has nothing left to take: go on if it is put aside."""
+        """Continue a generator that was put aside, since its consumer has no item left to take."""
         run = self.runs.get(task)
         if run is not None:
             self.advance(run, run.limit or AHEAD)
 
     def in_the_way_of(self, entry: ObjectEntry) -> list[GeneratorRun]:
-        """Return the generators put aside whose end `entry` waits for, and that may go on without a consumer."""
+        """Return the generators put aside for whose end `entry` waits, and that may go on without a consumer."""
         found: list[GeneratorRun] = []
         seen: set[bytes] = set()
         waiting = [entry] if self.runs else []
@@ -174,7 +174,7 @@ class Generators:
         return True
 
     def _put_aside(self, run: GeneratorRun, aside: bool) -> None:
-        """A generator that nobody pulls on lends its CPU."""
+        """Lend the CPU of a generator whose consumer asks for nothing, or take it back."""
         if run.aside != aside:
             run.aside = aside
             with self._transport.lock:
@@ -212,7 +212,7 @@ class Generators:
 
 
 def iterator_of(value: Any, name: str, returns: int) -> Iterator[Any]:
-    """Return the iterator of what a generator function returned; raises TypeError when there is none."""
+    """Return the iterator of what a generator function returned. Raises TypeError if that can't be iterated."""
     if not hasattr(value, "__next__") and not hasattr(value, "__iter__"):
         raise TypeError(
             f"{name}() has num_returns='{'dynamic' if returns == DYNAMIC else 'streaming'}' and must return "

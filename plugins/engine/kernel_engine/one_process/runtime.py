@@ -1,4 +1,4 @@
-"""What an engine of one process inherits: all that the public API calls, but for tasks and actors.
+"""The base class of engines of one process: all that the public API calls, but for tasks and actors.
 
 class MyRuntime(OneProcessRuntime):
     engine = "mine"
@@ -23,7 +23,7 @@ from kernel_engine.partial_runtime import PartialRuntime
 
 
 class OneProcessRuntime(OpenCalls, PartialRuntime):
-    """Objects, streams, cancelling and the names of actors. `blocked()` is entered by a thread while it waits."""
+    """Offers objects, streams, cancelling and the names of actors. A thread that waits does so inside `blocked()`."""
 
     def __init__(
         self, namespace: str | None, blocked: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -36,13 +36,13 @@ class OneProcessRuntime(OpenCalls, PartialRuntime):
 
 
 class OneProcessSession:
-    """A session that has nothing but its runtime. See `kernel_spec.engines.EngineSession`."""
+    """A session that consists of its runtime alone. See `kernel_spec.engines.EngineSession`."""
 
     def __init__(self, runtime: OneProcessRuntime) -> None:
         self.runtime = runtime
 
     def end(self) -> None:
-        """Nothing was started that the runtime has not ended."""
+        """Do nothing: `runtime.shutdown` has ended all that was started."""
 
     def forget(self) -> None:
-        """A forked child has none of the threads, and nothing to close."""
+        """Do nothing: a forked child has none of the threads, and nothing to close."""

@@ -108,7 +108,7 @@ class InProcessTransport:
                 self.handlers[message[0]](channel, message)
 
     def flush_soon(self) -> None:
-        """Nothing is ever on its way."""
+        """Do nothing: messages are delivered at once."""
 
     def after_batch(self, leftovers: Sized, function: Callable[[], None]) -> None:
         """Call `function` in `finish_batch` if there is something in `leftovers`."""

@@ -280,7 +280,7 @@ class ValueSerializer:
         return explained
 
     def _dumps_encoded(self, value: Any, describe: Callable[[Exception], SerializationError] | None = None) -> Dumped:
-        """`dumps`, then `encode` of each plugin in order."""
+        """Return the value as `dumps` gives it, encoded by each plugin in order."""
         head, buffers, references = ValueSerializer.dumps(self, value, describe)
         payload = before = Payload(head, list(buffers))
         names: list[str] = []

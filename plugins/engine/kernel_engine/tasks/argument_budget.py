@@ -12,19 +12,19 @@ from typing import Protocol
 from kernel_engine.objects.value_placement import INLINE_BYTES
 
 BUDGET_BYTES = 256 << 20
-"""So much of arguments may wait in the memory of a process."""
+"""The bytes of arguments that may wait in the memory of a process."""
 SMALL_BYTES = 4 << 10
 """Smaller arguments always travel inside messages, and are not counted: a call itself takes half a kilobyte."""
 
 
 class Weighty(Protocol):
-    """A call. `weight` is the size of its arguments in bytes as far as they count: 0 if they are small, or stored."""
+    """A call. `weight` is the size of those arguments that count, in bytes: 0 if they are small, or stored."""
 
     weight: int
 
 
 class ArgumentBudget:
-    """Counts the arguments that wait. `largest` is how large arguments may be now to travel inside messages."""
+    """Counts the arguments that wait. Those of up to `largest` bytes travel inside messages now."""
 
     def __init__(self, budget: int = BUDGET_BYTES) -> None:
         self.waiting = 0
@@ -32,11 +32,11 @@ class ArgumentBudget:
         self._budget = budget
 
     def begin(self, call: Weighty) -> None:
-        """A call waits."""
+        """Count the arguments of a call that waits."""
         self._change(call.weight)
 
     def end(self, call: Weighty) -> None:
-        """A call has ended; it weighs nothing from now on."""
+        """Stop counting the arguments of a call that has ended, and set its weight to 0."""
         self._change(-call.weight)
         call.weight = 0
 

@@ -63,7 +63,7 @@ class Task:
 
     @property
     def name(self) -> str:
-        """The name for people."""
+        """The name that is shown: of the function, or of the actor's class and the method."""
         return f"{self.actor}.{self.definition.name}" if self.actor else self.definition.name
 
     def all_entries(self) -> list[ObjectEntry]:

@@ -265,7 +265,7 @@ class TaskTable:
     def _on_repeated_item(
         self, connection: EngineConnection, task: Task, stream: ObjectStream, message: Message
     ) -> None:
-        """A generator that runs again comes to an item that was there before: it may have been lost since."""
+        """Take an item of a generator that runs again, whose earlier value may have been lost."""
         _, id, index, result, carried = message
         key = object_id(TaskId(id), index)
         stream.awaited.pop(key, None)
@@ -304,7 +304,7 @@ class TaskTable:
         stream.finish()
 
     def _fail_awaited(self, stream: ObjectStream, failure: tuple[int, bytes]) -> None:
-        """The generator fails before it comes to items that were to come once more."""
+        """Fail the items that a generator should have yielded once more before it failed."""
         awaited, stream.awaited = stream.awaited, {}
         for id in awaited:
             entry = self.ownership.objects.get(id)
