@@ -71,7 +71,7 @@ class AgentLinks:
             self._dirty.pop().flush()
 
     def forget(self, place: str) -> None:
-        """A node is gone."""
+        """Close the connection to a node that is gone, and forget its place."""
         self._again.pop(place, None)
         self._lost_at.pop(place, None)
         connection = self._connections.pop(place, None)
@@ -93,7 +93,7 @@ class AgentLinks:
             self._handlers[message[0]](*message[1:])
 
     def on_close(self, connection: Connection, reason: str) -> None:
-        """A connection ended; the next message makes another."""
+        """Forget a connection that has ended; the next message to its node opens another."""
         self._dirty.discard(connection)
         for place in [place for place, known in self._connections.items() if known is connection]:
             del self._connections[place]

@@ -117,7 +117,7 @@ class Gateway:
 
     @property
     def address(self) -> str:
-        """Where it listens, as "HOST:PORT"."""
+        """The address at which it listens, as "HOST:PORT"."""
         return format_host_and_port(self.host, self.port)
 
     def serve_connections(

@@ -1,4 +1,4 @@
-"""What a node and the others do for each other: objects by the transfer service, all else by links between agents."""
+"""Connect a node with the others: objects go through the transfer service, messages through links between agents."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ class TcpNodeLinks:
         self._agent_links.keep(place, object)
 
     def owner_left(self, owner: ProcessId) -> None:
-        """A process is gone: what it owned is not pulled any more."""
+        """Stop the pulls of objects whose owner, a process, has ended."""
         self.transfer.owner_left(owner)
 
     def node_left(self, place: str) -> None:
-        """A node is gone: nothing is sent to it any more."""
+        """Close the link to a node that is gone."""
         self._agent_links.forget(place)
 
     def explain(self, object: ObjectId) -> str:

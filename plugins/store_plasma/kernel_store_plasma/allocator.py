@@ -54,7 +54,7 @@ class Allocator:
         return max(tail, self._sizes[-1]) if self._sizes else tail
 
     def fits(self, size: int) -> bool:
-        """Whether `allocate(size)` would find a block."""
+        """Return whether `allocate(size)` would find a block."""
         return aligned(size) <= self.largest_free
 
     def allocate(self, size: int) -> int | None:
@@ -80,7 +80,10 @@ class Allocator:
         return offset
 
     def release(self, offset: int) -> None:
-        """Take back the block at `offset`, joined with its free neighbours; KeyError when there is none."""
+        """Take back the block at `offset`, and join it with its free neighbours.
+
+        Raises KeyError if no block that was handed out begins there.
+        """
         size = self._taken.pop(offset)
         self.reserved -= size
         after = self._free_at.get(offset + size)

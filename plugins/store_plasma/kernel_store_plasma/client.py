@@ -19,7 +19,7 @@ from kernel_store_plasma.arena import map_arena
 
 
 class _Watch(weakref.ref):  # type: ignore[type-arg]
-    """A weak reference to an exporter, which knows whom to tell when it is gone."""
+    """A weak reference to an exporter, with the function that is called when the exporter is gone."""
 
     __slots__ = ("released",)
     released: Callable[[], None]
@@ -60,7 +60,7 @@ class PlasmaClient:
         return memoryview(array)
 
     def close(self) -> None:
-        """Unmap, and give the descriptor back. Views handed out stay valid until they are gone."""
+        """Unmap the arena, and close its descriptor. Views that were handed out stay valid until they are gone."""
         with self._lock:
             if self._closed:
                 return

@@ -41,7 +41,7 @@ from kernel_store_plasma.making_room import AllocationQueue
 from kernel_store_plasma.table import RESTORING, SEALED, SPILLED, SPILLING, WRITING, Client, Entry, ObjectTable
 
 HISTORY_EVENTS = 100
-"""How many of the latest events a failed `validate` prints."""
+"""The number of latest events that a failed `validate` shows."""
 
 Out = list[StoreInstruction]
 
@@ -141,7 +141,7 @@ class StoreMachine:
         return None
 
     def _supersede(self, older: Entry, newer: Entry, out: Out) -> None:
-        """Let `newer` have the name; whoever waits for `older` to be complete waits for `newer` from now on."""
+        """Give the id of `older` to `newer`, for which the readers of `older` wait from now on if it is incomplete."""
         if older.state == WRITING:
             newer.readers, older.readers = older.readers, []
             for process, _ in newer.readers:
@@ -279,7 +279,7 @@ class StoreMachine:
         self._forget_if_done(entry, out)
 
     def _forget_if_done(self, entry: Entry, out: Out) -> None:
-        """Forget a deleted object that nobody pins, awaits, writes or moves."""
+        """Forget a deleted object that is not pinned, awaited, written or moved."""
         at_rest = entry.state == SEALED or entry.state == SPILLED
         if not (entry.deleted and at_rest) or entry.pin_count or entry.readers:
             return

@@ -14,17 +14,17 @@ from kernel_store_plasma.allocator import aligned
 from kernel_store_plasma.table import RESTORING, SPILLED, SPILLING, WRITING, Entry, ObjectTable
 
 LOOK_AHEAD = 16
-"""How many waiting objects space is made for at once, so that several spills are in progress together."""
+"""The number of waiting objects for which room is made at once, so that several spills run together."""
 
 
 class AllocationQueue:
-    """The objects without memory that somebody wants to write (new ones) or read (spilled ones), in order."""
+    """The objects that wait for memory, to be written (new ones) or read (spilled ones), in order."""
 
     def __init__(self, table: ObjectTable) -> None:
         self._table = table
         self._queue: OrderedDict[Entry, None] = OrderedDict()
         self.spill_error: Exception | None = None
-        """Why nothing is spilled at present; forgotten when there is reason to try again."""
+        """The error by which spilling failed last; None once it is to be tried again."""
         self.release_asked = False
 
     def __len__(self) -> int:
@@ -34,7 +34,7 @@ class AllocationQueue:
         return entry in self._queue
 
     def join(self, entry: Entry) -> None:
-        """Put an object at the end of the queue, if it is not in it. Whoever joins has spilling tried once more."""
+        """Put an object at the end of the queue, unless it is in it. Then spilling is tried once more."""
         if entry not in self._queue:
             self._queue[entry] = None
             self.spill_error = None

@@ -1,4 +1,4 @@
-"""The errors of the store in words: what happened, to which object, and what to do."""
+"""Make the errors of the store. Each says what happened, to which object, and what to do next."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from kernel_spec.ids import ObjectId, ProcessId
 from kernel_store_plasma.table import Entry, ObjectTable
 
 BIGGEST_HOLDERS = 5
-"""How many objects an error names."""
+"""The number of objects that an error names."""
 ADVICE = "drop references and views that are no longer needed, or raise object_store_memory"
 
 
 def readable_size(size: int) -> str:
-    """Return `size` in bytes and, from a kibibyte up, in the unit people think in."""
+    """Return `size` in bytes and, from 1 KiB on, also in the largest unit that fits."""
     for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= factor:
             return f"{size} bytes ({size / factor:.1f} {unit})"
@@ -20,7 +20,7 @@ def readable_size(size: int) -> str:
 
 
 def too_large(object: ObjectId, size: int, capacity: int) -> ObjectStoreFullError:
-    """An object that could never fit."""
+    """Return the error for an object that is larger than the whole store. Sizes are in bytes."""
     return ObjectStoreFullError(
         f"object {object.hex()} of {readable_size(size)} can never fit into this object store of "
         f"{readable_size(capacity)}; raise object_store_memory, or split the object"
@@ -28,7 +28,7 @@ def too_large(object: ObjectId, size: int, capacity: int) -> ObjectStoreFullErro
 
 
 def no_space(entry: Entry, table: ObjectTable, spill_error: Exception | None) -> ObjectStoreError:
-    """A request that nothing on its own can satisfy: everything in memory is in use, or spilling fails."""
+    """Return the error for a request that can't get memory: all that is there is in use, or spilling fails."""
     allocator = table.allocator
     found = (
         f"no space for object {entry.object.hex()} of {readable_size(entry.size)}: of the object store's "
@@ -45,30 +45,30 @@ def no_space(entry: Entry, table: ObjectTable, spill_error: Exception | None) ->
 
 
 def bad_size(object: ObjectId, size: object) -> ObjectStoreError:
-    """A create with a size that is none."""
+    """Return the error for a create whose size is not an int of 1 or more."""
     return ObjectStoreError(f"object {object.hex()} was asked for with size {size!r}; a size is an int of 1 or more")
 
 
 def created_twice(object: ObjectId) -> ObjectStoreError:
-    """A create of an object that the same process is writing."""
+    """Return the error for a create of an object that the same process is writing."""
     return ObjectStoreError(
         f"object {object.hex()} is being written by this same process; seal or abort it before creating it anew"
     )
 
 
 def creation_aborted(object: ObjectId) -> ObjectStoreError:
-    """The answer to a create whose creator gave up while it waited."""
+    """Return the error for a create that its process aborted while it waited for memory."""
     return ObjectStoreError(f"object {object.hex()} was given up by its creator before there was space for it")
 
 
 def never_sealed(object: ObjectId, writer: ProcessId, died: bool) -> ObjectLostError:
-    """A pin that waited for an object which now never comes to be."""
+    """Return the error for a pin that waited for an object whose writer died or gave up."""
     how = "ended before the object was complete" if died else "gave the object up before it was complete"
     return ObjectLostError(f"object {object.hex()} never came to be: process {writer.hex()} {how}")
 
 
 def not_here(object: ObjectId) -> ObjectLostError:
-    """A pin of an object the store knows nothing of."""
+    """Return the error for a pin of an object that is not in the store."""
     return ObjectLostError(
         f"object {object.hex()} is not in this object store: it was deleted, or never completed; "
         f"keep a reference to it for as long as it is needed"
@@ -76,7 +76,7 @@ def not_here(object: ObjectId) -> ObjectLostError:
 
 
 def dropped(object: ObjectId) -> ObjectLostError:
-    """A pin of a weak object that had to go."""
+    """Return the error for a pin of a weak object that was dropped for space."""
     return ObjectLostError(
         f"object {object.hex()} was a weak object and was dropped for space; "
         f"make it again, put it without weak, or raise object_store_memory"
@@ -84,7 +84,7 @@ def dropped(object: ObjectId) -> ObjectLostError:
 
 
 def restore_failed(object: ObjectId, uri: str, error: Exception) -> ObjectLostError:
-    """A pin of a spilled object that can't be read back."""
+    """Return the error for a pin of a spilled object that can't be read back."""
     lost = ObjectLostError(f"object {object.hex()} was spilled to {uri} and can't be read back: {error}")
     lost.__cause__ = error
     return lost

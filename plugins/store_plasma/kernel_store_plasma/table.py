@@ -128,7 +128,7 @@ class ObjectTable:
             record.owned.pop(entry, None)
 
     def forget(self, entry: Entry) -> None:
-        """Remove every trace of an object, current or departing, that nobody pins, awaits or moves."""
+        """Remove an object, current or departing, that is not pinned, awaited or being moved."""
         if entry.deleted:
             generations = self.departing[entry.object]
             generations.remove(entry)
@@ -181,7 +181,7 @@ class ObjectTable:
     # -- memory ------------------------------------------------------------------------------------------------
 
     def take_memory(self, entry: Entry) -> bool:
-        """Find memory for an object that has none; False when there is none."""
+        """Give memory to an object that has none. Return False if there is not enough."""
         location = self.allocator.allocate(entry.size)
         if location is None:
             return False
@@ -192,24 +192,24 @@ class ObjectTable:
         return True
 
     def release_memory(self, entry: Entry) -> None:
-        """Take an object's memory away."""
+        """Free an object's memory."""
         assert entry.location is not None
         self.allocator.release(entry.location)
         entry.location = None
         self.used -= entry.size
 
     def becomes_idle(self, entry: Entry) -> None:
-        """Note that nothing holds a sealed object in memory any more; it may go, after all others."""
+        """Note that a sealed object in memory is not held any more; it may go, after all that are idle."""
         queue = self.idle_weak if entry.weak else self.idle
         queue[entry] = None
         self.idle_bytes += entry.size
 
     def is_idle(self, entry: Entry) -> bool:
-        """Whether the object is among those that may go."""
+        """Return whether the object is idle, so that it may be dropped or spilled."""
         return entry in (self.idle_weak if entry.weak else self.idle)
 
     def not_idle(self, entry: Entry) -> None:
-        """Take an object out of what may go, if it is there."""
+        """Note that an object is held again, or is not in memory any more."""
         queue = self.idle_weak if entry.weak else self.idle
         if entry in queue:
             del queue[entry]

@@ -28,7 +28,7 @@ CONNECT = b"C"
 JOIN = b"J"
 LONGEST_NOTE = 512
 MAXIMUM_PAIRS = 8192
-"""So many pairs are joined at once at most."""
+"""The greatest number of pairs that are joined at once."""
 CONNECT_SECONDS = 4.0
 """Seconds for a gateway to answer: less than its caller waits for that."""
 _FAREWELL_SECONDS = 5.0

@@ -18,7 +18,7 @@ AGAIN_SECONDS = 1.0
 """Seconds between two starts."""
 END_SECONDS = 2.0
 BACKLOG = 1024
-"""So many connections wait for a process that does not take them."""
+"""The number of connections that may wait for a process that does not take them."""
 _PAUSE_SECONDS = 0.02
 _KIND = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_DGRAM
 
@@ -46,7 +46,7 @@ class RelayProcess:
         return self._process.pid if self._process is not None else 0
 
     def start(self) -> None:
-        """See to it that it runs."""
+        """Start the process, unless it runs or is closed."""
         if self._process is not None or self._closed:
             return
         self._started = self._reactor.clock()

@@ -44,7 +44,7 @@ class RelayService:
         return self._process.pid
 
     def member(self, place: str, there: bool) -> None:
-        """A node has joined, with its gateway at `place`, or is gone."""
+        """Note that a node with its gateway at `place` has joined, or has left."""
         self._table.member(place, there)
 
     def forward(self, sock: socket.socket, route: str) -> None:

@@ -16,7 +16,7 @@ from kernel_spec.dataclass import dataclass
 TICKET_SECONDS = 10.0
 """Seconds for a client to dial back, and for a client itself to return after a cut."""
 MAXIMUM_WAITING = 256
-"""So many wait for one client at most; when there are more, the one that has waited longest makes room."""
+"""The number of callers that may wait for one client; beyond, the one that has waited longest is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,24 +83,24 @@ class RelayTable:
         self._history: deque[str] = deque(maxlen=200)
 
     def member(self, place: str, there: bool) -> None:
-        """A node has joined, with its gateway at `place`, or is gone."""
+        """Note that a node with its gateway at `place` has joined, or has left."""
         if place != self.own:
             self._note(f"node at {place}: {there}")
             (self.members.add if there else self.members.discard)(place)
 
     def client_came(self, client: str) -> list[Instruction]:
-        """A client is there, perhaps again: send it the tickets of all waiting callers, which it may have missed."""
+        """Note that a client has joined, perhaps again, and send it the tickets of its waiting callers."""
         self._note(f"client {client} is there")
         self.clients.add(client)
         return [CallBack(client, ticket) for ticket, one in self.waiting.items() if one.client == client]
 
     def client_left(self, client: str) -> None:
-        """A client is gone, for now at least: its callers go on waiting."""
+        """Note that a client has left, perhaps not for good: its callers go on waiting."""
         self._note(f"client {client} is gone")
         self.clients.discard(client)
 
     def asked(self, caller: int, route: str, now: float) -> list[Instruction]:
-        """A caller with the token wants to be relayed; `caller` is the shell's number for it."""
+        """Connect a caller, which has proved the token, with `route`, or refuse it. `caller` is the shell's number."""
         self._note(f"{caller} wants {route!r}")
         if route == self.own:
             return [Here(caller)]
@@ -111,7 +111,7 @@ class RelayTable:
         return self._wait(caller, route, now)
 
     def called_back(self, other: int, ticket: bytes, now: float) -> list[Instruction]:
-        """A connection dialled back for a ticket."""
+        """Join a connection that was dialled back for a ticket with its caller, or refuse it."""
         one = self.waiting.pop(ticket, None)
         if one is None or one.until <= now:
             self._note(f"{other} has a ticket that is not good")
@@ -121,7 +121,7 @@ class RelayTable:
         return [Join(one.caller, other)]
 
     def tick(self, now: float) -> list[Instruction]:
-        """Time has passed."""
+        """Refuse the callers whose time has run out."""
         late = [ticket for ticket, one in self.waiting.items() if one.until <= now]
         return [_late(self.waiting.pop(ticket)) for ticket in late]
 

@@ -64,12 +64,12 @@ class Pull:
         self._fetches: dict[int, Fetch] = {}
 
     def add_source(self, address: str) -> None:
-        """The object is there, too."""
+        """Add a node from which the object can be fetched."""
         self._sources[address] = None
         self._handle(pull_plan.SourceAdded(address))
 
     def begin(self) -> None:
-        """Start, unless the object is here already."""
+        """Start the pull. It ends at once if the store has the object already."""
         self.state = LOOKING
         self._means.store.pin(self.object, self._looked)
 

@@ -18,7 +18,7 @@ from kernel_network_tcp.transfer.ranges import Ranges
 from kernel_spec.dataclass import dataclass
 
 MAXIMUM_SOURCES = 64
-"""Recommendations beyond that are not listened to."""
+"""The number of recommended sources that are followed; others are ignored."""
 
 # -- events in -----------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Ranges of bytes: which are there."""
+"""The ranges of an object's bytes that are there."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Ranges:
         return start, end
 
     def cover(self, start: int, end: int) -> bool:
-        """Whether all bytes from `start` up to `end` are there."""
+        """Return whether all bytes from `start` up to `end` (exclusive) are there."""
         index = bisect_right(self._ranges, (start, float("inf"))) - 1
         return start >= end or (index >= 0 and self._ranges[index][1] >= end)
 

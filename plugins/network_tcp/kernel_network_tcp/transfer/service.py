@@ -44,7 +44,7 @@ class Ticket:
 
     @property
     def waits(self) -> bool:
-        """Whether it was neither called back nor cancelled."""
+        """Whether it still waits: it was neither called back nor cancelled."""
         return self.then is not None
 
     def cancel(self) -> None:
@@ -122,7 +122,7 @@ class TransferService:
         return ticket
 
     def add_sources(self, object: ObjectId, sources: Sequence[str]) -> None:
-        """An object that is being pulled is at these nodes, too."""
+        """Add nodes from which an object that is being pulled can be fetched."""
         pull = self.pulls.get(object)
         for address in sources if pull is not None else ():
             pull.add_source(address)  # type: ignore[union-attr]
@@ -132,7 +132,7 @@ class TransferService:
         self.uploads.serve(sock)
 
     def owner_left(self, owner: ProcessId) -> None:
-        """A process is gone, here or elsewhere: what it owned is not pulled any more."""
+        """Stop the pulls of objects whose owner, a process of any node, has ended."""
         for pull in [pull for pull in self.pulls.values() if pull.owner == owner]:
             pull.stop(
                 OwnerDiedError(

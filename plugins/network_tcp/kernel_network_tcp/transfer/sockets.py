@@ -54,7 +54,7 @@ def shut(sock: socket.socket) -> None:
 
 
 def crosses_a_network(sock: socket.socket) -> bool:
-    """Whether only TCP's checksum guards the bytes on their way: they leave this machine, and are not in TLS."""
+    """Return whether bytes leave this machine without TLS, so that only TCP's checksum guards them."""
     if hasattr(sock, "getpeercert") or sock.family not in (socket.AF_INET, socket.AF_INET6):
         return False
     own, peer = sock.getsockname()[0], sock.getpeername()[0]
@@ -62,5 +62,5 @@ def crosses_a_network(sock: socket.socket) -> bool:
 
 
 def would_block(error: OSError) -> bool:
-    """Whether a socket only had nothing to read, in TLS or without."""
+    """Return whether an error only means that a socket, with or without TLS, can't be read or written just now."""
     return isinstance(error, BlockingIOError) or type(error).__name__ in ("SSLWantReadError", "SSLWantWriteError")

@@ -67,13 +67,13 @@ class UploadSlots:
         slot.used_at = now
         slot.has_ended = False
         if is_relayed(asker):
-            return  # nobody is sent there who need not go there
+            return  # a detour by the relay is not recommended
         if asker in self._helpers or len(self._helpers) < MAXIMUM_HELPERS:
             helper = self._helpers.setdefault(asker, _Helper(now))
             helper.until = now + self._limits.idle_seconds
 
     def use(self, asker: str, now: float) -> bool:
-        """Note that bytes begin or have ended to go to a node, if it has a slot; return whether it wants no more."""
+        """Note that sending to a node begins or ends, if it has a slot. Return whether it wants no more."""
         slot = self._slots.get(asker)
         if slot is None:
             return False
@@ -86,7 +86,7 @@ class UploadSlots:
             self._slots[asker].has_ended = True
 
     def distrust(self, asker: str) -> None:
-        """Send nobody to a node any more: it has not got the object, or has another."""
+        """Stop naming a node as a source: it does not have the object, or has another."""
         self._helpers.pop(asker, None)
 
     def free(self, asker: str) -> None:

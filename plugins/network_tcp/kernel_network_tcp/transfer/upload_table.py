@@ -224,16 +224,16 @@ class UploadTable:
 
     @property
     def busy(self) -> bool:
-        """Whether it needs ticks."""
+        """Whether the table needs ticks."""
         return bool(self.shares)
 
     def is_wanted(self, object: ObjectId) -> bool:
-        """Whether the object is being sent to a node, or will be."""
+        """Return whether the object is being sent to a node, or will be."""
         share = self.shares.get(object)
         return share is not None and bool(share.slots or share.waiting or share.sending)
 
     def is_asked_for(self, object: ObjectId) -> bool:
-        """Whether a `Hold` of it is not answered yet."""
+        """Return whether a `Hold` of the object is not answered yet."""
         share = self.shares.get(object)
         return share is not None and share.state == _ASKED_FOR
 
@@ -357,7 +357,7 @@ class UploadTable:
         self._tidy(object, share, out)
 
     def _is_here(self, object: ObjectId, share: _Share, state: str, size: int, now: float, out: Out) -> None:
-        """Send to those who ask for an object of this size, and deny it to all others."""
+        """Send the object to nodes that ask for it with this size in bytes, and deny it to all others."""
         share.state, share.size = state, size
         for number, (asked, _) in list(share.waiting.items()):
             if asked.want.size != size:

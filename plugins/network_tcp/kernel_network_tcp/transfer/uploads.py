@@ -85,16 +85,19 @@ class Uploads:
     # -- objects that arrive ---------------------------------------------------------------------------------------
 
     def receiving(self, object: ObjectId, memory: memoryview, present: Ranges) -> None:
-        """An object begins to arrive: what of it is `present` may be sent on from `memory`."""
+        """Start to send on an object that arrives: its ranges in `present` are read from `memory`."""
         self._memory[object] = memory
         self._handle(upload_table.Receiving(object, len(memory), present))
 
     def progress(self, object: ObjectId) -> None:
-        """More of it is present."""
+        """Send on what has arrived of an object since the last call."""
         self._handle(upload_table.MoreReceived(object))
 
     def received(self, object: ObjectId, seal: Callable[[bool], None]) -> None:
-        """It is complete. `seal(pin)` is called, with a pin when others are being sent it; that one ends here."""
+        """Note that an object is complete, and call `seal(pin)`.
+
+        `pin` is True if it is being sent to other nodes; that pin is released by this class.
+        """
         held = self.table.is_wanted(object)
         seal(held)
         if not held:
@@ -102,18 +105,18 @@ class Uploads:
         self._handle(upload_table.Received(object, held))
 
     def not_received(self, object: ObjectId, reason: str) -> None:
-        """An object will not be complete. Sends of it are broken off; see `is_sending`."""
+        """Break off all sends of an object that will not be complete. They have ended once `is_sending` is False."""
         self._handle(upload_table.NotReceived(object, reason))
         del self._memory[object]
         for connection in self.table.sends(object):
             shut(self._peers[connection].socket)
 
     def is_sending(self, object: ObjectId) -> bool:
-        """Whether a thread reads its memory."""
+        """Return whether a thread reads the memory of an object."""
         return bool(self.table.sends(object))
 
     def pull_ended(self, object: ObjectId) -> None:
-        """An object is not on its way any more: its askers get what the store has."""
+        """Note that the pull of an object has ended: nodes that ask for it get what the store has."""
         if self.table.is_asked_for(object):
             self._hold(object)
 

@@ -11,7 +11,7 @@ from kernel_processes.transport.authentication import Handshake
 from kernel_processes.transport.reactor import Reactor
 
 PROOF_SECONDS = 15.0
-"""A peer that has not proved the token by then is dropped."""
+"""Seconds for a peer to prove the token before it is disconnected."""
 MAXIMUM_STRANGERS = 256
 """The most peers that may be unauthenticated at once. Beyond that the one that was silent longest is dropped.
 

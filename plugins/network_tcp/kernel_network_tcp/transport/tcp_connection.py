@@ -142,7 +142,7 @@ class TcpConnection(Connection):
             self._incoming.clear()
 
     def _cut(self, reason: str, seconds: float) -> None:
-        """The socket broke."""
+        """Drop the broken socket, and wait to resume over another; close if resuming is off."""
         self._detach()
         self._cuts += 1
         self._cut_at = self.reactor.clock()

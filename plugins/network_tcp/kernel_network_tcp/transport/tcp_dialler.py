@@ -54,7 +54,7 @@ class TcpDialler:
         )
 
     def begin(self) -> None:
-        """Connect, and prove the token."""
+        """Begin to connect; then the token is proved."""
         self._connector.begin()
 
     def cancel(self) -> None:
