@@ -100,7 +100,7 @@ class LocalActor:
 
     @property
     def name(self) -> str:
-        """Its class's name."""
+        """The name of the actor's class."""
         return self.definition.name
 
     # -- calls -----------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class LocalActor:
         )
 
     def over(self, task: Task, channel: InProcessChannel, error: BaseException | None, why: str) -> None:
-        """A call has ended; if `why` says so, the actor ends with it, when the others that run have ended."""
+        """Finish a call. If `why` is not empty, it is the reason to end the actor, once its other calls have ended."""
         with self._lock:
             if channel is not self.channel:
                 return

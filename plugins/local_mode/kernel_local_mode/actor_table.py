@@ -201,7 +201,7 @@ class LocalActors:
             self._helpers.submit(lambda: self.after_call(actor))
 
     def after_call(self, actor: LocalActor) -> None:
-        """A call has ended: start the next, or end the actor if that is what it waits for. Not under the lock."""
+        """Start the next call after one that has ended, or end an actor that waits for its last. Not under the lock."""
         again = False
         with self._lock:
             leaving = actor.leaving
@@ -249,7 +249,7 @@ class LocalActors:
     # -- the end ---------------------------------------------------------------------------------------------------
 
     def let_go(self, actor: LocalActor) -> bool:
-        """The last handle is gone: end the actor after the calls it has; return whether it has ended. Under the lock.
+        """End an actor without handles after the calls that it has. Return whether it has ended. Under the lock.
 
         Until then its entry stays, which keeps the arguments that it is constructed with.
         """
@@ -281,7 +281,7 @@ class LocalActors:
             raise ExitActor
 
     def worker_lost(self, actor: LocalActor, cause: str) -> bool:
-        """What a process's death means: restart if it may (return True), else die. Under the lock."""
+        """Restart an actor as if its process had died, and return True; if it may not, end it. Under the lock."""
         if actor.state != ALIVE:
             return False
         actor.cause = cause
@@ -307,7 +307,7 @@ class LocalActors:
         return True
 
     def die(self, actor: LocalActor, cause: str, failure: tuple[int, bytes] | None = None) -> None:
-        """An actor is gone for good. Under the lock."""
+        """End an actor for good, and fail its calls. Under the lock."""
         if actor.state == DEAD:
             return
         actor.state, actor.cause, actor.failure = DEAD, cause, failure

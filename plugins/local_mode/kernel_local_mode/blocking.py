@@ -1,4 +1,4 @@
-"""Block threads of local mode: others go on meanwhile, and a wait that can never end fails."""
+"""Block threads of local mode. Others run meanwhile, and a wait that can never end fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kernel_local_mode.resources import LocalResources
 from kernel_spec.errors import InfeasibleError, SessionEndedError
 
 PATIENCE_SECONDS = 5.0
-"""How long a `get` waits before it says what is missing; later warnings come ever rarer."""
+"""Seconds before a `get` that waits warns of what is missing; later warnings come ever more rarely."""
 
 
 class BlockedThreads:
@@ -57,7 +57,7 @@ class BlockedThreads:
         self._calls.raise_interrupt()
 
     def block(self, entries: list[ObjectEntry]) -> Callable[[], None]:
-        """The calling thread is about to wait for `entries`; call what is returned when it goes on."""
+        """Note that the calling thread begins to wait for `entries`. Return the function to call when it goes on."""
         leave = self._deadlock.block(entries)
         thread = threading.get_ident()
         before = self._warnings.get(thread)
@@ -79,7 +79,7 @@ class BlockedThreads:
         return back
 
     def on_tick(self) -> None:
-        """The calling thread has waited for a while, without a deadline: raise if it would for ever."""
+        """Raise InfeasibleError if the calling thread, which waits without a deadline, would wait for ever."""
         if self._transport.ended is not None:
             raise SessionEndedError(self._transport.ended)
         waited_for = self._deadlock.blocked.get(threading.get_ident(), ())

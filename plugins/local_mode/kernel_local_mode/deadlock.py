@@ -28,7 +28,7 @@ from kernel_spec.ids import ObjectId
 
 _LOOP_SECONDS = 0.2
 _DEPTH = 100
-"""How far a chain of waits is followed; beyond, only quiet tells that it is hopeless."""
+"""The length to which a chain of waits is followed. A longer one is hopeless once nothing runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +145,12 @@ class DeadlockDetector:
         return all(loop.is_idle(_LOOP_SECONDS) for loop in loops)
 
     def _may_call(self, thread: threading.Thread) -> bool:
-        """Whether a thread of the program may end the wait. Daemons and timers may only if they called us before."""
+        """Return whether a thread of the program may end the wait; daemons and timers only if they used the runtime."""
         is_service = thread.daemon or isinstance(thread, threading.Timer)
         return not is_service or thread.ident in self._callers
 
     def _stepping(self) -> bool:
-        """Whether a generator could go on by itself, once somebody wants its items."""
+        """Return whether a generator makes an item just now."""
         return any(run.stepping.locked() for run in list(self._streaming.runs.values()))
 
     def block(self, entries: list[ObjectEntry]) -> Callable[[], None]:

@@ -25,10 +25,10 @@ class LocalSession:
         self.runtime = runtime
 
     def end(self) -> None:
-        """Nothing was started besides the runtime."""
+        """Do nothing: nothing was started besides the runtime."""
 
     def forget(self) -> None:
-        """A forked child has no thread of the runtime, and nothing to close."""
+        """Do nothing: a forked child has no thread of the runtime, and nothing to close."""
 
 
 def open_session(options: SessionOptions) -> LocalSession:

@@ -41,7 +41,7 @@ class AsyncActor(Protocol):
         """Return the method a call names, and what errors call it."""
 
     def over(self, task: Task, channel: InProcessChannel, error: BaseException | None, why: str) -> None:
-        """A call has ended, by `error` if it raised; `why` says why the actor ends with it, if it does."""
+        """Finish a call, with `error` if it raised. If `why` is not empty, it is the reason to end the actor."""
 
 
 class LocalLoop:

@@ -21,7 +21,7 @@ CREATED = "CREATED"
 REMOVED = "REMOVED"
 
 KEPT_REMOVED = 1000
-"""How many groups that are over are remembered, for late questions."""
+"""The number of removed groups that are remembered, for late questions."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +45,7 @@ class LocalGroup:
 
     @property
     def label(self) -> str:
-        """What people call it."""
+        """The group's name in messages."""
         return f"placement group {self.name or self.id!r}"
 
     def row(self, node: str) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class LocalGroups:
                     self._tell(group, None)
 
     def remove(self, id: str, cause: str) -> None:
-        """A group is over: what it holds is free once nobody is inside any more."""
+        """Remove a group. Its resources are freed once no task or actor runs in it any more."""
         group = self.groups.get(id)
         if group is not None and group.state != REMOVED:
             group.state, group.cause = REMOVED, cause
@@ -193,7 +193,7 @@ class LocalGroups:
         return f"{group.label} does not fit on the one node: {packed.text}" if isinstance(packed, Misfit) else ""
 
     def why_not_yet(self, strategy: Mapping[str, Any], wanted: Amounts) -> str:
-        """Say what somebody waits for who waits for room in a group."""
+        """Return in words why there is no room in a group yet."""
         group = self.groups[strategy["group"]]
         if group.state == PENDING:
             return self.explain(group.id)

@@ -27,14 +27,14 @@ class Helpers:
         self._start_if_free()
 
     def blocked(self) -> None:
-        """The calling thread is about to block: if it is ours, let another one work."""
+        """Let another thread work, if the calling one is of these, since it is about to block."""
         if threading.get_ident() in self._threads:
             with self._lock:
                 self._active -= 1
             self._start_if_free()
 
     def unblocked(self) -> None:
-        """The calling thread goes on."""
+        """Note that the calling thread goes on after `blocked`."""
         if threading.get_ident() in self._threads:
             with self._lock:
                 self._active += 1

@@ -1,4 +1,4 @@
-"""The resources of the one node, who holds them, and who waits for them.
+"""The resources of the one node, their holders, and the requests that wait for them.
 
 A task that submits or waits lends its CPU to what it submitted, as a blocked one does everywhere: in local mode it
 runs below it on the same stack.
@@ -25,7 +25,7 @@ _STORE_SHARE = 0.3
 _MEMORY_SHARE = 0.7
 
 held: ContextVar[Allocation | None] = ContextVar("kernel_local_allocation", default=None)
-"""What the running task holds."""
+"""The resources that the running task holds."""
 
 
 class ResourceDemand(Protocol):
@@ -78,18 +78,18 @@ class LocalResources:
         self.waiting.append(request)
 
     def release(self, allocation: Allocation) -> None:
-        """Give back, and let those who wait try again."""
+        """Give resources back, and retry the requests that wait."""
         self.groups.release(allocation)
         self.try_again()
 
     def lend_cpu(self, lent: bool) -> None:
-        """The running task blocks, or something runs on top of it (or no longer does)."""
+        """Lend the CPU of the running task while it blocks or another runs on top of it, or take it back."""
         own = held.get()
         if own is not None:
             self.lend_cpu_of(own, lent)
 
     def lend_cpu_of(self, allocation: Allocation, lent: bool) -> None:
-        """The holder of `allocation` does not need its CPU for a while (or needs it again)."""
+        """Lend the CPU of `allocation` while its holder does not need it, or take it back."""
         cpus = allocation.amounts.get(CPU, 0)
         if not cpus:
             return
@@ -101,7 +101,7 @@ class LocalResources:
             pool.reclaim(CPU, cpus)
 
     def try_again(self) -> None:
-        """Wake everybody who waits, groups first."""
+        """Retry everything that waits for resources, placement groups first."""
         self.groups.place_waiting()
         waiting, self.waiting = self.waiting, []
         for request in waiting:

@@ -102,5 +102,5 @@ def test_what_can_not_be_set_or_drained_is_refused(node: NodeAnswers) -> None:
         node.set_resource("CPU", 3)
     with pytest.raises(OptionError, match="^there is no living node 'ff'; the living nodes are 6e6e"):
         node.set_resource("seats", 3, "ff")
-    with pytest.raises(OptionError, match=r"is this process \(local mode\), which can't do without itself$"):
+    with pytest.raises(OptionError, match=r"is this process \(local mode\), the only node; shutdown\(\) ends it$"):
         node.drain_node(NODE.hex(), None)

@@ -59,7 +59,7 @@ class NodeAnswers:
             return {name: from_units(max(0, pool.available.get(name, 0))) for name in pool.total}
 
     def set_resource(self, name: str, quantity: float, node_id: str = "") -> None:
-        """Create, change or (with 0) delete a custom resource."""
+        """Set the total of a custom resource; 0 deletes it. Raises OptionError for another node or a built-in one."""
         self._check_node(node_id)
         if quantity < 0:
             raise OptionError(f"the capacity of resource {name!r} must be zero or more, not {quantity}")
@@ -70,9 +70,9 @@ class NodeAnswers:
             self._resources.try_again()
 
     def drain_node(self, node_id: str, seconds: float | None) -> None:
-        """Refuse: there is one node, this process."""
+        """Raise OptionError: the one node is this process, which can't leave."""
         self._check_node(node_id)
-        raise OptionError(f"node {node_id} is this process (local mode), which can't do without itself")
+        raise OptionError(f"node {node_id} is this process (local mode), the only node; shutdown() ends it")
 
     def _check_node(self, node_id: str) -> None:
         own = self._facts.node.hex()

@@ -51,7 +51,7 @@ class SessionAnswers:
         tasks.failures.send = self._note_failure
 
     def failures(self, all_jobs: bool) -> list[dict[str, Any]]:
-        """Return the failures that nobody asked for."""
+        """Return the failures of results that were never asked for."""
         return list(self._failures)
 
     def _note_failure(self, row: dict[str, Any]) -> None:
@@ -110,11 +110,11 @@ class SessionAnswers:
         return [session_snapshot(session), process]
 
     def timeline(self) -> dict[str, Any]:
-        """Return what this process tells of its calls, for `timeline_events.events_of`; nobody else is asked."""
+        """Return the traced calls of this process, in the form that `timeline_events.events_of` reads."""
         return {"told": [pickle.dumps(self._trace.events())], "silent": {}}
 
     def tasks(self) -> dict[str, Any]:
-        """Return what this process tells of tasks and calls, see `kernel.runtime.task_rows.all_tasks`."""
+        """Return the tasks and calls of this process, in the form that `kernel.runtime.task_rows.all_tasks` reads."""
         place = {
             "worker_id": self._facts.process.hex(),
             "worker_pid": os.getpid(),
