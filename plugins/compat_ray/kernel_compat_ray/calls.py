@@ -1,4 +1,4 @@
-"""The verbs: get, put, wait, cancel, kill, get_actor, with the arguments of all generations."""
+"""The functions get, put, wait, cancel, kill and get_actor, with the arguments of all generations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kernel_spec.ids import SHORT_ID_BYTES
 __tracebackhide__ = True  # the lines of a task that fails are the program's
 
 _UNSAID = re.compile(f"[0-9a-f]{{{2 * SHORT_ID_BYTES}}}")
-"""The namespace of a program that has said none: its job's id."""
+"""The namespace of a program that has chosen none: its job's id."""
 
 
 def get(object_refs: Any = None, timeout: float | None = None, **others: Any) -> Any:
@@ -91,10 +91,10 @@ def kill(actor: Any, *, no_restart: bool = True) -> None:
 
 
 def get_actor(name: str, namespace: str | None = None) -> kernel.ActorHandle:
-    """Return a handle to the living actor of that name; raises ValueError when there is none.
+    """Return a handle to the living actor of that name. Raises ValueError if there is no such actor.
 
-    A program that has said no namespace also finds a detached actor of another such program, as long as there is one of
-    that name: names of detached actors were the same for all before there were namespaces.
+    A program without a namespace also finds a detached actor of another such program, if only one has that name:
+    before there were namespaces, all programs shared the names of detached actors.
     """
     if not name:
         raise ValueError("ray.get_actor() takes the name of an actor, which must not be empty")
@@ -108,9 +108,9 @@ def get_actor(name: str, namespace: str | None = None) -> kernel.ActorHandle:
 
 
 def _detached_elsewhere(name: str) -> list[str]:
-    """Return where, other than in a namespace that somebody has said, living detached actors of that name are.
+    """Return the namespaces of other programs without a chosen one that have living detached actors of that name.
 
-    Nowhere if this program has said a namespace.
+    The list is empty if this program has chosen a namespace.
     """
     context = kernel.get_runtime_context()
     if context.namespace != context.get_job_id():

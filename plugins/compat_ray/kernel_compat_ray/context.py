@@ -14,7 +14,7 @@ from kernel_compat_ray.session import init
 from kernel_compat_ray.state import get_node_ip_address
 
 _ACCELERATORS = ("GPU", "HPU", "NPU", "TPU", "neuron_cores")
-"""Those that programs ask for without a look whether there are any."""
+"""Kinds that programs look up without checking that the mapping has them."""
 
 
 class RuntimeContext:
@@ -78,11 +78,11 @@ class RuntimeContext:
         return to_ray(rows[0]["Labels"]) if rows else {}
 
     def get_resource_ids(self) -> dict[str, list[str]]:
-        """Return resource to the devices this code may use."""
+        """Return the devices that this code may use, by resource."""
         return self.get_accelerator_ids()
 
     def get_accelerator_ids(self) -> dict[str, list[str]]:
-        """Return kind of accelerator to the devices this code may use, for kinds that it has none of as well."""
+        """Return the devices that this code may use by kind of accelerator, with empty lists for kinds without any."""
         return {**{kind: [] for kind in _ACCELERATORS}, **kernel.get_runtime_context().get_accelerator_ids()}
 
     def get_temp_dir(self) -> str:
@@ -107,7 +107,7 @@ _context = RuntimeContext()
 
 
 def get_runtime_context() -> RuntimeContext:
-    """Return what code can ask about where it runs, starting a session if there is none."""
+    """Return the context of the calling code. Starts a session if none runs."""
     if not kernel.is_initialized():
         init()
     return _context

@@ -1,4 +1,4 @@
-"""What is raised where Ray's names can't be honoured, or where Ray raises a built-in error as well."""
+"""Errors for names of Ray that can't be honoured, and errors that are built-in ones in Ray as well."""
 
 from __future__ import annotations
 

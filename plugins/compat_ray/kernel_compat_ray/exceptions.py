@@ -206,11 +206,11 @@ class UserCodeException(RayError):
 
 
 class _OtherFault(RayError, ours.FaultError):
-    """Of faults that Ray has no name for: they are RayErrors under kernel's."""
+    """A fault for which Ray has no name: a RayError under kernel's name."""
 
 
 def _with_remote_lines(error: BaseException) -> str:
-    """Return what a task raised as Ray shows it: who raised, and the lines of the traceback there; "" for others."""
+    """Return the text that Ray shows of a task's error: the function and its traceback; "" for other errors."""
     lines = getattr(error, "remote_traceback", "")
     if not lines:
         return ""

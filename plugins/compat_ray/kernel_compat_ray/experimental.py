@@ -1,4 +1,4 @@
-"""`ray.experimental` and `ray.internal`: what of them means something here."""
+"""`ray.experimental` and `ray.internal`: the part of them that means something here."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def wait(object_refs: Any, num_returns: int = 1, timeout: float | None = None) -
 
 
 def set_resource(resource_name: str, capacity: float, client_id: str | None = None, node_id: str | None = None) -> None:
-    """Create, change or (with 0) delete a custom resource of a node, of the one where this runs if none is named."""
+    """Set the total of a custom resource (0 deletes it) of a node, by default of the one where this runs."""
     kernel.set_resource(resource_name, capacity, node_id or client_id)
 
 

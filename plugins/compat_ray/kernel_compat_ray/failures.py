@@ -1,4 +1,4 @@
-"""`ray.errors()`: which calls of this program have failed so far."""
+"""`ray.errors()`: the calls of this program that have failed so far."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import kernel
 
 _ID_DIGITS = 16
-"""A task's id begins with that of who made the call: for those of the program itself, its job's."""
+"""The length of the prefix of a task's id that names the caller: a worker, or for calls of the program its job."""
 
 
 def errors(all_jobs: bool = False, worker: object = None) -> Any:
-    """Return a row per call of this program that failed, with the traceback if nobody has asked for the result.
+    """Return a row for each failed call of this program, with the traceback if its result was not asked for.
 
-    Of others `ray.get` of the reference has it. A call is in the list within about a second of its end. With `all_jobs`
-    everything of the session that failed, by the id of the program or worker that made the call.
+    Of other calls, `ray.get` of the reference shows the traceback. A call is in the list within about a second of its
+    end. With `all_jobs` the result has all failed calls of the session, by the id of the calling program or worker.
     """
     failed: dict[str, list[dict[str, Any]]] = {}
     unread = {row["task_id"]: row for row in kernel.errors(all_jobs)}

@@ -1,4 +1,4 @@
-"""Finds modules with Ray's names, before anybody else can: facades, libraries under their old name, or a reason."""
+"""Find modules with Ray's names before other finders do: facades, libraries under their old name, or a reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RayFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how to make a module of Ray; raises ImportError with the reason where there is none."""
+        """Return the spec of a module of Ray. Raises ImportError, with the reason, for one that is not offered."""
         if fullname.partition(".")[0] != HOST:
             return None
         if fullname in NAMES:
@@ -66,7 +66,7 @@ class _AliasLoader(Loader):
 
 
 def _alias(fullname: str, real: str) -> ModuleSpec | None:
-    """Return a spec for `real` under a second name, None if there is none; a failing import says what to install."""
+    """Return a spec for `real` under a second name, None without `real`. A failing import says what to install."""
     try:
         found = importlib.util.find_spec(real)
     except ModuleNotFoundError as error:

@@ -114,7 +114,7 @@ class _OfAJob(BaseID):
 
     @property
     def job_id(self) -> JobID:
-        """Return the id of who made it: for what the program itself made, its job's."""
+        """Return the id of the job or worker that made it; of what the program itself made, the job's."""
         return JobID(self[: 2 * SHORT_ID_BYTES])
 
 

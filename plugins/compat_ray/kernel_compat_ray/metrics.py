@@ -32,7 +32,7 @@ class Metric:
 
     @property
     def _arguments(self) -> dict[str, Any]:
-        """What the kernel's metric is made with."""
+        """The arguments of kernel's metric."""
         name = re.sub(r"[^a-zA-Z0-9_:]", "_", self.info["name"])
         keys = self.info["tag_keys"]
         return {

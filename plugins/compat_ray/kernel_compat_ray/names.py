@@ -18,7 +18,7 @@ __all__ = [
 
 HOST = "ray"
 VERSION = "2.60.0"
-"""The release of Ray whose names these are; those of older ones are in `RENAMED`."""
+"""The release of Ray that has these names; older names are in `RENAMED`."""
 
 LIBRARIES: dict[str, str] = {
     "ray.tune": "tune",

@@ -9,7 +9,7 @@ OPTIONS_RENAMED: dict[str, str] = {
 """Older spellings: they warn."""
 
 OPTIONS_TRANSLATED: dict[str, str] = {"_generator_backpressure_num_objects": "stream_ahead"}
-"""Spellings of today that kernel has another word for."""
+"""Current spellings for which kernel has another word."""
 
 OPTIONS_IGNORED: dict[str, str] = {
     "_actor_generator_backpressure_num_objects": "a stream's own bound is _generator_backpressure_num_objects",
@@ -94,7 +94,7 @@ INIT_IGNORED: dict[str, str] = {
 QUIETLY_IGNORED = frozenset(
     {"configure_logging", "dashboard_host", "dashboard_port", "include_dashboard", "include_webui", "webui_host"}
 )
-"""Of these those that every other program gives, so that a warning would only be noise."""
+"""Those of the ignored arguments that so many programs give that a warning would only be noise."""
 
 INIT_REFUSED: dict[str, str] = {
     "cgroup_path": "use memory_limit and memory_quotas",

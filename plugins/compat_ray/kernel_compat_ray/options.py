@@ -68,7 +68,7 @@ def _environment(given: dict[str, Any]) -> None:
 
 
 def plain_environment(environment: Any) -> Any:
-    """Return a runtime_env without what has nothing to change here; what is none is for kernel to refuse."""
+    """Return a runtime_env without the fields that have no effect here. Other values are left for kernel to check."""
     if not isinstance(environment, Mapping):
         return environment
     config = environment.get("config")

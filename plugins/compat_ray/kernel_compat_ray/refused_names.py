@@ -1,4 +1,4 @@
-"""What of Ray kernel can't honour: each name with the reason, and with what to use instead. Data only."""
+"""Names of Ray that kernel can't honour: each with the reason, and with what to use instead. Data only."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from kernel_compat_ray.options import plain_environment
 from kernel_compat_ray.run import DIRECTORY
 
 _LOCAL_MODES = (2,)
-"""What `driver_mode` is for programs that run in one process (`ray.PYTHON_MODE`)."""
+"""The `driver_mode` of programs that run in one process (`ray.PYTHON_MODE`)."""
 
 
 class Context(dict[str, Any]):
@@ -78,7 +78,7 @@ class JobConfig:
         return cls(description.get("runtime_env"), description.get("ray_namespace"), description.get("metadata"))
 
     def set_metadata(self, key: str, value: str) -> None:
-        """Keep a note here; nobody else is told."""
+        """Keep a note in this object; it is not sent to the session."""
         self.metadata[key] = value
 
     def set_ray_namespace(self, namespace: str) -> None:

@@ -20,7 +20,7 @@ class In:
 
 
 class NotIn:
-    """The label has none of these values."""
+    """A condition: the label has none of these values."""
 
     def __init__(self, *values: str) -> None:
         self.condition: Any = {"not_in": _listed("NotIn", values)}

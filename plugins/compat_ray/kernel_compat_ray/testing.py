@@ -15,14 +15,14 @@ from kernel_compat_ray.decorator import remote
 
 @remote(num_cpus=0)
 class SignalActor:
-    """Lets others wait until somebody sends."""
+    """Lets callers of `wait` wait for a call of `send`."""
 
     def __init__(self) -> None:
         self.sent = asyncio.Event()
         self.waiting = 0
 
     async def send(self, clear: bool = False) -> None:
-        """Let everybody go on who waits; with `clear` those who come later wait again."""
+        """Let all waiting calls go on. With `clear`, later ones wait again."""
         self.sent.set()
         if clear:
             self.sent.clear()

@@ -1,1 +1,1 @@
-"""What programs of Ray Serve, of all its generations, have besides `kernel.serve`."""
+"""Names that programs of Ray Serve, of all its generations, have besides `kernel.serve`."""

@@ -46,13 +46,13 @@ class Deployment(declared.Deployment):
 
     @property
     def ray_actor_options(self) -> Mapping[str, Any]:
-        """The options of its replicas' processes."""
+        """The options of the replicas' processes."""
         return self.settings.actor_options
 
     def deploy(self, *args: Any, **kwargs: Any) -> None:
-        """Run it, with its constructor's arguments, as an application of its own name; return when it takes requests.
+        """Run the deployment, with its constructor's arguments, as an application of its name. Return when it is ready.
 
-        Its route is `/NAME`, unless `route_prefix` is an option of it. Raises what `serve.run` raises.
+        The route is `/NAME`, unless the option `route_prefix` says another. Raises what `serve.run` raises.
         """
         run(self.bind(*args, **kwargs), name=self.name, route_prefix=self.url)
 
@@ -66,7 +66,7 @@ class Deployment(declared.Deployment):
 
     @property
     def url(self) -> str | None:
-        """Its route, once it is deployed alone; None without one."""
+        """The route of the deployment when it is deployed alone; None without one."""
         return f"/{self.name}" if self.route_prefix is UNSET else self.route_prefix
 
 
@@ -79,7 +79,7 @@ def deployment(target: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 def get_deployment(name: str) -> Deployment:
-    """Return a deployment that runs, by its name. Raises NotServingError when there is none."""
+    """Return a running deployment by its name. Raises NotServingError if none has that name."""
     found = list_deployments()
     if name not in found:
         raise NotServingError(missing("deployment", name, found))

@@ -1,4 +1,4 @@
-"""What programs of Ray Serve compare values with."""
+"""Constants with which programs of Ray Serve compare values."""
 
 from __future__ import annotations
 

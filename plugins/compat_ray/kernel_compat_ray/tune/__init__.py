@@ -1,1 +1,1 @@
-"""What programs of Ray Tune, of all its generations, have besides `kernel.tune`."""
+"""Names that programs of Ray Tune, of all its generations, have besides `kernel.tune`."""

@@ -78,7 +78,7 @@ class TBXLogger(_FileLogger):
 
 
 DEFAULT_LOGGERS: tuple[type[Logger], ...] = (JsonLogger, CSVLogger, TBXLogger)
-"""What runs when nobody says otherwise; a program adds its own: `loggers=DEFAULT_LOGGERS + (MyLogger,)`."""
+"""The loggers that run by default; a program adds its own: `loggers=DEFAULT_LOGGERS + (MyLogger,)`."""
 
 
 class UnifiedLogger(Logger):

@@ -48,13 +48,13 @@ class RayTrialExecutor(TrialExecutor):
         self._made: tuple[Machines, Processes] | None = None
         self._trials: dict[str, Trial] = {}
         self._asked: dict[str, int] = {}
-        """The number of the question that a trial's process has not answered yet."""
+        """By trial id, the number of the request that the trial's process has not answered yet."""
         self._answers: dict[str, Answer | str] = {}
-        """What trials have answered and nobody has fetched, or why they did not."""
+        """By trial id, answers that were not fetched yet, or the reason why there is none."""
         self._kept: dict[str, Answer | str] = {}
-        """The same of paused trials."""
+        """The same for paused trials."""
         self._states: dict[str, Saved] = {}
-        """Where paused trials go on."""
+        """The checkpoints from which paused trials continue."""
         self._newest: dict[str, Saved] = {}
         """The checkpoint of each trial that was written last."""
 

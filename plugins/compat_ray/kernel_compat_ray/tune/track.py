@@ -31,11 +31,11 @@ def trial_id() -> str | None:
 
 
 def init(*args: Any, **kwargs: Any) -> None:
-    """Nothing is to be done: a trial begins by itself."""
+    """Do nothing: a trial begins by itself."""
 
 
 def shutdown() -> None:
-    """Take the running trial out of the context: what this thread reports from now on goes nowhere."""
+    """Leave the running trial: reports of this thread are ignored from now on."""
     current = _session.current()
     if current is not None:
         _session.leave_for_good(current)

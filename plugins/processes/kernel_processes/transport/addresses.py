@@ -48,7 +48,7 @@ class TcpAddress:
 
     @property
     def place(self) -> str:
-        """The gateway, with the route behind it if there is one."""
+        """The place: the gateway, with the route behind it if there is one."""
         gateway = format_host_and_port(self.host, self.port)
         return f"{gateway}{VIA}{self.route}" if self.route else gateway
 
@@ -97,9 +97,10 @@ def is_relayed(place: str) -> bool:
 
 
 def through(relay: str, address: str) -> str:
-    """Return how to reach `address` by way of `relay` ("HOST:PORT"). Paths stay as they are, and all where that is "".
+    """Return the address by which `address` is reached through `relay` ("HOST:PORT").
 
-    An address behind a relay already is behind that of the same head, whatever others call it.
+    Paths stay as they are, and with a `relay` of "" all addresses do. An address that is behind a
+    relay already is behind that of the same head, whatever place it names.
     """
     if not relay or not is_tcp(address):
         return address

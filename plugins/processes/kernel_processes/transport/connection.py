@@ -110,7 +110,7 @@ class Connection(Resumption):
                     return
 
     def _flush_afterwards(self) -> None:
-        """Let the loop flush once more: this thread is amid a flush already, as in a destructor."""
+        """Let the loop flush once more, since this thread is inside a flush already, as in a destructor."""
         self.reactor.flushing_thread = threading.get_ident()
         self.reactor.call_later(0, self.flush)
         self.reactor.wake()
@@ -128,7 +128,7 @@ class Connection(Resumption):
                 self._drain()
 
     def send_descriptors(self, descriptors: list[int], data: bytes) -> None:
-        """Pass file descriptors to the peer, which waits for nothing else on this connection."""
+        """Send file descriptors to the peer, which must wait for nothing else on this connection."""
         send_descriptors(self._socket, descriptors, data)
 
     def close(self, reason: str = "closed") -> None:
@@ -146,7 +146,7 @@ class Connection(Resumption):
         self.close(reason)
 
     def abandon(self) -> None:
-        """Let go of the socket in a forked child, where the loop and the peer still are the parent's."""
+        """Close the socket in a forked child, whose parent still uses the loop and the peer."""
         self.closed = True
         if self.fd >= 0:
             self._socket.close()
@@ -236,7 +236,7 @@ class Connection(Resumption):
         return handshake.rest()
 
     def _split(self, data: bytes) -> list[Message]:
-        """Return the messages of every complete frame, keep the rest."""
+        """Return the messages of all complete frames, and keep the rest."""
         if self._incoming:
             self._incoming += data
             if (
@@ -269,7 +269,7 @@ class Connection(Resumption):
 
 
 def pack_batch(outbox: list[Message]) -> bytes:
-    """Return the first messages of `outbox` as a frame, and take them out."""
+    """Remove the first messages from `outbox`, and return them as a frame."""
     batch = outbox[:_MESSAGES_A_FRAME]
     del outbox[: len(batch)]
     data = encoded(batch)

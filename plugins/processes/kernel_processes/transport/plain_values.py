@@ -10,7 +10,7 @@ _LISTS: tuple[type, ...] = (list, tuple, set, frozenset)
 
 
 def encoded(batch: list[Any]) -> bytes:
-    """Return messages as bytes. Raises ValueError for what is no plain value, nor of a class below one."""
+    """Return messages as bytes. Raises ValueError for a value that is of no plain type, nor of a subclass of one."""
     try:
         return marshal.dumps(batch)
     except ValueError:
@@ -30,7 +30,7 @@ def _plain(value: Any) -> Any:
 
 
 def _base_value(cls: Any, value: Any) -> Any:
-    """Return the value without its class, whatever that says of itself."""
+    """Return the value as one of the plain type, whatever its class overrides."""
     if cls is str:
         return "".join(str.__iter__(value))
     if cls is bytes:

@@ -33,7 +33,7 @@ class Poller(Protocol):
 
 
 class EpollPoller:
-    """The quick one (Linux)."""
+    """The poller of Linux, by epoll."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -52,7 +52,7 @@ class EpollPoller:
 
 
 class SelectorPoller:
-    """The portable one (kqueue on macOS)."""
+    """The poller of other systems, by the best selector (kqueue on macOS)."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()

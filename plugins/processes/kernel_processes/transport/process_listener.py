@@ -1,4 +1,4 @@
-"""Listen for connections to a process: on a UNIX socket and, if its node has a network, by way of that."""
+"""Listen for connections to a process: on a UNIX socket and, if its node has a network, on that as well."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Reactor:
         self._handlers: dict[int, Handler] = {}
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self.flushing_thread = 0
-        """The thread that wanted to write on a connection amid writing on it, the last one."""
+        """The last thread that wanted to write on a connection while it was writing on it already."""
         self._order = itertools.count()
         self._wake_reader, self._wake_writer = _wake_descriptors()
         self.register(self._wake_reader, self._on_wake)
@@ -50,7 +50,7 @@ class Reactor:
 
     @property
     def watched(self) -> int:
-        """The number of descriptors that it watches."""
+        """The number of descriptors that are watched."""
         return len(self._handlers)
 
     def call_later(self, seconds: float, function: Callable[[], None]) -> None:
@@ -69,7 +69,7 @@ class Reactor:
         return self._poller.fileno()
 
     def poll(self, timeout: float = -1.0) -> bool:
-        """Wait up to `timeout` seconds (negative: for ever), handle what is ready; return whether anything was.
+        """Wait up to `timeout` seconds (negative: for ever), and handle what is ready. Return whether anything was.
 
         A signal handler may raise in here: what was not handled is ready still when it is called again.
         """

@@ -1,4 +1,4 @@
-"""What is asked of connections that outlive their sockets, as those of a network may."""
+"""The interface of connections that outlive their sockets, as those of a network may."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Resumption:
-    """What other parts of a process say about cuts. A connection that ends with its socket has no use for any of it.
+    """Settings of a connection for the time after a cut. They do nothing for one that ends with its socket.
 
     A connection that outlives its socket is cut when that breaks: messages wait, and both sides try to resume. It is
     lost when they have not for a while, which is shorter where the peer seems to have ended: because it has closed its
@@ -16,7 +16,7 @@ class Resumption:
     __slots__ = ()
 
     incoming = False
-    """Whether a peer on another machine opened it."""
+    """Whether a peer on another machine opened the connection."""
 
     def when_cut(self, function: Callable[[], None]) -> None:
         """Have `function` called whenever it is cut."""
@@ -34,7 +34,7 @@ class Resumption:
         """
 
     def end_with(self, place: str) -> None:
-        """While it is cut, find out whether anybody listens at `place` any more: if not, the peer has ended."""
+        """While the connection is cut, find out whether `place` still listens: if not, the peer has ended."""
 
     def doubt(self, reason: str) -> None:
         """Resume over another socket, because the peer is silent on this one."""

@@ -1,4 +1,4 @@
-"""What `import ray` finds when this directory is on the path: it makes room for kernel's."""
+"""The package that `import ray` finds when this directory is on the path. It makes room for kernel's."""
 
 import importlib
 import sys

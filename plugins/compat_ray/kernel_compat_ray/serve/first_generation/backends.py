@@ -1,4 +1,4 @@
-"""Backends: what answers, and how it runs. They live on without endpoints, and endpoints without them."""
+"""Backends, which answer requests, and their settings. They exist without endpoints, and endpoints without them."""
 
 from __future__ import annotations
 

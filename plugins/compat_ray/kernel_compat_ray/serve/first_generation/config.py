@@ -1,4 +1,4 @@
-"""What can be set of a backend."""
+"""The settings of a backend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernel.serve.settings import DeploymentSettings, checked
 from kernel_spec.dataclass import dataclass
 
 _LEAST_ONGOING = 8
-"""How many requests a replica holds at least, unless it is said: the next is there when one is answered."""
+"""The default number of requests that a replica holds: when one is answered, the next is there."""
 _OLDER_NAMES = {"max_concurrent_requests": "max_concurrent_queries", "batch_wait_timeout_s": "batch_wait_timeout"}
 
 

@@ -1,4 +1,4 @@
-"""Endpoints: ways in. They live on without backends, and backends without them."""
+"""Endpoints, which take requests. They exist without backends, and backends without them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ def init(
     session_options: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> None:
-    """Start Serve, and a session if there is none, which `session_options` (those of `kernel.init`) are for.
+    """Start Serve, and a session if none runs.
 
-    HTTP is taken at 127.0.0.1:8000 unless another host or port is given; `start_server=False` takes none. `blocking`
-    stays until Ctrl-C.
+    `session_options` are arguments of `kernel.init` for that session. HTTP is served at 127.0.0.1:8000 unless another
+    host or port is given, and not at all with `start_server=False`. With `blocking` the call returns at Ctrl-C.
     """
     options = {**(more.pop("ray_init_kwargs", None) or {}), **(session_options or {})}
     if more:
-        raise DeploymentError(f"serve.init() takes no argument {next(iter(more))!r}")
+        raise DeploymentError(
+            f"serve.init() takes no argument {next(iter(more))!r}; give those of kernel.init in session_options"
+        )
     if not kernel.is_initialized():
         kernel.init(**options)
     given = {"host": http_host, "port": http_port}

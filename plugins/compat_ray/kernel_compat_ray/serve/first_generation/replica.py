@@ -1,4 +1,4 @@
-"""What a replica of a backend runs: the user's function or object, one request or batch at a time.
+"""Run the user's function or object in a replica of a backend, one request or batch at a time.
 
 A plain `def` never runs twice at a time in a replica, so that a class needs no locks; coroutines do.
 """

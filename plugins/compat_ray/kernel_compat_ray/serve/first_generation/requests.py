@@ -1,4 +1,4 @@
-"""What handlers get: a request like Flask's. From HTTP it is Werkzeug's own, which Flask's is made of."""
+"""The requests that handlers get, like Flask's. Those that came over HTTP are Werkzeug's, as Flask's are."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class CallRequest:
 
     @property
     def json(self) -> Any:
-        """The first argument."""
+        """The first argument of the call, which a handler reads as the body."""
         return self.data
 
     def get_json(self, *args: Any, **kwargs: Any) -> Any:
