@@ -82,7 +82,7 @@ class AgentsEpisodeView(NamesOfEpisodes):
 
     @property
     def agent_ids(self) -> list[Any]:
-        """All agents that have been in it, in the order in which they appeared."""
+        """The agents that have been in the episode, in the order in which they appeared."""
         return list(self._known.policies)
 
     def get_agents(self) -> list[Any]:
@@ -132,7 +132,7 @@ class AgentsEpisodeView(NamesOfEpisodes):
 
     @property
     def total_reward(self) -> float:
-        """What all agents got together."""
+        """The sum of the rewards of all agents."""
         return float(sum(sum(track.rewards) for track in self.tracks.values()))
 
     @property

@@ -22,7 +22,7 @@ class NamesOfEpisodes:
 
     @property
     def id_(self) -> str:
-        """Its number, as a text."""
+        """The number of the episode, as a text."""
         return f"{self.episode_id:x}"
 
     custom_data = property(lambda self: self.user_data, doc="Whatever callbacks keep from step to step.")

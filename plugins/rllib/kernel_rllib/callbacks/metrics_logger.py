@@ -41,7 +41,7 @@ class Stats:
 
     @property
     def settings(self) -> tuple[Any, ...]:
-        """How it is reduced."""
+        """The settings of the reduction: its name, window, coefficient, and whether it clears."""
         return self.reduce, self.window, self.ema_coeff, self.clear_on_reduce
 
     def push(self, value: Any) -> None:

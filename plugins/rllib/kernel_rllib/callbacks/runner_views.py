@@ -55,7 +55,7 @@ class RunnerView:
 
     @property
     def num_envs(self) -> int:
-        """How many environments it steps."""
+        """The number of environments that the runner steps."""
         return self.env.num_envs
 
     def foreach_env(self, function: Callable[[Any], Any]) -> list[Any]:

@@ -32,7 +32,7 @@ class Derived(AllSections):
 
     @property
     def total_envs(self) -> int:
-        """How many copies of the environment there are in all runners together."""
+        """The number of copies of the environment in all runners together."""
         return self.num_envs or self.num_envs_per_env_runner * max(self.num_env_runners, 1)
 
     def lanes_of(self, worker_index: int) -> range:
@@ -70,7 +70,7 @@ class Derived(AllSections):
 
     @property
     def rounds_ahead(self) -> int:
-        """How many rounds of samples are asked for before those that are there are learned from.
+        """The number of rounds of samples that are requested before earlier ones are learned from.
 
         With pipelined sampling they are as many as a train batch is sure to take: where episodes are whole, or agents
         are counted, one round may be enough. What is missing then is sampled when it is needed.
@@ -122,7 +122,7 @@ class Derived(AllSections):
 
     @property
     def grad_clipping(self) -> tuple[float, Literal["global_norm", "norm", "value"]] | None:
-        """Where gradients are clipped, and by which rule; None: they aren't."""
+        """The limit of gradients, and the rule by which they are clipped; None if they aren't."""
         return None if self.grad_clip is None else (self.grad_clip, self.grad_clip_by)
 
     @property

@@ -55,17 +55,17 @@ class DistributedReplayConfig(OffPolicyConfig):
 
     @property
     def num_replay_buffer_shards(self) -> int:
-        """How many processes keep what is sampled; 0: the one that learns."""
+        """The number of processes that keep samples; 0: the learning one keeps them."""
         return int(self.optimizer.get(SHARDS, 4))
 
     @property
     def max_weight_sync_delay(self) -> int:
-        """After how many steps of a runner all of them are given the parameters of now."""
+        """The number of steps of a runner after which all runners are given the current parameters."""
         return int(self.optimizer.get(DELAY, 400))
 
     @property
     def optimizer_options(self) -> dict[str, Any]:
-        """What `optimizer` has beside that: arguments of what makes steps."""
+        """The other entries of `optimizer`: arguments of the optimizer of parameters."""
         return {name: value for name, value in self.optimizer.items() if name not in OF_REPLAY}
 
     def problems(self) -> Iterator[str]:

@@ -116,7 +116,7 @@ class Field(Generic[T]):
 
     @property
     def expected(self) -> str:
-        """What a value must be, in words: "a whole number from 1 on (env steps)"."""
+        """The values that are allowed, in words: "a whole number from 1 on (env steps)"."""
         low, high = self.range
         words = described(self.type)
         bounds = ""

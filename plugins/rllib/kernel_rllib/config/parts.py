@@ -50,6 +50,6 @@ class Part(Field[Any], Generic[S]):
 
     @property
     def expected(self) -> str:
-        """What a value must be, in words."""
+        """The values that are allowed, in words."""
         assert self.nested is not None
         return f"a dict or a {self.nested.__name__}"

@@ -65,7 +65,7 @@ class Settings(metaclass=SettingsType):
 
     @property
     def title(self) -> str:
-        """What errors call this object: "PPOConfig", "PPOConfig.model"."""
+        """The name of this object in errors: "PPOConfig", "PPOConfig.model"."""
         return self.__dict__["_title"] or type(self).__name__
 
     # -- who has set what --------------------------------------------------------------------------------------------

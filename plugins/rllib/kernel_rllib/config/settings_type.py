@@ -40,7 +40,7 @@ class SettingsType(type):
 
     @property
     def names(cls) -> NameTable:
-        """All names of the settings."""
+        """The names of all settings."""
         if cls._names is None:
             rows = [row for base in reversed(cls.__mro__) for row in vars(base).get("rows", ())]
             cls._names = NameTable(cls.fields, rows)

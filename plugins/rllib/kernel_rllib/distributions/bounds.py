@@ -40,12 +40,12 @@ class Bounds:
 
     @property
     def size(self) -> int:
-        """How many components there are."""
+        """The number of components."""
         return len(self.low)
 
     @cached_property
     def widths(self) -> tuple[float, ...]:
-        """How far the bounds are apart."""
+        """The differences between upper and lower bounds."""
         return tuple(high - low for low, high in zip(self.low, self.high, strict=True))
 
     @cached_property

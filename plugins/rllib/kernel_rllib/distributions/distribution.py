@@ -51,12 +51,12 @@ class Distribution(ABC):
     @property
     @abstractmethod
     def parameter_size(self) -> int:
-        """How many inputs there are for each row."""
+        """The number of inputs for each row."""
 
     @property
     @abstractmethod
     def action_size(self) -> int:
-        """How many numbers an action has; for one of 1 that is `discrete`, actions may be of shape [N]."""
+        """The number of numbers in an action; if it is 1 and `discrete`, actions may be of shape [N]."""
 
     @property
     @abstractmethod
@@ -65,7 +65,7 @@ class Distribution(ABC):
 
     @property
     def free_size(self) -> int:
-        """How many of the inputs, the last ones, are parameters of the module that no observation changes."""
+        """The number of inputs, the last ones, that are parameters of the module and depend on no observation."""
         return 0
 
     @property

@@ -69,12 +69,12 @@ class TorchDistribution(Distribution):
 
     @property
     def parameter_size(self) -> int:
-        """How many inputs the class asks for."""
+        """The number of inputs that the class asks for."""
         return self._size
 
     @property
     def action_size(self) -> int:
-        """How many numbers a row of actions has."""
+        """The number of numbers in a row of actions."""
         return self._width
 
     @property

@@ -29,7 +29,7 @@ class Block(NamedTuple):
 
     @property
     def width(self) -> int:
-        """How many choices."""
+        """The number of choices."""
         return int(self.choices.stop - self.choices.start)
 
 

@@ -61,7 +61,7 @@ class VectorEnv(Protocol):
 
     @property
     def reset_infos(self) -> Infos:
-        """What was told with the first observations of the last `reset` or `reset_lane`."""
+        """The infos of the first observations of the last `reset` or `reset_lane`."""
         ...
 
     def reset(self, seeds: Sequence[int | None]) -> Struct:
@@ -139,7 +139,7 @@ class MultiAgentVectorEnv(Protocol):
 
     @property
     def reset_infos(self) -> Mapping[int, Mapping[Any, Any]]:
-        """What was told with the first observations of the last `reset` or `reset_env`."""
+        """The infos of the first observations of the last `reset` or `reset_env`."""
         ...
 
     def observation_space_of(self, agent: Any) -> Space[Any]:

@@ -226,7 +226,7 @@ class ExternalLanes:
 
     @property
     def calls(self) -> EpisodeCalls:
-        """What the program calls."""
+        """The calls of the program."""
         return self.env.calls
 
     def observation_space_of(self, agent: Any) -> Space[Any]:

@@ -97,7 +97,7 @@ class EpisodeCalls:
 
     @property
     def open_episodes(self) -> int:
-        """How many episodes are open."""
+        """The number of open episodes."""
         return len(self._open)
 
     # -- the program --------------------------------------------------------------------------------------------------

@@ -48,12 +48,12 @@ class MultiAgentEnv(gymnasium.Env[Any, Any]):
 
     @property
     def num_agents(self) -> int:
-        """How many agents are in the episode."""
+        """The number of agents in the episode."""
         return len(self.agents)
 
     @property
     def max_num_agents(self) -> int:
-        """How many agents there may be."""
+        """The greatest number of agents that there may be."""
         return len(self.possible_agents)
 
     def get_agent_ids(self) -> set[Any]:

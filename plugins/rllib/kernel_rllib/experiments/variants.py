@@ -31,7 +31,7 @@ class Variant:
 
     @property
     def tag(self) -> str:
-        """What tells it from the others, as a part of a name."""
+        """The settings that differ from those of other variants, as a part of a name."""
         return ",".join(f"{path.rpartition('/')[2]}={value}" for path, value in self.chosen.items())
 
 

@@ -130,7 +130,7 @@ class TorchPolicy(Policy):
 
     @property
     def vector(self) -> Array:
-        """All parameters [size]: the memory that optimizers change."""
+        """The vector of all parameters [size], which optimizers change in place."""
         found: Array = self._vector.numpy()
         return found
 

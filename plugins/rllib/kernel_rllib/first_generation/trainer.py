@@ -170,7 +170,7 @@ class Trainer(Algorithm):
 
     @property
     def optimizer(self) -> _OptimizerView:
-        """How many steps were sampled and trained, as policy optimizers told it."""
+        """The numbers of sampled and trained steps, as policy optimizers had them."""
         return _OptimizerView(self)
 
     # -- inside -------------------------------------------------------------------------------------------------------
@@ -226,19 +226,19 @@ def _alike(one: Any, other: Any, names: Iterable[str]) -> set[str]:
 
 
 class _OptimizerView:
-    """What is asked of a trainer's optimizer: how far it is."""
+    """The counts that programs read from a trainer's optimizer."""
 
     def __init__(self, trainer: Trainer) -> None:
         self._trainer = trainer
 
     @property
     def num_steps_sampled(self) -> int:
-        """How many steps were sampled."""
+        """The number of sampled steps."""
         return self._trainer.env_steps_sampled
 
     @property
     def num_steps_trained(self) -> int:
-        """How many steps were trained."""
+        """The number of trained steps."""
         return self._trainer.env_steps_trained
 
     def stats(self) -> dict[str, int]:

@@ -75,7 +75,7 @@ class Transformer:
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
-        """Its blocks, the first one first."""
+        """The blocks, in the order in which they are computed."""
         return tuple(Block(f"{self.name}/{index}", self.options) for index in range(self.options.units))
 
     def parameters(self) -> list[Parameter]:
@@ -110,7 +110,7 @@ class Transformer:
 
     @property
     def _kept(self) -> int:
-        """How many steps are remembered."""
+        """The number of steps that are remembered."""
         return max(self.options.memory, self.options.memory_learning)
 
     def _filled_after(self, filled: Array, steps: int, resets: Array | None) -> Array:

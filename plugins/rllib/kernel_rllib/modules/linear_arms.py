@@ -74,12 +74,12 @@ class ArmFeatures:
 
     @property
     def models(self) -> int:
-        """How many models there are: one for each arm, or one for all."""
+        """The number of models: one for each arm, or one for all."""
         return self.arms if self.item is None else 1
 
     @property
     def size(self) -> int:
-        """How many features a model has."""
+        """The number of features of a model."""
         if self.item is None:
             return self.width
         each = (self.item[1] - self.item[0]) // self.arms

@@ -103,7 +103,7 @@ class Module(ABC):
 
     @cached_property
     def table(self) -> ParameterTable:
-        """Where each parameter is in the one vector of all."""
+        """The place of each parameter in the one vector of all."""
         return ParameterTable({parameter.name: parameter.shape for parameter in self.parameters()})
 
     def initial(self, stream: np.random.Generator) -> Array:

@@ -76,7 +76,7 @@ class SlateLayout:
 
     @property
     def features(self) -> int:
-        """How many numbers a document has."""
+        """The number of numbers of a document."""
         return (self.doc[1] - self.doc[0]) // self.documents
 
     def pairs(self, obs: Array) -> Array:

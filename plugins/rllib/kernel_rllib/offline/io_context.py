@@ -40,12 +40,12 @@ class IOContext:
 
     @property
     def input_config(self) -> Mapping[str, Any]:
-        """What the settings say to the reader."""
+        """The settings for the reader."""
         return self.config.get("input_config") or {}
 
     @property
     def output_config(self) -> Mapping[str, Any]:
-        """What the settings say to the writer."""
+        """The settings for the writer."""
         return self.config.get("output_config") or {}
 
     def default_sampler_input(self) -> InputReader:

@@ -133,7 +133,7 @@ class RecordedLanes:
     """Reads the steps of some lanes."""
 
     observer: Any = None
-    """What calls the callbacks of environments: there are none."""
+    """No callbacks of environments are called."""
 
     def __init__(self, blueprint: RecordedBlueprint, place: RunnerPlace) -> None:
         """Make the readers.
@@ -161,12 +161,12 @@ class RecordedLanes:
 
     @property
     def exploration(self) -> Any:
-        """How the policy explores, where it acts."""
+        """The exploration of the policy."""
         return self._policy.exploration
 
     @property
     def module(self) -> Any:
-        """What would act."""
+        """The module of the policy."""
         return self._policy.module
 
     @property

@@ -86,7 +86,7 @@ class Inference:
 
     @property
     def exploration(self) -> Exploration:
-        """How it chooses where it explores."""
+        """The exploration by which it chooses actions when it explores."""
         return self._exploring
 
     def actions(

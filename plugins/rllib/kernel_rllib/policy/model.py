@@ -110,7 +110,7 @@ class PolicyModel:
 
     @property
     def base_model(self) -> NetworkSummary:
-        """All layers; of a Q-model those before its heads."""
+        """A summary of all layers; of a Q-model, of those before its heads."""
         return self._summary("base_model", "body" if isinstance(self.module, QNetwork) else "")
 
     @property

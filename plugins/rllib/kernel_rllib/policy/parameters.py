@@ -22,7 +22,7 @@ class HeldParameters(Protocol):
 
     @property
     def vector(self) -> Array:
-        """All of them, [size]; it may change with the next update."""
+        """All parameters, as one vector [size], which the next update may change."""
         ...
 
     def evaluate(self, function: Callable[[Ops, Parameters], Any]) -> Any:
@@ -48,7 +48,7 @@ class LearnerParameters:
 
     @property
     def vector(self) -> Array:
-        """All of them, [size]."""
+        """All parameters, as one vector [size]."""
         return self._learner.weights
 
     def evaluate(self, function: Callable[[Ops, Parameters], Any]) -> Any:
@@ -76,7 +76,7 @@ class RunnerParameters:
 
     @property
     def vector(self) -> Array:
-        """All of them, [size]."""
+        """All parameters, as one vector [size]."""
         return self._sampler.weights
 
     def evaluate(self, function: Callable[[Ops, Parameters], Any]) -> Any:

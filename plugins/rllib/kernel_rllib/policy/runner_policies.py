@@ -37,7 +37,7 @@ class LaneParameters:
 
     @property
     def vector(self) -> Array:
-        """All of them, [size]."""
+        """All parameters, as one vector [size]."""
         return self._lanes.vector
 
     def evaluate(self, function: Callable[[Ops, Parameters], Any]) -> Any:

@@ -167,7 +167,7 @@ class PolicyView:
 
     @property
     def exploration(self) -> PolicyExploration:
-        """How its actions are explored, to be asked by hand: `get_exploration_action(distribution_inputs, ...)`."""
+        """The exploration of its actions, to be used by hand: `get_exploration_action(distribution_inputs, ...)`."""
         if not hasattr(self, "_exploration"):
             self._exploration = PolicyExploration(self._inference.exploration, self._stream)
         return self._exploration

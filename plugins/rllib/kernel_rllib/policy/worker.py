@@ -136,12 +136,12 @@ class WorkerView:
 
     @property
     def preprocessors(self) -> dict[str, Preprocessor]:
-        """What makes rows of observations, by the ids of policies."""
+        """The preprocessors, which make rows of observations, by the ids of policies."""
         return self._settings.preprocessors()
 
     @property
     def filters(self) -> dict[str, Callable[..., Any]]:
-        """What filters rows, by the ids of policies: here nothing, as rows are filtered in what makes them."""
+        """The filters of rows, by the ids of policies. They change nothing, since the preprocessors filter already."""
         return {name: _unfiltered for name in self.policy_map}
 
     def apply(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

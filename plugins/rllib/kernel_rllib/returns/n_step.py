@@ -23,7 +23,7 @@ class NStep(NamedTuple):
 
     @property
     def steps(self) -> NDArray[np.int64]:
-        """How many rewards were counted: fewer than n where the episode, or the rows, end before."""
+        """The numbers of rewards that were counted: fewer than n where the episode, or the rows, end before."""
         time = np.arange(len(self.last)).reshape(-1, *[1] * (self.last.ndim - 1))
         return self.last - time + 1
 

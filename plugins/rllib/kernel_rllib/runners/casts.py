@@ -80,7 +80,7 @@ class Casts:
 
     @property
     def former(self) -> list[tuple[str, Lanes]]:
-        """What acts in episodes that go on, and in none that begin now, with the ids of the modules."""
+        """The modules, with their ids, that act only in episodes that began before."""
         return list(self._former)
 
     def acting(self) -> Iterator[Lanes]:

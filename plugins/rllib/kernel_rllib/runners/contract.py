@@ -40,7 +40,7 @@ class LaneSampler(Protocol):
 
     @property
     def observer(self) -> Any:
-        """What calls the callbacks of the runner; None where there are none."""
+        """The object that calls the callbacks of the runner; None without callbacks."""
         ...
 
     @property

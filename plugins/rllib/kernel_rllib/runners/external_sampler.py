@@ -131,12 +131,12 @@ class ExternalSampler:
 
     @property
     def _timestep(self) -> int:
-        """How many steps all runners have made, if the others made as many."""
+        """The number of steps of all runners, if the others made as many as this one."""
         return self._steps * self.place.all_lanes // len(self.lanes)
 
     @property
     def modules(self) -> Mapping[str, Lanes]:
-        """What acts in episodes that begin now, by the ids of modules; parameters come in this order."""
+        """The modules that act in episodes that begin now, by their ids; parameters come in this order."""
         return self._agents.modules
 
     @property

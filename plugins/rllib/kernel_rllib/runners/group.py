@@ -172,7 +172,7 @@ class RunnerGroup(RunnerCalls):
 
     @property
     def rounds_asked(self) -> int:
-        """How many rounds were asked for and not collected yet."""
+        """The number of rounds that were requested and are not collected yet."""
         return len(self._rounds) + max((len(runner.requests) for runner in self._remote.values()), default=0)
 
     def request(self, steps: Callable[[int], int]) -> None:

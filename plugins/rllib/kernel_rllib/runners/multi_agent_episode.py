@@ -38,12 +38,12 @@ class MultiAgentEpisode:
 
     @property
     def agent_ids(self) -> list[Any]:
-        """All agents that have been in it, in the order in which they appeared."""
+        """The agents that have been in the episode, in the order in which they appeared."""
         return list(self.policies)
 
     @property
     def total_reward(self) -> float:
-        """What all agents were given together."""
+        """The sum of the rewards of all agents."""
         return float(sum(self.rewards.values()))
 
     def policy_for(self, agent_id: Any) -> str:

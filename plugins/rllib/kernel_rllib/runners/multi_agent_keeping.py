@@ -32,7 +32,7 @@ class KeepsCopies(ABC):
     @property
     @abstractmethod
     def modules(self) -> Mapping[str, Lanes]:
-        """What acts in episodes that begin now, by the ids of modules."""
+        """The modules that act in episodes that begin now, by their ids."""
 
     @abstractmethod
     def _begin_anew(self, place: int) -> None:

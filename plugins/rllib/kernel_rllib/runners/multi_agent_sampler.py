@@ -94,7 +94,7 @@ class MultiAgentSampler(KeepsCopies):
 
     @property
     def modules(self) -> Mapping[str, Lanes]:
-        """What acts in episodes that begin now, by the ids of modules; parameters come in this order."""
+        """The modules that act in episodes that begin now, by their ids; parameters come in this order."""
         return self._agents.modules
 
     @property

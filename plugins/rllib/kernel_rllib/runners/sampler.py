@@ -147,7 +147,7 @@ class Sampler:
 
     @property
     def module(self) -> Module:
-        """What acts."""
+        """The module that acts."""
         return self._module
 
     @property
@@ -185,7 +185,7 @@ class Sampler:
 
     @property
     def timestep(self) -> int:
-        """How many steps all lanes of the run have made, if the others made as many as these."""
+        """The number of steps of all lanes of the run, if the others made as many as these."""
         return int(self._steps_before.mean() * self._all_lanes)
 
     def sample(self, steps: int) -> Fragment:

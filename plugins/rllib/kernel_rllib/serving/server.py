@@ -90,7 +90,7 @@ class PolicyServer:
 
     @property
     def url(self) -> str:
-        """What clients are told."""
+        """The URL for clients."""
         return f"http://{self.address}:{self.port}"
 
     def serve_forever(self) -> None:

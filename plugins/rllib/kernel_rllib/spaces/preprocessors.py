@@ -55,7 +55,7 @@ class Preprocessor:
 
     @property
     def size(self) -> int:
-        """How many numbers an observation becomes."""
+        """The number of numbers that an observation becomes."""
         return int(np.prod(self.shape))
 
     @property
