@@ -117,9 +117,12 @@ def test_a_wait_ends_when_nothing_else_runs(parts: Parts, monkeypatch: pytest.Mo
 
 
 def test_a_wait_goes_on_while_helpers_work(parts: Parts) -> None:
+    waits = [entry_of("waited_for")]
+    leave = parts.blocked_threads.block(waits)
+    assert parts.deadlock.is_quiet(), "only the helpers are left to make it"
     parts.helpers.is_idle = False
-    leave = parts.blocked_threads.block([entry_of("waited_for")])
     parts.blocked_threads.on_tick()
+    assert parts.deadlock.blocked == {threading.get_ident(): waits}
     leave()
 
 

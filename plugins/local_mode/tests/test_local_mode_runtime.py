@@ -45,6 +45,7 @@ class Gate:
 
     async def passed(self):
         await self.opened.wait()
+        return "passed"
 
 
 # -- where things run ----------------------------------------------------------------------------------------------
@@ -204,7 +205,7 @@ def test_another_thread_of_the_program_may_end_a_wait(local):
     opener = threading.Thread(target=open_later)
     opener.start()
     begun.set()
-    kernel.get(passed, timeout=None)
+    assert kernel.get(passed, timeout=None) == "passed"
     opener.join()
 
 

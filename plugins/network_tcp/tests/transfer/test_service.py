@@ -172,7 +172,8 @@ def test_several_pulls_of_one_object_are_one(nodes: Nodes) -> None:
 def test_what_is_here_is_not_pulled(nodes: Nodes) -> None:
     a = nodes()
     a.put(name(), b"here")
-    a.pull(name(), 4, ["127.0.0.1:1"]).result(SECONDS)
+    assert a.pull(name(), 4, ["127.0.0.1:1"]).result(SECONDS) is None
+    assert a.read(name()) == b"here" and a.sockets == []
 
 
 def test_many_objects_share_few_connections(nodes: Nodes) -> None:

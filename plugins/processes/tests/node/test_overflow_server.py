@@ -161,7 +161,15 @@ class TestOnlyFiles(ObjectLives, StoreViews):
     shares_memory = False
 
     def test_a_dead_client_is_owed_no_answer(self) -> None:
-        """Here nobody waits for room."""
+        """Nobody waits for room here: a request is answered at once, and what it made goes with its client."""
+        with self.shell(1000) as shell:
+            shell.put(name(0), b"x" * 1000, pin=True)
+            request = shell.create(name(1), 1000, client=READER)
+            assert request in shell.answers
+            shell.handle(ClientLeft(READER))
+            shell.handle(Unpin(WRITER, name(0)))
+            shell.handle(Delete([name(0)]))
+            self.is_empty(shell)
 
 
 # -- one by one ------------------------------------------------------------------------------------------------------

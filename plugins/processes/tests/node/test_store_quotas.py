@@ -112,15 +112,20 @@ def test_nothing_is_dropped_when_that_would_not_help() -> None:
 def test_what_is_no_longer_needed_or_given_up_makes_room() -> None:
     books = Books(MIB)
     books.make(1)
+    with pytest.raises(ObjectStoreFullError):
+        books.make(2)
     books.quotas.gone([name(1)])
-    books.make(2)
+    assert books.make(2) == []
 
 
 def test_what_the_store_refused_is_not_charged() -> None:
     books = Books(MIB)
     books.quotas.asked(DRIVER, 7, name(1), MIB)
+    books.rows[name(1)] = row(name(1), state="writing")
+    with pytest.raises(ObjectStoreFullError):
+        books.make(2)
     books.quotas.answered(DRIVER, 7, failed=True)
-    books.make(2)
+    assert books.make(2) == []
 
 
 def test_an_object_that_is_made_anew_is_charged_once() -> None:
