@@ -53,6 +53,7 @@ TESTS_NEED = {
     "kernel": ("kernel-metadata-sqlite",),
     "kernel-conformance": ("ruff",),
     "kernel-control-grpc": ("cryptography", "kernel-metadata-sqlite"),
+    "kernel-environment-conda": ("pip",),
     "kernel-environment-pip": ("pip", "uv"),
     "kernel-network-tcp": ("cryptography",),
     "kernel-processes": ("cryptography",),

@@ -121,6 +121,7 @@ OFFICIAL: Mapping[tuple[str, str], str] = MappingProxyType(
         ("metadata_store", "redis"): "metadata_redis",
         ("spill_target", "fsspec"): "spill_fsspec",
         ("accelerator", "nvidia"): "accelerator_nvidia",
+        ("environment", "conda"): "environment_conda",
         ("environment", "pip"): "environment_pip",
         ("environment", "uv"): "environment_pip",
     }

@@ -313,7 +313,7 @@ def test_workers_see_the_programs_modules_and_directory(tmp_path):
     ("environment", "text"),
     [
         ({"env_var": {}}, "no field 'env_var'; did you mean 'env_vars'"),
-        ({"conda": "x"}, "no field 'conda'; it has env_vars, working_dir, py_modules"),
+        ({"nsight": "x"}, "no field 'nsight'; it has env_vars, working_dir, py_modules"),
         ({"env_vars": {"A": 1}}, r"\['env_vars'\] must map strings to strings, not 'A' to 1"),
         ({"env_vars": ["A"]}, r"\['env_vars'\] must map strings to strings, not a list"),
         ({"env_vars": {"A=B": "x"}}, r"'A=B'"),

@@ -162,8 +162,9 @@ def test_what_users_do_not_need_is_for_developers() -> None:
     extras = hook_of(ROOT)["optional-dependencies"]
     users, developers = ({name_of(item) for item in extras[name]} for name in ("plugins", "dev"))
     ours = set(FOLDERS) - dependencies(ROOT) - {"kernel"}
-    for_authors, need_a_server = {"conformance", "simulation", "testing"}, {"metadata-redis", "spill-fsspec"}
-    assert developers & ours == {f"kernel-{name}" for name in for_authors | need_a_server}
+    for_authors = {"conformance", "simulation", "testing"}
+    need_more = {"environment-conda", "metadata-redis", "spill-fsspec"}  # a server, or a large library
+    assert developers & ours == {f"kernel-{name}" for name in for_authors | need_more}
     assert users & ours == ours - developers
 
 

@@ -71,6 +71,13 @@ def plain_environment(environment: Any) -> Any:
     """Return a runtime_env without the fields that have no effect here. Other values are left for kernel to check."""
     if not isinstance(environment, Mapping):
         return environment
+    for packages in ("pip", "uv"):
+        if environment.get("conda") and environment.get(packages):
+            raise ValueError(
+                f"The '{packages}' field and 'conda' field of runtime_env cannot be specified at the same time: both "
+                "choose the interpreter. Give the requirements of pip in 'conda': "
+                "{'dependencies': [..., {'pip': [...]}]}"
+            )
     config = environment.get("config")
     if config:
         warn_ignored('runtime_env["config"]', "environments are set up by the worker's node at once")

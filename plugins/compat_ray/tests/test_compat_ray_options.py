@@ -36,6 +36,16 @@ def test_options_become_those_of_kernel(given, wanted):
     assert translate(given) == wanted
 
 
+@pytest.mark.parametrize("packages", ["pip", "uv"])
+def test_conda_with_another_installer_is_refused(packages):
+    environment = {"conda": {"dependencies": ["a"]}, packages: ["b"]}
+    with pytest.raises(ValueError, match=f"The '{packages}' field and 'conda' field of runtime_env cannot be"):
+        translate({"runtime_env": environment})
+    assert translate({"runtime_env": {**environment, packages: []}}) == {
+        "runtime_env": {"conda": {"dependencies": ["a"]}}
+    }
+
+
 def test_an_old_option_warns_at_the_program():
     with pytest.warns(DeprecationWarning, match="num_return_vals is an old name; use num_returns") as caught:
         translate({"num_return_vals": 2})
