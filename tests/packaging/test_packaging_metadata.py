@@ -44,7 +44,7 @@ OPTIONAL: dict[str, set[str]] = {
         "torch",
         "watchfiles",
     },
-    "kernel-rllib": {"torch"},
+    "kernel-rllib": {"fsspec", "torch"},
     "kernel-runs": {"crc32c", "google-crc32c"},
     "kernel-testing": {"pytest"},
     "kernel-tune": {"keras", "lightgbm", "scikit-learn", "torch", "xgboost"},
