@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from kernel_rllib.errors import ConfigError
+from kernel_rllib.errors import ConfigError, DataError
+from kernel_rllib.offline.files import found_files
 from kernel_rllib.offline.input_reader import InputReader, OutputWriter
 from kernel_rllib.offline.inputs import MixedInput, ShuffledInput
 from kernel_rllib.offline.io_context import IOContext
 from kernel_rllib.offline.json_reader import JsonReader
 from kernel_rllib.offline.json_writer import JsonWriter
+from kernel_rllib.offline.parquet_files import ENDING, ParquetReader, ParquetWriter
 
 SAMPLER, DATASET = "sampler", "dataset"
 
@@ -59,6 +61,11 @@ def writer_maker(config: Any, log_dir: str) -> Callable[[IOContext], OutputWrite
         made: Callable[[IOContext], OutputWriter] = config.output
         return made
     path = config.output_config.get("path", config.output) if config.output == DATASET else config.output
+    form = config.output_config.get("format", "json")
+    if form not in ("json", "parquet"):
+        raise DataError(f"output_config has the format {form!r}: take 'json' or 'parquet'")
+    if form == "parquet":
+        return partial(_parquet_writer, log_dir if path == "logdir" else path)
     return partial(
         _json_writer,
         log_dir if path == "logdir" else path,
@@ -69,6 +76,10 @@ def writer_maker(config: Any, log_dir: str) -> Callable[[IOContext], OutputWrite
 
 def _json_writer(path: str, most: int | None, packed: Sequence[str], context: IOContext) -> OutputWriter:
     return JsonWriter(path, context, most, packed)
+
+
+def _parquet_writer(path: str, context: IOContext) -> OutputWriter:
+    return ParquetWriter(path, context)
 
 
 def _reader(source: Any, context: IOContext) -> InputReader:
@@ -85,6 +96,9 @@ def _reader(source: Any, context: IOContext) -> InputReader:
     if callable(source):
         made: InputReader = source(context)
         return made
+    files = found_files(source, (ENDING,))
+    if files and all(path.endswith(ENDING) for path in files):
+        return ParquetReader(source, context)
     return JsonReader(source, context)
 
 
