@@ -350,7 +350,7 @@ def test_other_versions(head: CommandLine, other: CommandLine, tmp_path: Path, p
 def test_a_port_that_is_taken(head: CommandLine, other: CommandLine) -> None:
     place = head.start("--port", "0")["address"]
     line = other.refused("start", "--head", "--port", place.rpartition(":")[2])
-    assert line == f"kernel: nobody can listen at {place}: Address already in use; choose another port"
+    assert line == f"kernel: can't listen at {place}: Address already in use; choose another port"
 
 
 def test_heads_that_are_started_in_the_same_instant_find_a_port_each() -> None:

@@ -34,7 +34,9 @@ def translate_command(command: str, rest: Sequence[str]) -> Translation:
     """Return kernel's arguments for `ray COMMAND REST`. Raises NotSupportedError with what to do instead."""
     target = COMMANDS.get(command) or COMMANDS.get(command.replace("_", "-"))
     if target is None:
-        raise NotSupportedError(f"kernel knows no command `ray {command}`; it knows {', '.join(sorted(COMMANDS))}")
+        raise NotSupportedError(
+            f"kernel has no counterpart of the command `ray {command}`; it has those of {', '.join(sorted(COMMANDS))}"
+        )
     if target.startswith("-"):
         raise NotSupportedError(f"`ray {command}` is not supported: {target[1:]}")
     if command == "start":

@@ -91,7 +91,7 @@ def test_what_is_left_out_is_said():
         ("start --include-java", "`ray start --include-java` is not supported: kernel runs Python only"),
         ("start --head --nonsense", "no option '--nonsense' that kernel knows; see: kernel start --help"),
         ("start --num-cpus", "needs a value"),
-        ("dance", "kernel knows no command `ray dance`; it knows attach, "),
+        ("dance", "kernel has no counterpart of the command `ray dance`; it has those of attach, "),
         ("submit cluster.yaml", "`ray submit` needs a script"),
     ],
 )

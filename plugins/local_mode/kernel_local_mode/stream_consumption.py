@@ -25,7 +25,7 @@ class LocalStreams(StreamConsumer):
         calls: CallThreads,
         deadlock: DeadlockDetector,
     ) -> None:
-        # A wait for an item is none for the end of the stream, which may be far off.
+        # A wait for an item is not a wait for the end of the stream, which may be far off.
         block = lambda waiter, end, deadline: objects.block(waiter, [], deadline)  # noqa: E731
         super().__init__(transport, block, objects.explain)  # type: ignore[arg-type]
         self._streaming = streaming

@@ -277,7 +277,7 @@ class Gateway:
             self._answer(arrival, NOT_HERE)
             if target != HEAD:
                 self._on_refused(f"a peer asked for process {target}, which is not here")
-            elif not self.splice_to:  # else it is away: whoever starts it again has said so, and nodes keep asking
+            elif not self.splice_to:  # else it is away, and started again soon: nodes keep asking
                 self._on_refused("a peer asked for the head, which is not here")
         except OSError as error:
             late = self._reactor.clock() >= deadline or self._passing >= MAXIMUM_STRANGERS

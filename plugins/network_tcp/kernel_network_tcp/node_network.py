@@ -79,7 +79,7 @@ class TcpNodeNetwork:
         except OSError as error:
             if self._settings.any_port and error.errno == errno.EADDRINUSE:
                 return self._listen(host, 0, on_refused)
-            raise OptionError(f"nobody can listen at {listen}: {error.strerror}; choose another port") from error
+            raise OptionError(f"can't listen at {listen}: {error.strerror}; choose another port") from error
 
     def _listen(self, host: str, port: int, on_refused: Callable[[str], None]) -> Gateway:
         sockets = os.path.join(self._settings.directory, "sockets")

@@ -234,7 +234,7 @@ def test_a_machine_that_does_not_answer_is_given_up_in_time(node):
     node.reactor.poll(0)
     node.clock.added = 3.1
     node.until(lambda: reasons)
-    assert reasons == [f"no connection to {address}: nobody has answered within 3 s"]
+    assert reasons == [f"no connection to {address}: there was no answer within 3 s"]
     assert connection.closed
     for sock in (silent, *fillers):
         sock.close()

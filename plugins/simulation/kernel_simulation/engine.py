@@ -162,7 +162,7 @@ class Simulation:
 
         self.agenda.at(arrivals[0], come, 0)
 
-    # -- who asks, and for what ------------------------------------------------------------------------------------
+    # -- processes and requests ------------------------------------------------------------------------------------
 
     def _processes(self, work: Work) -> list[tuple[JobId, ProcessId, NodeId]]:
         """Return job, id and node of each process of a class of work."""

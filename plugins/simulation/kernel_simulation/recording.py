@@ -28,7 +28,7 @@ def load_of_timeline(path: Path, nodes: Sequence[NodeKind]) -> Load:
         raise OptionError(f"{path} can't be read as a timeline: {error}") from error
     events = data.get("traceEvents") if isinstance(data, Mapping) else data
     if not isinstance(events, Sequence) or not all(isinstance(event, Mapping) for event in events):
-        raise OptionError(f"{path} is no timeline: expected a list of events, as `kernel timeline` writes")
+        raise OptionError(f"{path} is not a timeline: expected a list of events, as `kernel timeline` writes")
     calls: dict[str, list[tuple[float, float]]] = {}
     for event in events:
         if event.get("ph") == "X" and event.get("cat") == "task":

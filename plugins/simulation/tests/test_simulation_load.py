@@ -198,7 +198,7 @@ def test_a_timeline_becomes_a_load(tmp_path: Path) -> None:
     ("text", "problem"),
     [
         ("{", "can't be read as a timeline"),
-        ("3", "is no timeline: expected a list of events"),
+        ("3", "is not a timeline: expected a list of events"),
         ("[]", "has no call in it; write it with `kernel timeline`"),
         ('[{"ph": "X", "cat": "task", "ts": 1}]', "an event lacks ts or dur in microseconds"),
     ],

@@ -38,7 +38,7 @@ class TrialExecutor:
 
     def try_checkpoint_metadata(self, trial: Trial) -> None:
         """Remember a trial as it is now. One that can't be pickled is logged, and not remembered."""
-        import cloudpickle  # here: who runs experiments needs no executor
+        import cloudpickle  # here: programs that run experiments need no executor
 
         try:
             self._metadata[trial.trial_id] = cloudpickle.dumps(trial)

@@ -191,7 +191,7 @@ class ObjectOperations(ABC):
             for entry in pending:
                 if entry.waiters is not None and waiter in entry.waiters:
                     entry.waiters.remove(waiter)
-            waiter.remaining = 0  # nobody waits for it any more
+            waiter.remaining = 0  # the wait has ended
 
     def _raise_late(self, pending: list[ObjectEntry], timeout: float | None) -> None:
         missing = [entry for entry in pending if entry.state == PENDING]

@@ -86,7 +86,7 @@ class Generators:
         """Take a new generator as far as it may go now."""
         run.items = iterator_of(value, run.name, run.task.definition.returns)
         self.runs[run.task.id] = run
-        run.closed = run.task.cancelled  # of what was cancelled before this, nobody is told
+        run.closed = run.task.cancelled  # it may have been cancelled before it was known here
         if run.task.definition.returns == DYNAMIC:
             self.advance(run, 0)
         elif run.in_thread:

@@ -214,7 +214,7 @@ class CallRunner:
         An error of the kernel about this very call stays as it is; any error that came out of the user's code, even one
         of the kernel, becomes a TaskError that tells where it was raised.
         """
-        if ends_actor and isinstance(error, (ExitActor, SystemExit)):  # which would end whoever asks for a result
+        if ends_actor and isinstance(error, (ExitActor, SystemExit)):  # raised in the caller, it would end that as well
             how = "exit_actor()" if isinstance(error, ExitActor) else f"sys.exit({error.code!r})"
             error = ActorDiedError(f"{name}() called {how}", actor_id=self._actor_id())
         if _is_said_of_the_call(error):

@@ -247,7 +247,7 @@ class TaskTable:
         if stream.sender is not connection:
             stream.sender = connection
             allowance = stream.allowance()
-            if allowance is not None:  # said to nobody yet, or to a worker that has died
+            if allowance is not None:  # not sent yet, or to a worker that has died
                 self.process.send(connection, (op.STREAM_TAKEN, id, allowance))
         if stream.finished or index <= stream.received:
             self._on_repeated_item(connection, task, stream, message)

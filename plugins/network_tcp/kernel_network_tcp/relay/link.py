@@ -97,7 +97,7 @@ class RelayLink:
         adopt = self._adopt
 
         def connected(sock: socket.socket) -> None:
-            with suppress(OSError):  # who reads will learn of the end
+            with suppress(OSError):  # a broken socket shows when it is read
                 sock.send(calling_back(ticket))
             adopt(sock)
 

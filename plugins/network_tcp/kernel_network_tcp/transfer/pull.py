@@ -125,7 +125,7 @@ class Pull:
             self._error = error
             self._keep_it()
             self._end()
-        if answer is not None:  # only now: those who waited for it have pinned it
+        if answer is not None:  # only now: all waiters have pinned it
             self._means.store.unpin(self.object)
 
     def _create(self) -> None:

@@ -175,7 +175,7 @@ class TransferService:
         if not tickets:
             del self._tickets[ticket.object]
             if self._next.pop(ticket.object, None) is None:
-                self.pulls[ticket.object].stop(ObjectStoreError("nobody waits for it any more"))
+                self.pulls[ticket.object].stop(ObjectStoreError("its last waiter has cancelled"))
 
     # -- what happens ----------------------------------------------------------------------------------------------
 

@@ -251,7 +251,7 @@ class UploadTable:
             events = "\n".join(f"{now:.3f} {event}" for now, event in self.history)
             raise AssertionError(f"{error}; latest events:\n{events}") from error
 
-    # -- who asks --------------------------------------------------------------------------------------------------
+    # -- askers ---------------------------------------------------------------------------------------------------
 
     def _asked(self, event: BytesWanted, now: float, out: Out) -> None:
         want = event.want
@@ -289,7 +289,7 @@ class UploadTable:
         share = self.shares[event.object]
         asked = share.sending.pop(event.number)
         got_all = event.complete and asked.want.length == asked.want.size
-        if share.slots.use(asked.want.asker, now) or got_all:  # who got all at once need not say that it has ended
+        if share.slots.use(asked.want.asker, now) or got_all:  # an asker that got all at once need not report the end
             share.free_slot(asked.want.asker)
         self._tidy(event.object, share, out)
 

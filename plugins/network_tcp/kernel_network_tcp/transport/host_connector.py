@@ -118,7 +118,7 @@ class HostConnector:
             self._on_failed(reason, failure)
 
     def _expire(self) -> None:
-        self._fail(f"nobody has answered within {self._seconds:g} s", ConnectFailure.UNREACHABLE)
+        self._fail(f"there was no answer within {self._seconds:g} s", ConnectFailure.UNREACHABLE)
 
     def _drop_socket(self) -> None:
         if self._socket is not None:

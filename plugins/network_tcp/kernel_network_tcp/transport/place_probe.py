@@ -51,6 +51,6 @@ class PlaceProbe:
 
     def _failed(self, reason: str, failure: ConnectFailure) -> None:
         if failure is ConnectFailure.CLOSED:
-            self._on_closed(f"nobody listens at {self._place} any more")
+            self._on_closed(f"nothing listens at {self._place} any more")
         else:
             self._ask_later(LATER_SECONDS)

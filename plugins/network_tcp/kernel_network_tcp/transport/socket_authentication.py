@@ -25,7 +25,7 @@ _OPTIONS = {  # an unplugged machine is noticed within 15 seconds, whether there
 
 def tune(sock: socket.socket) -> None:
     """Have a TCP socket send at once, and notice a peer that has vanished."""
-    with suppress(OSError):  # it may be broken already, which who reads from it will learn
+    with suppress(OSError):  # it may be broken already, which shows when it is read
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in _OPTIONS.items():

@@ -65,7 +65,7 @@ class TcpDialler:
             self._authentication.cancel()
 
     def _on_connected(self, sock: socket.socket) -> None:
-        with suppress(OSError):  # who reads will learn of the end
+        with suppress(OSError):  # a broken socket shows when it is read
             sock.send(opening(self._address, self._tls is not None, self._token))
         handshake = Handshake(self._token, server=False)
         self._authentication = SocketAuthentication(

@@ -117,7 +117,7 @@ def make_context(certificate: str, key: str, authority: str, server: bool) -> ss
     try:
         context.load_verify_locations(authority)
     except (ssl.SSLError, OSError) as error:
-        raise OptionError(f"{authority} is no certificate of an authority (PEM): {_why(error)}") from error
+        raise OptionError(f"{authority} is not a certificate of an authority in PEM form: {_why(error)}") from error
     try:
         context.load_cert_chain(certificate, key)
     except (ssl.SSLError, OSError) as error:

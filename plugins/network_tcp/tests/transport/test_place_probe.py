@@ -61,7 +61,7 @@ def test_an_agent_at_whose_gateway_nobody_listens_is_given_up_soon(reactor: Reac
     agent.cut()
     agent.run_until(lambda: agent.link.closed)
     assert agent.reasons == [
-        f"nobody listens at {agent.address} any more, and it was not resumed within {agent.link.ended_seconds:g} s"
+        f"nothing listens at {agent.address} any more, and it was not resumed within {agent.link.ended_seconds:g} s"
     ]
 
 

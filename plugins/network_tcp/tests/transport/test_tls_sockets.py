@@ -390,7 +390,7 @@ def test_files_that_can_not_be_used_are_named(made, tmp_path):
     with pytest.raises(OptionError, match="node.pem and .*node.key are no certificate and its key .*mismatch"):
         credentials(tmp_path / "mine")
     (tmp_path / "mine" / "ca.pem").write_text("noise")
-    with pytest.raises(OptionError, match="ca.pem is no certificate of an authority"):
+    with pytest.raises(OptionError, match="ca.pem is not a certificate of an authority in PEM form"):
         credentials(tmp_path / "mine")
 
 

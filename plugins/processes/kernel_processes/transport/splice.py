@@ -68,7 +68,7 @@ class Splice:
 
     def _linger(self, how: bytes) -> None:
         for side in (self._left, self._right):
-            with suppress(OSError):  # it may be broken already, which who reads from it will learn
+            with suppress(OSError):  # it may be broken already, which shows when it is read
                 side.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, how)
 
     def abandon(self) -> None:
