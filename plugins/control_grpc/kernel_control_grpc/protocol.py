@@ -35,12 +35,12 @@ class Method:
 
     @property
     def path(self) -> str:
-        """How it is called on the wire."""
+        """The path of the method on the wire."""
         return f"/kernel.{VERSION}.{self.service}/{self.name}"
 
     @property
     def word(self) -> str:
-        """Its name in Python: `find_by_name` for `FindByName`."""
+        """The name in Python: `find_by_name` for `FindByName`."""
         return in_python(self.name)
 
 

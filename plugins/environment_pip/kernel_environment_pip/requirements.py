@@ -30,12 +30,12 @@ class PackageField:
 
     @property
     def title(self) -> str:
-        """Its name in errors."""
+        """The name of the field in errors."""
         return f"runtime_env[{self.installer!r}]"
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """All keys."""
+        """All keys that a value may have."""
         return ("packages", self.check_key, self.version_key, self.options_key)
 
     def check(self, value: Any) -> None:

@@ -88,7 +88,7 @@ class Accounts:
 
     @property
     def are_many(self) -> bool:
-        """Whether it is time to forget some: jobs come and go for ever."""
+        """Whether there are so many accounts that unused ones should be forgotten."""
         return len(self._accounts) >= self._forget_at
 
     def forget_idle(self, in_use: Iterable[Account]) -> None:

@@ -36,7 +36,7 @@ class Kind:
 
     @property
     def priority(self) -> float:
-        """How important they are."""
+        """The importance of the leases."""
         return self.profile.priority
 
 
