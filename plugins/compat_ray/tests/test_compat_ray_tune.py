@@ -27,7 +27,7 @@ def tune() -> Iterator[ModuleType]:
     sys.modules.update(there)
 
 
-OWN = {"run", "run_experiments", "choice", "loguniform", "uniform"}
+OWN = {"run", "run_experiments", "choice", "create_scheduler", "loguniform", "uniform"}
 
 
 def test_its_names_are_those_of_the_library(tune: ModuleType) -> None:

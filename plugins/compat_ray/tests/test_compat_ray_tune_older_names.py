@@ -37,6 +37,37 @@ def test_reward_attr_is_the_metric_of_schedulers(tune: ModuleType, name: str) ->
     assert pickle.loads(pickle.dumps(scheduler)).metric == "gain"
 
 
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("asha", "ASHAScheduler"),
+        ("async_hyperband", "AsyncHyperBandScheduler"),
+        ("AsyncHyperBand", "AsyncHyperBandScheduler"),
+        ("hyperband", "HyperBandScheduler"),
+        ("hb_bohb", "HyperBandForBOHB"),
+        ("median_stopping_rule", "MedianStoppingRule"),
+        ("medianstopping", "MedianStoppingRule"),
+        ("pbt", "PopulationBasedTraining"),
+        ("pb2", "PB2"),
+    ],
+)
+def test_a_scheduler_that_is_made_by_its_name_takes_them_too(tune: ModuleType, name: str, made: str) -> None:
+    assert tune.create_scheduler is tune.schedulers.create_scheduler
+    space = {"pbt": {"hyperparam_mutations": {"x": [1, 2]}}, "pb2": {"hyperparam_bounds": {"x": [0, 1]}}}.get(name, {})
+    with pytest.warns(DeprecationWarning, match=f"^reward_attr of {getattr(tune.schedulers, made).__name__} is an old"):
+        scheduler = tune.create_scheduler(name, reward_attr="gain", **space)
+    assert type(scheduler) is getattr(tune.schedulers, made) and scheduler.metric == "gain"
+    assert type(scheduler).__bases__[0] is type(library.create_scheduler(name, **space))
+
+
+def test_schedulers_without_older_names_are_made_by_their_names_as_well(tune: ModuleType) -> None:
+    assert type(tune.create_scheduler("fifo")) is library.FIFOScheduler
+    with pytest.raises(ArgumentError, match="^there is no scheduler 'hyperbnd'"):
+        tune.create_scheduler("hyperbnd")
+    with pytest.raises(ArgumentError, match="^AsyncHyperBandScheduler has no argument 'max_iter'"):
+        tune.create_scheduler("asha", max_iter=3)
+
+
 def test_names_of_an_older_manual_are_those_of_today(tune: ModuleType) -> None:
     from_module = importlib.import_module("ray.tune.schedulers.pbt").PopulationBasedTraining
     assert from_module is tune.schedulers.PopulationBasedTraining

@@ -39,6 +39,7 @@ _OWN_SCHEDULERS = {
 _SCHEDULERS = {
     module: {name: f".tune.schedulers:{name}" for name in names} for module, names in _OWN_SCHEDULERS.items()
 }
+_BY_NAME = {"create_scheduler": ".tune.schedulers:create_scheduler"}
 _SETTINGS = {
     name: f"kernel.runs:{name}"
     for name in ("CheckpointConfig", "FailureConfig", "RunConfig", "ScalingConfig", "SyncConfig")
@@ -135,6 +136,7 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
         "Logger": "kernel.runs.loggers:Logger",
         "function": ".tune.helpers:function",
         **{name: _SPACE[name] for name in ("choice", "loguniform", "uniform")},
+        **_BY_NAME,
         **_RUN,
     },
     "ray.tune.analysis.experiment_analysis": {
@@ -189,6 +191,7 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
     },
     "ray.tune.schedulers": {
         "*": "kernel.tune.schedulers",
+        **_BY_NAME,
         **{name: target for names in _SCHEDULERS.values() for name, target in names.items()},
     },
     **{f"ray.tune.schedulers.{module}": names for module, names in _SCHEDULERS.items()},

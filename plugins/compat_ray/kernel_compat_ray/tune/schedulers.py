@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kernel.tune import schedulers
 from kernel_compat_ray.tune.older_names import takes_older_names
 
@@ -50,3 +52,25 @@ class PopulationBasedTraining(schedulers.PopulationBasedTraining):
 @takes_older_names(_METRIC)
 class PB2(schedulers.PB2, PopulationBasedTraining):
     """Trains a population by a model as kernel's scheduler of this name does. `reward_attr` is `metric`."""
+
+
+_BY_NAME: dict[str, Any] = {
+    "asha": AsyncHyperBandScheduler,
+    "async_hyperband": AsyncHyperBandScheduler,
+    "asynchyperband": AsyncHyperBandScheduler,
+    "hb_bohb": HyperBandForBOHB,
+    "hyperband": HyperBandScheduler,
+    "median_stopping_rule": MedianStoppingRule,
+    "medianstopping": MedianStoppingRule,
+    "pb2": PB2,
+    "pbt": PopulationBasedTraining,
+}
+
+
+def create_scheduler(scheduler: str, **kwargs: Any) -> Any:
+    """Return a new scheduler by its name, made with these arguments, which may have their older names.
+
+    Raises `ArgumentError` for an unknown name, and for an unknown or invalid argument.
+    """
+    made = _BY_NAME.get(str(scheduler).lower())
+    return schedulers.create_scheduler(scheduler, **kwargs) if made is None else made(**kwargs)
