@@ -1,1 +1,1 @@
-"""The commands that start, end and query sessions. The kernel's table of commands names them."""
+"""The commands that start, end and query sessions. The kernel's table of commands refers to them."""

@@ -109,5 +109,5 @@ def is_loopback(place: str) -> bool:
     host = parse_host_and_port(place)[0]
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:  # it is a name
+    except ValueError:  # The host is a name.
         return False

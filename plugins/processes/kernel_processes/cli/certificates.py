@@ -18,9 +18,9 @@ AUTHORITY_KEY = "ca.key"
 AUTHORITY_DAYS = 3650
 NODE_DAYS = 365
 SOON_DAYS = 30
-"""Days before the end of a certificate from which on its owner is warned."""
+"""A certificate's owner is warned from this many days before its end on."""
 _CLOCKS = timedelta(hours=1)
-"""The most by which the clocks of machines may differ."""
+"""The largest difference that is allowed between the clocks of two machines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def create(directory: Path, names: Sequence[str] = (), days: int = NODE_DAYS, no
     already, and OptionError for an invalid name.
     """
     for name in names:
-        _general_name(name)  # before anything is written
+        _general_name(name)  # Refuses a wrong name before anything is written.
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if (directory / AUTHORITY_KEY).exists() or (directory / AUTHORITY).exists():
         raise UsageError(
@@ -81,7 +81,7 @@ def renew(directory: Path, names: Sequence[str] = (), days: int = NODE_DAYS, now
     all_names = (NODE_NAME, "localhost", "127.0.0.1", "::1", socket.gethostname(), *names)
     begins = now or datetime.now(timezone.utc)
     certificate = _sign(key, "kernel node", authority_key, authority, tuple(dict.fromkeys(all_names)), begins, days)
-    _write(directory / KEY, _key_bytes(key))  # first: who sees the new certificate finds its key
+    _write(directory / KEY, _key_bytes(key))  # The key first: a reader of the new certificate finds its key.
     _write(directory / CERTIFICATE, _pem(certificate))
 
 
@@ -193,7 +193,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 class _Modules:
-    """The parts of `cryptography` that are used here."""
+    """Holds the modules of `cryptography` that are used here."""
 
     def __init__(self) -> None:
         try:

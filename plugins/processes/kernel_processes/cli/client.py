@@ -287,7 +287,7 @@ class SessionClient:
 def _connector_of(session: SessionDirectory | DistantHead, reactor: Reactor) -> Connector:
     if isinstance(session, SessionDirectory):
         return Connector(session.token(), reactor)
-    from kernel_processes.node.networks import find_network, network_name  # which one machine does without
+    from kernel_processes.node.networks import find_network, network_name  # Not needed with one machine.
 
     return Connector(session.token(), reactor, find_network(network_name(os.environ)), session.tls)
 

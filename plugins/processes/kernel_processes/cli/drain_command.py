@@ -55,7 +55,7 @@ def drain(node: str, deadline: float | None, no_wait: bool, address: str | None)
             reason = reason_of_end(session.directory) if isinstance(session, SessionDirectory) else ""
             if not reason.startswith(DRAINED):
                 raise
-            end = {"State": "DRAINED"}  # it was the node on this machine, whose agent was asked
+            end = {"State": "DRAINED"}  # The agent that was asked is that of this machine's node, which has left.
     if end["State"] != "DRAINED":
         raise Failure(f"node {name} died before it was drained: {end['Cause']}")
     click.echo(f"node {name} has left")

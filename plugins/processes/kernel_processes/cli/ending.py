@@ -1,4 +1,4 @@
-"""Ending a session from outside: by asking its agent, or by killing its processes."""
+"""End a session from outside: by asking its agent, or by killing its processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading the file in which the agent keeps its workers' output (see `node.log_service`), while it grows."""
+"""Read the file in which the agent keeps its workers' output (see `node.log_service`), while it grows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOOK_SECONDS = 0.1
 
 
 class LogLine(NamedTuple):
-    """One line of output.
+    """Holds one line of output.
 
     `time` is in seconds since the epoch. `worker` has the first 8 digits of the worker's id, `name` is the task or
     actor that it ran, and `stream` is "out" or "err".

@@ -106,7 +106,7 @@ class _Wanted:
     def look_again(self, line: LogLine) -> None:
         """Look up the actor's workers again if the actor may have restarted on the worker that wrote `line`."""
         if line.name in self._classes and line.worker not in self._workers | self._others:
-            with contextlib.suppress(click.ClickException):  # the session has ended, or the actor is forgotten
+            with contextlib.suppress(click.ClickException):  # The session may have ended, or the actor be forgotten.
                 self._look(self._actor)
             if line.worker not in self._workers:
                 self._others.add(line.worker)

@@ -1,4 +1,4 @@
-"""The measurements of `kernel microbenchmark`: each repeats one operation for a while and returns a rate.
+"""Measure the rates of `kernel microbenchmark`: each measurement repeats one operation for a while.
 
 They are in a module apart from the command, because workers import this module.
 """
@@ -55,7 +55,7 @@ def measure(seconds: float, begun: float, next_is: Callable[[str], None]) -> Ite
     for name, unit, once, prepare in _rows():
         next_is(name)
         state = prepare()
-        once(state)  # the first time starts workers and sends code
+        once(state)  # The first run starts workers and sends them the code.
         done, begun = 0.0, time.perf_counter()
         while (spent := time.perf_counter() - begun) < seconds or not done:
             done += once(state)

@@ -43,7 +43,7 @@ def microbenchmark(quick: bool, address: str | None, as_json: bool) -> None:
     directory = None
     if address is not None:
         directory = find_session(address, f"start one with: kernel start --address {address}").directory
-    os.environ.pop("KERNEL_ADDRESS", None)  # without --address it measures a session of its own
+    os.environ.pop("KERNEL_ADDRESS", None)  # Without --address the command measures a session of its own.
     results = []
     if not as_json:
         _show_head()

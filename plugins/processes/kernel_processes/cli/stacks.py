@@ -1,4 +1,4 @@
-"""Stacks of threads, from py-spy or from the processes themselves, shown with the kernel's frames summarised."""
+"""Read stacks of threads, from py-spy or from the processes themselves, and show the kernel's frames summarised."""
 
 from __future__ import annotations
 

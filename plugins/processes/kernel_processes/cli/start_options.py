@@ -80,7 +80,7 @@ def start_options(head: bool, address: str | None, given: Mapping[str, Any]) -> 
         wrong = ", ".join(f"--{name.replace('_', '-')}" for name in _ONLY_FOR_HEADS if given[name] not in (None, ()))
         if wrong:
             raise Refusal(f"{wrong} is given where the head is started, and holds for all of its nodes")
-    tls = usable_tls(given["tls"], os.environ)  # here rather than in the agent, whose error would come later
+    tls = usable_tls(given["tls"], os.environ)  # Checked here, because the agent would report it later.
     return _of_head(given, tls) if address is None else _of_node(address, given, tls)
 
 

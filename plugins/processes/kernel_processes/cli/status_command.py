@@ -17,7 +17,7 @@ from kernel_processes.node.sessions import SessionDirectory, running_sessions, s
 
 _BYTES = ("memory", "object_store_memory")
 _BAR = 22
-"""Columns that a bar takes, with the gap after it."""
+"""Width of a bar and the gap after it, in columns."""
 _ENDS = 3
 """Maximum number of workers ended for memory that are described."""
 _ROWS = 15

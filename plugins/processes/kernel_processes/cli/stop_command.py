@@ -70,7 +70,7 @@ def stop(
         return
     running = running_sessions()
     chosen = [one for one in running if one.stays or everything]
-    chosen.sort(key=lambda one: not one.head)  # nodes first: those that joined a head end with it
+    chosen.sort(key=lambda one: not one.head)  # Nodes first: a node that joined a head ends with that head.
     if session is not None:
         chosen = [named_session(session, chosen, running)]
     ended, failures = [], []
@@ -144,7 +144,7 @@ def _end(session: SessionDirectory) -> dict[str, Any]:
     except Failure:
         if not session.head:
             raise
-        found = None  # the head is away; the node can end without it
+        found = None  # The head is away; the node can end without it.
     with display.WaitingMessage(f"ending {session.name}") as waiting:
         end_session(session, waiting.show)
     return {

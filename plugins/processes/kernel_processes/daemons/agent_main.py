@@ -1,4 +1,4 @@
-"""Starting an agent: `main` runs with descriptors as arguments and a pickled `AgentConfig` on standard input.
+"""Start an agent: `main` runs with descriptors as arguments and a pickled `AgentConfig` on standard input.
 
 The outcome is written to the first descriptor as one pickled value: None when the agent serves, otherwise the error.
 The second descriptor is the lock of the session's directory, which the agent holds from then on; it is missing on a
@@ -71,7 +71,7 @@ def main() -> int:
             first,
         )
     )
-    # Imported only now, while the template imports its modules: each of the two takes about as long as the other.
+    # Imported only now, in parallel with the template's imports, which take about as long.
     from kernel_processes.daemons.local_head import LocalHead
     from kernel_processes.node.agent import Agent
     from kernel_processes.node.head_child import HeadChild

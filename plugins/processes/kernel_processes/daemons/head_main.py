@@ -29,7 +29,7 @@ from kernel_spec.errors import KernelError, PluginError
 from kernel_spec.ids import NodeId
 
 RESTORE_DEATHS, LEAST_RESTORE_SECONDS = 2.0, 3.0
-"""Time that a restarted head waits for its former nodes: a multiple of `death_seconds`, and the minimum in seconds."""
+"""A restarted head waits for its former nodes: for this multiple of `death_seconds`, at least for so many seconds."""
 AGENT_ENDED = "the node agent beside the head has ended"
 
 
@@ -53,7 +53,7 @@ def main() -> int:
 
 
 class HeadProcess:
-    """A head, its links to agents, and the loop that serves them. `agent` is a pipe that the agent holds open."""
+    """Holds a head, its links to agents, and the loop that serves them. `agent` is a pipe that the agent holds open."""
 
     def __init__(self, config: AgentConfig, reactor: Reactor, agent: int) -> None:
         self._reactor = reactor
@@ -61,7 +61,7 @@ class HeadProcess:
         self._log = Logger("kernel.head")
         manager = PluginManager.discover(config.plugins, options=config.plugin_options)
         path = head_socket(config.directory)
-        for left in (path, path + SUFFIX):  # by a head that was killed
+        for left in (path, path + SUFFIX):  # A head that was killed may have left these.
             with suppress(FileNotFoundError):
                 os.unlink(left)
         head_config = HeadConfig(
@@ -122,7 +122,7 @@ class HeadProcess:
         os.close(agent)
         if self._head.ending is None:
             self._log.warning(AGENT_ENDED)
-            self._head.close()  # the journal stays, for the head that is started next
+            self._head.close()  # The journal stays, for the next head.
             finish(1)
         self._ended = True
 

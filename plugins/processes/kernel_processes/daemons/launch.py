@@ -1,4 +1,4 @@
-"""Starting an agent from a program or the command line."""
+"""Start an agent from a program or the command line."""
 
 from __future__ import annotations
 

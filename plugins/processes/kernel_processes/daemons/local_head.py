@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class LocalHead:
-    """The head of a session that ends with its agent, in the agent's process. Other nodes join through `network`.
+    """Runs the head of a session in the process of its agent, and ends with it. Other nodes join through `network`.
 
     `on_message(message)` is called with each message from the head to this node, `stop(reason)` when the session ends.
     """

@@ -20,10 +20,11 @@ KEPT_WORKERS = 10
 
 @dataclass(slots=True)
 class ActorRecord:
-    """One actor. `description` comes from its creator, `creation` is for the worker (opaque, empty until it arrives).
+    """Holds the state of one actor.
 
-    `worker` is its process while it has one; `workers` are its latest processes, also after its end. While it `rests`
-    before a restart, no lease is requested for it. `crashed`: its last process ended without an order to end.
+    `description` comes from its creator, `creation` is for the worker (opaque, empty until it arrives). `worker` is its
+    process while it has one; `workers` are its latest processes, also after its end. While it `rests` before a restart,
+    no lease is requested for it. `crashed`: its last process ended without an order to end.
     """
 
     id: ActorId
@@ -56,7 +57,7 @@ class ActorRecord:
 
 @dataclass(frozen=True, slots=True)
 class AskLease:
-    """Ask the scheduler for a worker for this actor, in so many seconds."""
+    """Ask the scheduler for a worker for this actor, after a pause in seconds."""
 
     actor: ActorId
     seconds: float = 0.0
@@ -64,7 +65,7 @@ class AskLease:
 
 @dataclass(frozen=True, slots=True)
 class DropLease:
-    """Withdraw the request, or give the granted lease back."""
+    """Withdraw the actor's request for a lease, or give the granted lease back."""
 
     lease: LeaseId
 

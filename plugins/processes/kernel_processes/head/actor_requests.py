@@ -17,7 +17,7 @@ from kernel_spec.ids import ActorId, JobId
 
 
 class ActorRequests:
-    """Reads requests about the actors in `table`, which `actors` carries out. Runs in the head's loop."""
+    """Handles requests about the actors in `table` and has `actors` carry them out. Runs in the head's loop."""
 
     def __init__(
         self, dispatcher: MessageDispatcher, table: ActorTable, actors: ActorService, jobs: JobService

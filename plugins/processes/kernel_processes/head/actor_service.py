@@ -1,4 +1,4 @@
-"""Actors on the head: carries out what `kernel_processes.head.actors` decides."""
+"""Carry out on the head what `kernel_processes.head.actors` decides about actors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kernel_spec.ids import LeaseId, ProcessId
 
 
 class ActorService:
-    """The shell around the table of actors. Runs in the head's loop."""
+    """Passes events to the table of actors and carries out its instructions. Runs in the head's loop."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class ActorService:
 
     def create(self, record: control.ActorRecord, caller: ProcessRecord) -> None:
         """A process creates an actor, and is told of its changes. Raises NameTakenError."""
-        if record.id not in self.table.actors:  # else it is told once more, after the death of a head
+        if record.id not in self.table.actors:  # After a head's death the creator sends it a second time.
             self.table.create(record)
             self._write_down()
         self._subscriptions.add(caller, record.id)

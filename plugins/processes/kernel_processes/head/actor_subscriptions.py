@@ -56,7 +56,7 @@ class ActorSubscriptions:
         actor = unpacked(op.SubscribeActor, message).actor
         owner = self._cluster.callers.get(process_of(actor))
         if actor not in self._table.actors and owner is not None:
-            # A handle may be faster than the news of its actor. What the owner answers comes after that news.
+            # A handle may arrive before its actor is announced. The owner's answer comes after the announcement.
             self._cluster.ask(owner, "ping", lambda answer: self._subscribe(caller, actor))
         else:
             self._subscribe(caller, actor)
@@ -66,7 +66,7 @@ class ActorSubscriptions:
             return
         record, cluster = self._table.actors.get(actor), self._cluster
         if cluster.recovering and (record is None or (record.worker and record.worker not in cluster.callers)):
-            self._unanswered.append((caller, actor))  # the node of its process, or of its owner, is still to come back
+            self._unanswered.append((caller, actor))  # The node of its process, or of its owner, has not come back yet.
             return
         if record is None:
             caller.send(

@@ -14,7 +14,7 @@ from kernel_spec.ids import LeaseId, ProcessId
 
 
 class ActorWorkers:
-    """Request workers for actors by `requests`, keep their leases in `leases`, and order workers about by `orders`.
+    """Requests workers for actors by `requests`, keeps their leases in `leases`, and sends workers orders by `orders`.
 
     Runs in the head's loop.
     """

@@ -41,7 +41,7 @@ KEPT_DEAD = 1000
 
 
 class ActorTable:
-    """Every actor of the session."""
+    """Holds every actor of the session, and answers each event with instructions."""
 
     def __init__(self) -> None:
         self.actors: dict[ActorId, ActorRecord] = {}
@@ -103,7 +103,7 @@ class ActorTable:
         """A worker is there."""
         record = self._of_lease(lease)
         if record is not None and record.worker == worker:
-            return []  # told once more, after the death of a head
+            return []  # A process sends it a second time after a head's death.
         if record is None or record.state not in (PENDING, RESTARTING):
             return [DropLease(lease)]
         record.state = STARTING
@@ -153,7 +153,7 @@ class ActorTable:
         record.worker = NOBODY
         if record.ending:
             return [*instructions, *self._die(record, record.ending)]
-        if record.state == RESTARTING:  # it was killed to be restarted
+        if record.state == RESTARTING:  # The actor was killed to be restarted.
             return [*instructions, AskLease(actor)]
         record.crashed = True
         if fault != op.DIED and record.restarts_left == 0:
@@ -240,7 +240,7 @@ class ActorTable:
                 self._forget_lease(record)
                 instructions.append(AskLease(record.id))
             elif record.state == STARTING:
-                instructions.append(Construct(record.id))  # it may have been told so, or not
+                instructions.append(Construct(record.id))  # The earlier head may have ordered it, or not.
             elif record.state == ALIVE and record.ending:
                 instructions.append(EndWorker(record.worker, record.ending, drain=True))
         for owner in {record.owner for record in self.actors.values() if record.state != DEAD}:
@@ -277,7 +277,7 @@ class ActorTable:
     def _die(self, record: ActorRecord, cause: str, kindly: bool = True) -> list[Instruction]:
         instructions: list[Instruction]
         if record.worker:
-            # What the process holds is given back when it is gone, not before.
+            # The process's resources are freed when it has ended, not before.
             instructions = [EndWorker(record.worker, cause, drain=False, kindly=kindly)]
             self._by_worker.pop(record.worker, None)
             self._forget_lease(record)
@@ -336,7 +336,7 @@ class ActorTable:
         for record in self.actors.values():
             if record.state in (ALIVE, STARTING):
                 assert self._by_worker.get(record.worker) == record.id, f"{record.label} has no worker\n{story}"
-            elif record.state != RESTARTING:  # one that was killed to be restarted still has its old worker
+            elif record.state != RESTARTING:  # An actor killed to be restarted still has its old worker.
                 assert not record.worker, f"{record.label} is {record.state} and has a worker\n{story}"
             if record.state == DEAD:
                 assert record.lease is None, f"dead {record.label} holds a lease\n{story}"

@@ -1,4 +1,4 @@
-"""The archives of packages that runtime environments are made of: on the head's disk, for every node to fetch."""
+"""Keep the archives of runtime environments' packages on the head's disk, for every node to fetch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kernel_spec.errors import RuntimeEnvError
 
 
 class Archives:
-    """Every package of the session, by the digest of its content, below `directory`."""
+    """Keeps every package of the session below `directory`, by the digest of its content."""
 
     def __init__(self, directory: str) -> None:
         self._directory = os.path.join(directory, "archives")

@@ -15,7 +15,7 @@ from kernel_spec.ids import JobId, NodeId, ProcessId
 
 
 class ClusterTable:
-    """Every node and every process that the head knows. Used in the head's loop alone.
+    """Holds every node and every process that the head knows. Used in the head's loop alone.
 
     `beside` is the node beside the head. The numbers of requests count from `first_request`, which a head that takes
     over sets to another value than the one before it.

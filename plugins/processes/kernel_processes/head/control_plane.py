@@ -1,7 +1,7 @@
 """The control plane of a head: the interface that another distribution serves beside it, and how it is found.
 
 A distribution offers one by an entry point in the group `kernel.control_planes` rather than by a hook, so that a head
-imports nothing of it before the first request. It is given parts of the head (`ServedHead`), whose inside is not a
+imports nothing of it before the first request. It gets parts of the head (`ServedHead`), whose internals are not a
 contract: only a distribution that is released together with the kernel can offer one.
 """
 
@@ -21,7 +21,7 @@ from kernel_spec.hooks import CONTROL_PLANE_GROUP
 from kernel_spec.tls_files import TlsFiles
 
 EXTRA = "control_grpc"
-"""The extra of kernel that installs one."""
+"""The name of the kernel's extra that installs a control plane."""
 
 
 class ServedHead(Protocol):
@@ -58,7 +58,7 @@ class OpenControlPlane(Protocol):
 
 
 ServeControlPlane = Callable[[str, Callable[[str], None]], ServedControlPlane]
-"""Begins to serve a control plane at a path; see the arguments `path` and `on_ready` of `OpenControlPlane`."""
+"""Serves a control plane at a path; see the arguments `path` and `on_ready` of `OpenControlPlane`."""
 
 
 def control_plane_of(head: ServedHead, token: bytes, tls: TlsFiles | None) -> ServeControlPlane:

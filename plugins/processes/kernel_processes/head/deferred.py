@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Deferred:
-    """An answer that will be given later. A `KernelError` as the answer is raised at the asker."""
+    """Stands for an answer that will be given later. A `KernelError` as the answer is raised in the asking process."""
 
     def __init__(self) -> None:
         self._value: Any = None

@@ -1,4 +1,4 @@
-"""The shell around the table of nodes that are to leave. Runs in the head's loop."""
+"""Drain nodes: carry out what the table of draining nodes decides. Runs in the head's loop."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class DrainService:
                 node.send(packed(head_messages.EndNode(reason=step.reason)))
 
     def _look_at_store(self, node: NodeRecord) -> None:
-        busy = self._is_busy(node.id)  # asked before, so that what ends meanwhile has its results counted
+        busy = self._is_busy(node.id)  # Asked first, so that results of tasks that end meanwhile count.
 
         def reported(report: dict[str, Any] | None) -> None:
             owners: dict[ObjectId, NodeId] = {}

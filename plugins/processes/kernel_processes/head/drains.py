@@ -56,7 +56,7 @@ LATE = "it was drained, and its deadline has come"
 
 @dataclass(slots=True)
 class Drain:
-    """One node that is to leave. Times are seconds on the caller's clock."""
+    """Holds the state of one node that drains. Times are seconds on the caller's clock."""
 
     node: NodeId
     deadline: float | None
@@ -65,12 +65,12 @@ class Drain:
     settled: set[ObjectId] = field(default_factory=set)
     """Objects that have a copy on another node, or could not be copied."""
     waits_for: int = 0
-    """The number of answers that are awaited: from the node about its store, or from nodes that copy."""
+    """Number of answers that are outstanding: of the node about its store, or of nodes that copy."""
     leaving: bool = False
 
 
 class DrainTable:
-    """Every node that is to leave."""
+    """Holds every node that drains, and answers each observation with instructions."""
 
     def __init__(self) -> None:
         self.drains: dict[NodeId, Drain] = {}

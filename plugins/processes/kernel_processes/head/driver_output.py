@@ -19,7 +19,7 @@ from kernel_spec.ids import JobId
 
 FAULTS_KEPT = 20
 _SOON = 0.2
-"""Seconds for workers to report failures when a program ends: a worker that is busy in C code is not waited for."""
+"""Seconds for workers to report failures when a program ends. A worker that is busy in C code may take longer."""
 
 
 class DriverOutput:

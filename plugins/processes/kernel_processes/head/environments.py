@@ -14,7 +14,7 @@ from typing import Any
 
 
 class Environments:
-    """Every environment that was asked for in the session. `on_new(key, description)` is called with each new one."""
+    """Holds every environment that the session asked for. Each new one is passed to `on_new(key, description)`."""
 
     def __init__(self, on_new: Callable[[str, Mapping[str, Any]], None]) -> None:
         self._known: dict[str, Mapping[str, Any]] = {"": {}}

@@ -16,7 +16,7 @@ from kernel_spec.ids import ObjectId, ProcessId, task_of
 
 
 class Explanations:
-    """Asks every process, and the parts of the head that know of what processes wait for. Runs in the head's loop."""
+    """Asks every process, and the parts of the head that keep what processes wait for. Runs in the head's loop."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Failures whose results were never asked for: kept for queries, and shown to the drivers concerned."""
+"""Keep failures whose results were never asked for, answer queries about them, and show them to their drivers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEPT = 1000
 
 
 class FailureTable:
-    """Keeps the failures that the processes report which made the calls. Runs in the head's loop."""
+    """Keeps the failures that calling processes report. Runs in the head's loop."""
 
     def __init__(self, dispatcher: MessageDispatcher, observation: Observation, output: DriverOutput) -> None:
         self._observation = observation

@@ -1,4 +1,4 @@
-"""Questions that the head asks many processes or nodes; the result has the answers that came in time."""
+"""Ask many processes or nodes at once, and gather the answers that come in time."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Gathering:
 
         def answered(id: Any, value: Any) -> None:
             if id not in missing:
-                return  # it was given up
+                return  # The question was given up.
             missing.remove(id)
             answers[id] = value
             if not missing:

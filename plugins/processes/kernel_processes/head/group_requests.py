@@ -24,7 +24,7 @@ REMOVED_BY_HAND = "it was removed by kernel.remove_placement_group()"
 
 
 class GroupRequests:
-    """Answers about the groups in `table`, which are named by id, in hexadecimal. Runs in the head's loop."""
+    """Answers requests about the groups in `table`, given their ids in hexadecimal. Runs in the head's loop."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Placement groups on the head: carry out what `kernel_processes.head.groups` decides."""
+"""Carry out on the head what `kernel_processes.head.groups` decides about placement groups."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from kernel_spec.scheduling import Bundle, GroupHeld, GroupRequested
 
 
 class GroupService:
-    """The shell around the table of groups. Runs in the head's loop.
+    """Passes events to the table of groups and carries out its instructions. Runs in the head's loop.
 
-    Room for groups is asked for at `leases`; `holders` are told when the group of their lease is gone.
+    It requests room for groups from `leases`, and tells `holders` when the group of their lease is gone.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class GroupService:
         for step in instructions:
             record = self.table.groups[step.group]
             if isinstance(step, control.Reserve):
-                if not self._restoring:  # else `resume` asks for it
+                if not self._restoring:  # Otherwise `resume` asks for it.
                     self._leases.handle(GroupRequested(record.request))
             elif isinstance(step, control.Dissolve):
                 self._dissolve(record)

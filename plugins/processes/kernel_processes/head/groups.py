@@ -30,7 +30,7 @@ KEPT_REMOVED = 1000
 
 @dataclass(slots=True)
 class GroupRecord:
-    """One placement group. It ends with its `owner`, a job or a process; a detached one has no owner.
+    """Holds the state of one placement group. It ends with its `owner`, a job or a process, if it is not detached.
 
     `bundles` are the placed bundles, by number.
     """
@@ -83,7 +83,7 @@ Instruction = Reserve | Dissolve | PublishGroup
 
 
 class GroupTable:
-    """Every placement group of the session."""
+    """Holds every placement group of the session, and answers each event with instructions."""
 
     def __init__(self) -> None:
         self.groups: dict[GroupId, GroupRecord] = {}
@@ -109,7 +109,7 @@ class GroupTable:
     def create(self, record: GroupRecord) -> list[Instruction]:
         """Create a group. Raises NameTakenError when another living group has its name."""
         if record.id in self.groups:
-            return []  # told once more, after the death of a head
+            return []  # A process sends it a second time after a head's death.
         key = (record.namespace, record.request.name)
         if key in self.names:
             raise NameTakenError(

@@ -72,10 +72,10 @@ STARTER_ENDED = "the program that started it ended"
 
 @dataclass(slots=True)
 class HeadConfig:
-    """Settings of one head. An `ephemeral` session ends with the program that started it.
+    """Holds the settings of one head. An `ephemeral` session ends with the program that started it.
 
     `address` is where programs find it: a session's directory, or `kernel://HOST:PORT`. `node` is the node beside it,
-    which is gone when the head is started anew with the metadata of `metadata_directory` (default: `directory`).
+    which is gone when the head is restarted with the metadata of `metadata_directory` (default: `directory`).
     """
 
     directory: str
@@ -87,7 +87,7 @@ class HeadConfig:
 
 
 class Head:
-    """The head. Each part enters itself at the `dispatcher` for the messages and calls that it takes.
+    """Connects the parts of a head, each of which registers with the `dispatcher` for the messages that it handles.
 
     `on_end(reason)` is called once the session is to end.
     """
@@ -111,7 +111,7 @@ class Head:
         self._gathering = Gathering(self.cluster, reactor)
         self.output = DriverOutput(self.dispatcher, self.cluster, self._gathering, self.log)
         self.observation = self._observe(manager)
-        manager.choose("node_provider")  # what asks for machines makes it; a name that there is not is refused here
+        manager.choose("node_provider")  # Refuse an unknown name now; the autoscaler makes the provider.
         self.metadata = self._open_metadata(manager)
         self.journal = Journal(self.metadata)
         actors, groups = ActorTable(), GroupTable()

@@ -1,4 +1,4 @@
-"""Running the services that plugins offer for the head (a dashboard, a job queue)."""
+"""Run the services that plugins offer for the head (a dashboard, a job queue)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernel_spec.services import HeadInfo, HeadService
 
 
 class HeadServiceHost:
-    """Start the selected services once the session is ready, and stop them at its end.
+    """Starts the selected services once the session is ready, and stops them at its end.
 
     A service that raises is reported by name (`on_fault(text)`); the session goes on without it. `options_of(name)`
     returns the options of a service.

@@ -1,4 +1,4 @@
-"""Jobs on the head: the settings of drivers for their workers, their runtime environments, and their end."""
+"""Keep the jobs on the head: the settings of drivers for their workers, their runtime environments, and their end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kernel_spec.ids import JobId, ProcessId
 
 
 class JobService:
-    """The shell around the table of jobs. Runs in the head's loop.
+    """Passes events to the table of jobs and carries out what follows. Runs in the head's loop.
 
     A job of detached actors is kept for as long as one of its `actors` lives.
     """

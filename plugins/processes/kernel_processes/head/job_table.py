@@ -1,4 +1,4 @@
-"""Jobs, one per driver: what a driver provides for its workers, and whether it still runs."""
+"""Keep a job for each driver: what the driver provides for its workers, and whether it still runs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ KEPT_ENDED = 100
 
 @dataclass(slots=True)
 class JobRecord:
-    """The work of one driver, or of detached actors: these have the surroundings of the driver `creator`.
+    """Holds the job of one driver, or of detached actors, whose surroundings are those of the driver `creator`.
 
-    `ended` is 0 while it runs (seconds since the epoch).
+    `ended` is 0 while the job runs, then seconds since the epoch.
     """
 
     id: JobId
@@ -48,7 +48,7 @@ class JobRecord:
 
 
 class JobTable:
-    """Every job of the session: one per driver, and one per driver and namespace for the detached actors it made."""
+    """Holds the jobs of the session: one per driver, and one per driver and namespace for its detached actors."""
 
     def __init__(self) -> None:
         self.jobs: dict[JobId, JobRecord] = {}

@@ -1,4 +1,4 @@
-"""The key-value store of a session: values that any process may put, for any other."""
+"""The key-value store of a session: any process may put values there, for any other process to read."""
 
 from __future__ import annotations
 

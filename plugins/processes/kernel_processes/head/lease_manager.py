@@ -1,4 +1,4 @@
-"""Leases: requests to the scheduler plugin, grants to workers, and everything that ends one. In the head's loop."""
+"""Lease workers: pass requests to the scheduler plugin and grants to workers, and end leases. In the head's loop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kernel_spec.resources import Allocation
 
 @dataclass(slots=True)
 class LeaseRecord:
-    """One request and its lease. `holder` None: the lease of an actor, which the head holds.
+    """Holds one request and its lease. `holder` is None for the lease of an actor, which the head holds.
 
     `grants` counts the grants, so that a node's message about an earlier grant is not taken for one about the latest.
     `taken`: the head has taken the lease away, and its worker is being ended.
@@ -39,7 +39,7 @@ class LeaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class _Service:
-    """The lease that a worker serves, or served until it was given back as broken; its holder, and the node."""
+    """Holds a worker's lease, present or returned as broken, with the lease's holder and node."""
 
     lease: LeaseId
     holder: ProcessRecord | None
@@ -47,7 +47,7 @@ class _Service:
 
 
 class LeaseOrders(Protocol):
-    """Send orders about the workers of leases to the nodes (see `kernel_processes.head.worker_orders`)."""
+    """Sends orders about the workers of leases to the nodes (see `kernel_processes.head.worker_orders`)."""
 
     def find(self, lease: LeaseId, record: LeaseRecord) -> None:
         """Let the node find a worker for a granted lease."""
@@ -63,10 +63,10 @@ class LeaseOrders(Protocol):
 
 
 class LeaseManager:
-    """Pass requests for workers to the scheduler, and its grants as `orders` to nodes. Keep the record of each lease.
+    """Passes requests for workers to the scheduler, and its grants as `orders` to nodes. Keeps a record of each lease.
 
     `on_placed(group, bundles)` is called when bundles of a placement group are placed. `end_session(reason)` is called
-    when the scheduler has raised, or given an instruction that can't be carried out; it is not called again.
+    once, when the scheduler raises or gives an instruction that can't be carried out.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class LeaseManager:
     def request(self, request: contract.LeaseRequest, holder: ProcessRecord | None) -> None:
         """A process (or, without `holder`, an actor) wants a worker."""
         if request.id in self.leases:
-            return  # told once more, after the death of a head
+            return  # A process sends it a second time after a head's death.
         self._remember(LeaseRecord(request, holder))
         if self._held_back is not None:
             self._held_back.append(request)
@@ -191,7 +191,7 @@ class LeaseManager:
                 self._serving[worker] = _Service(request.id, None, grant.node)
             if request.group is None:
                 self.handle(contract.LeaseHeld(request, grant, blocked))
-            else:  # its group may have bundles on nodes that have not come back yet
+            else:  # Its group may have bundles on nodes that have not come back yet.
                 self._held_inside[request.id] = contract.LeaseHeld(request, grant, blocked)
 
     def enter_groups(self) -> None:
@@ -297,7 +297,7 @@ class LeaseManager:
             self._held_inside[id] = replace(self._held_inside[id], blocked=blocked)
             self._share_cpus([lent_cpus.GoOn(id)] if asks else ())
         elif id in self.leases:
-            if asks:  # the scheduler counts its CPU at once, so that no new lease gets it
+            if asks:  # The scheduler counts its CPU at once, so that no new lease gets it.
                 self._cpus.ask(id)
             self.handle(contract.LeaseBlocked(id) if blocked else contract.LeaseUnblocked(id))
 

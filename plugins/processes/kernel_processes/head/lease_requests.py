@@ -1,4 +1,4 @@
-"""Requests for workers: read and checked, given to the lease manager, and what their holders are told afterwards."""
+"""Check requests for workers, pass them to the lease manager, and tell their holders what becomes of them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from kernel_spec.scheduling import NOWHERE, LeaseRequest
 
 
 class LeaseRequests:
-    """The way to the lease manager, for processes and for actors, whose leases the head itself holds.
+    """Passes requests of processes, and of actors, whose leases the head itself holds, to the lease manager.
 
-    What can never be served is found out by the nodes of `cluster` and by `groups`. Runs in the head's loop.
+    Requests that can never be served are found by the nodes of `cluster` and by `groups`. Runs in the head's loop.
     """
 
     def __init__(self, cluster: ClusterTable, groups: GroupTable, jobs: JobService, leases: LeaseManager) -> None:
@@ -96,7 +96,7 @@ def read_strategy(more: bytes) -> dict[str, Any]:
 
 
 class ActorLeases(Protocol):
-    """Receive what becomes of the leases of actors."""
+    """Is told what becomes of the leases of actors."""
 
     def lease_served(self, lease: LeaseId, worker: ProcessId) -> None:
         """The lease has its worker."""
@@ -112,7 +112,7 @@ class ActorLeases(Protocol):
 
 
 class LeaseHolders:
-    """Tell the holders of leases what becomes of these: processes by a message, `actors` by a call.
+    """Tells the holders of leases what becomes of these: processes by a message, `actors` by a call.
 
     Runs in the head's loop.
     """
@@ -128,7 +128,7 @@ class LeaseHolders:
             return
         if record.holder is None:
             self._actors.lease_served(lease, record.worker)
-        else:  # one that is gone already can't be reached, which its holder will say
+        else:  # A worker that is gone can't be reached; its holder will report that.
             worker = self._cluster.callers.get(record.worker)
             record.holder.send(grant_message(lease, record, worker.address if worker is not None else ""))
 

@@ -1,4 +1,4 @@
-"""Leases on the head: requests and returns of processes, and messages of nodes about the workers that serve leases."""
+"""Handle messages about leases: requests and returns of processes, and reports of nodes about leased workers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kernel_spec import observers
 from kernel_spec.ids import LeaseId, ProcessId
 
 GRACE_SECONDS = 2.0
-"""Seconds for which the resources of a broken lease stay taken, unless its worker is known to have ended sooner."""
+"""Seconds for which a broken lease keeps its resources, unless its worker is known to have ended sooner."""
 
 
 class LeaseService:
@@ -56,7 +56,7 @@ class LeaseService:
     def _on_request(self, caller: ProcessRecord, message: Message) -> None:
         request = self._requests.of_process(caller, message)
         known = self._leases.leases.get(request.id)
-        if known is not None:  # an earlier head granted it, and died before its holder got the answer
+        if known is not None:  # An earlier head granted it, and died before its holder got the answer.
             self._holders.served(request.id, known)
             return
         error = self._requests.ask(request, caller)
@@ -76,7 +76,7 @@ class LeaseService:
         elif id in self._leases.leases:
             self._leases.drop_worker(id)
             self._reactor.call_later(GRACE_SECONDS, lambda: self._leases.release(id, broken=True))
-        else:  # it was told so, or an earlier head was to tell it
+        else:  # An earlier head told it so, or was about to.
             caller.send(
                 packed(
                     op.LeasedWorkerDied(

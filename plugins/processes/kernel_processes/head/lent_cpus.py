@@ -1,4 +1,4 @@
-"""The CPUs that workers lend while they wait, and when each may go on. A pure state machine, fed by the lease manager.
+"""Count the CPUs that workers lend while they wait, and decide when each may go on. A pure state machine.
 
 A scheduler counts the CPU of a worker as used again as soon as the worker has what it waited for, although another
 worker may be using that CPU. So that the two do not run at the same time, a waiting worker is notified when its CPU is
@@ -20,7 +20,7 @@ from kernel_spec.resources import CPU, to_units
 
 @dataclass(frozen=True, slots=True)
 class CpuTaken:
-    """Notify the worker of this lease that its lent CPU is in use: it must ask before it goes on."""
+    """Notify the worker of this lease that its lent CPU is in use: the worker must ask before it goes on."""
 
     id: LeaseId
 
@@ -44,10 +44,10 @@ Instruction = CpuTaken | GoOn | ReclaimCpu
 
 @dataclass(slots=True, eq=False)
 class _CpuPool:
-    """The CPUs of a node or of a bundle, in units, and the leases of tasks there.
+    """Counts the CPUs of a node or of a bundle, in units, and holds the leases of tasks there.
 
     `capacity` excludes CPUs of actors and bundles. `lent` are leases whose workers wait and were not notified yet,
-    `largest` is an upper bound of the CPU that one has lent; `waiting` those whose workers have asked, in order.
+    `largest` is an upper bound of the CPU that one has lent; `waiting` are those whose workers have asked, in order.
     """
 
     capacity: int = 0
@@ -119,7 +119,7 @@ class _Lease:
 
 
 class LentCpus:
-    """Track for each granted lease whether its worker uses its CPU. Feed it all events and answers of the scheduler."""
+    """Tracks for each lease whether its worker uses its CPU. Must get all events and answers of the scheduler."""
 
     def __init__(self) -> None:
         self._totals: dict[NodeId, int] = {}

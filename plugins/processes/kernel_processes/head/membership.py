@@ -1,4 +1,4 @@
-"""The nodes of a session: agents join, answer heartbeats, and are declared dead when they stay silent.
+"""Keep the nodes of a session: agents join, answer heartbeats, and are declared dead when they stay silent.
 
 Tools on machines without a node connect here, too.
 """
@@ -27,7 +27,7 @@ from kernel_spec.ids import NodeId
 from kernel_spec.version import __version__
 
 _LEAST_HEARTBEATS = 5
-"""The least number of heartbeats within the time after which a node is dead, so that one late answer does no harm."""
+"""Minimum number of heartbeats within the time after which a node is dead, so that one late answer does no harm."""
 LOOK_SECONDS = 0.1
 ENDED_SECONDS = 0.25
 """Grace period in seconds for an agent to reconnect after its socket closed."""
@@ -38,7 +38,7 @@ _INTRODUCTIONS = (_JOIN, number_of(op.Introduction))
 
 @dataclass(slots=True, eq=False)
 class NodeLink:
-    """One agent's connection. `node` is set once the agent has described its node.
+    """Holds one agent's connection. `node` is set once the agent has described its node.
 
     `last_heartbeat_at` is when the agent last answered a heartbeat. Its other messages do not count: they do not show
     that it receives messages. `done` counts the agent's messages that were handled.
@@ -57,7 +57,7 @@ class NodeLink:
 
 
 class SessionNodes(Protocol):
-    """The head itself, which is called when nodes join and leave."""
+    """Is told when nodes join and leave: the head itself."""
 
     @property
     def ending(self) -> str | None:
@@ -71,9 +71,9 @@ class SessionNodes(Protocol):
 
 
 class NodeMembership:
-    """Make nodes of connections. `shared` are the settings that are sent to every node.
+    """Makes nodes of agents' connections. `shared` are the settings that are sent to every node.
 
-    Feed it the connections that a listener or gateway accepts for the head (`on_messages`, `on_close`). Connections of
+    Pass it the connections that a listener or gateway accepts for the head (`on_messages`, `on_close`). Connections of
     tools are passed on to `tools`, messages of nodes to `handle`.
     """
 

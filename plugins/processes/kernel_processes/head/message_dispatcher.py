@@ -20,7 +20,7 @@ _ON_LEASES = (op.REQUEST_LEASE, op.CANCEL_LEASE, op.RETURN_LEASE)
 
 
 class MessageDispatcher:
-    """Hands each message to the part that has entered itself for it. Runs in the head's loop.
+    """Hands each message to the part that has registered for it. Runs in the head's loop.
 
     The parts fill `words` (also by `on`) for messages of agents, `handlers` and `methods` for messages and calls of
     processes.

@@ -18,7 +18,7 @@ def guarded(store: MetadataStore, label: str) -> MetadataStore:
 
 
 class MetadataGuard:
-    """See `kernel_spec.metadata.MetadataStore`. An error that the plugin raises by mistake becomes a MetadataError."""
+    """Wraps a `kernel_spec.metadata.MetadataStore`: an error outside its contract becomes a MetadataError."""
 
     def __init__(self, store: MetadataStore, label: str) -> None:
         self.name = store.name
@@ -65,7 +65,7 @@ class MetadataGuard:
 
 
 class LastingMetadataGuard(MetadataGuard):
-    """See `kernel_spec.metadata.LastingMetadataStore`."""
+    """Wraps a `kernel_spec.metadata.LastingMetadataStore` in the same way."""
 
     def claim(self, owner: bytes) -> int:
         """Become the only open store that may write, and return an epoch."""

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class MetricsSinks:
-    """Runs in the head's loop. Nothing is collected without sinks.
+    """Collects metrics for the chosen sinks, none if there is no sink. Runs in the head's loop.
 
     `call_later(seconds, function)` is the loop's, `clock` seconds since the epoch. `on_fault(sink, error)` is called
     with a sink that has raised, which is removed.

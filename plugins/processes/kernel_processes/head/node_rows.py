@@ -1,4 +1,4 @@
-"""The listing of nodes: one row for each living node, and for the latest that are gone."""
+"""List nodes: make a row for each living node, and for the latest that are gone."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from kernel_spec.ids import JobId, NodeId, ProcessId
 
 @dataclass(slots=True, eq=False)
 class NodeRecord:
-    """One node. `send` queues a message to its agent; `total` is in plain quantities.
+    """Holds the state of one node. `send` queues a message to its agent; `total` is in plain quantities.
 
     A `client` is only the agent of a remote driver: it runs no tasks, and is not counted. `known` holds the jobs and
     environments that its agent knows. `last_heartbeat_at` is when its agent last answered a heartbeat, on the
@@ -51,7 +51,7 @@ class NodeRecord:
 
 @dataclass(slots=True, eq=False)
 class ProcessRecord:
-    """A process of some node. `environment` is the key of the one that it runs in."""
+    """Holds the state of a process of some node. `environment` is the key of its runtime environment."""
 
     id: ProcessId
     role: str

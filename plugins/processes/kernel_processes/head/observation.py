@@ -1,4 +1,4 @@
-"""Pass events to observers, in batches, after the fact: to plugins always, to others while they are subscribed."""
+"""Pass events to observers in batches, after the fact: always to plugins, to others while they are subscribed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEPT_FAILURES = 1000
 
 
 class Observation:
-    """Collects events while there are observers; costs nothing without.
+    """Collects events while there are observers, and does nothing otherwise.
 
     `on_active(active)` is called when the nodes have to start or to stop reporting their events;
     `on_fault(observer, error)` with an observer that has raised, which is removed.

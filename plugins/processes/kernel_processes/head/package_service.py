@@ -1,4 +1,4 @@
-"""Packages of runtime environments: received from programs, sent to nodes, read and written in a thread."""
+"""Receive packages of runtime environments from programs and send them to nodes; a thread reads and writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions that are answered by asking every process: references, calls, stacks."""
+"""Answer questions by asking every process: about references, calls, stacks."""
 
 from __future__ import annotations
 

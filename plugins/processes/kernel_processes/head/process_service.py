@@ -1,4 +1,4 @@
-"""Processes on the head: they join and leave, and the job of a driver ends with it."""
+"""Keep the processes of a session as they join and leave, and end a driver's job with the driver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kernel_spec.ids import ProcessId
 
 
 class ProcessFollower(Protocol):
-    """A part of the head that keeps something for processes."""
+    """Keeps state for processes in a part of the head, and is told when one leaves."""
 
     def process_left(self, caller: ProcessRecord) -> None:
         """Release what a process that is gone held, waited for and owned."""
@@ -50,7 +50,7 @@ class ProcessService:
     def _joined(self, node: NodeRecord, said: head_messages.ProcessJoined) -> None:
         callers = self._cluster.callers
         if said.process in callers:
-            return  # told once more, after the death of a head
+            return  # An agent reports it a second time after a head's death.
         caller = callers[said.process] = ProcessRecord(*said, node)
         if caller.role == "driver":
             self._jobs.driver_joined(caller)

@@ -28,7 +28,7 @@ RESTORE_SECONDS = 10.0
 
 
 class EarlierNodes:
-    """The nodes and remote drivers that an earlier head knew: those that come back, and those that don't."""
+    """Knows the nodes and remote drivers of an earlier head: which came back, and which did not."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class EarlierNodes:
 
 
 class EarlierLeases:
-    """The leases that an earlier head granted, as nodes and holders report them. Nothing is granted meanwhile."""
+    """Gathers the leases of an earlier head, as nodes and holders report them. Nothing is granted meanwhile."""
 
     def __init__(
         self, dispatcher: MessageDispatcher, cluster: ClusterTable, leases: LeaseManager, service: LeaseService
@@ -134,7 +134,7 @@ class EarlierLeases:
 
 
 class Recovery:
-    """The time from a head's restart until it knows the state of the session. It grants nothing meanwhile."""
+    """Waits after a head's restart until the state of the session is known. It grants nothing meanwhile."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Programs outside the cluster on the head; each has an agent of its own (a *client*)."""
+"""Keep track of programs outside the cluster; each has an agent of its own (a *client*)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernel_processes.protocol import head_messages
 from kernel_spec.ids import NodeId
 
 KEPT_GONE = 1000
-"""The number of lost clients that are remembered: a client that was given up is refused when its network is back."""
+"""Number of lost clients that are remembered: one that was given up is refused when its network is back."""
 
 
 class RemoteDrivers:

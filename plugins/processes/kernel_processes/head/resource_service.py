@@ -1,4 +1,4 @@
-"""The resources of the nodes: totals, what is free, and changes of custom ones."""
+"""Answer questions about the resources of nodes, totals and what is free, and change custom ones."""
 
 from __future__ import annotations
 

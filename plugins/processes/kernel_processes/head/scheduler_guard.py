@@ -1,6 +1,6 @@
 """Hold a scheduler to its contract: check its instructions against a separate ledger before they are carried out. Pure.
 
-A grant of resources that do not exist would be lost silently, and its requester would wait for ever.
+If resources that do not exist were granted, the grant would be lost silently, and its requester would wait for ever.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kernel_spec.resources import Allocation, Amounts, describe
 
 
 class SchedulerGuard:
-    """Passes events on to a scheduler and returns its instructions, if they can be carried out."""
+    """Passes events on to a scheduler, and returns its instructions if they can be carried out."""
 
     def __init__(self, scheduler: contract.Scheduler) -> None:
         self.scheduler = scheduler

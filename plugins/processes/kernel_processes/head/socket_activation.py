@@ -38,7 +38,7 @@ class SocketActivation:
         self._starting: threading.Thread | None = None
         self._splices: set[Splice] = set()
         self._closed = False
-        with suppress(FileNotFoundError):  # of a head that was killed
+        with suppress(FileNotFoundError):  # A head that was killed may have left it.
             os.unlink(self._path)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         self._socket.bind(self._path)

@@ -25,7 +25,7 @@ SHOWN_WAITING = 20
 class StatusQueries:
     """Answers questions about the session as a whole. Runs in the head's loop.
 
-    `sections` are what other parts of the head show: a name, and a function that returns plain values.
+    `sections` has what other parts of the head show: a name, and a function that returns plain values.
     """
 
     def __init__(

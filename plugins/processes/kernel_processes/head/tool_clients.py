@@ -1,4 +1,4 @@
-"""Tools that connect to the head's port from a machine without a node: `kernel status --address HOST:PORT`."""
+"""Serve tools that connect to the head's port from a machine without a node, as `kernel status --address HOST:PORT`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROLE = "tool"
 
 
 class ToolClient(ProcessRecord):
-    """A tool; for the head's methods it is a process on the first node, because it has no node of its own."""
+    """Represents a tool. The head's methods take it for a process on the first node, because it has no own node."""
 
     __slots__ = ("_cluster", "_dispatcher", "connection")
 
@@ -59,7 +59,7 @@ class ToolClient(ProcessRecord):
 
 
 class ToolClients:
-    """Every connected tool. Its questions are answered like those of any process."""
+    """Holds every connected tool, and answers its questions like those of any process."""
 
     def __init__(self, dispatcher: MessageDispatcher, cluster: ClusterTable, breakpoints: BreakpointTable) -> None:
         self._dispatcher = dispatcher

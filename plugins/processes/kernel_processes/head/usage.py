@@ -1,4 +1,4 @@
-"""Sums over the reports of nodes."""
+"""Add up the reports of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders of the head to nodes about workers: find one for a lease, drop it, end it, send it a message."""
+"""Send nodes the head's orders about workers: find one for a lease, drop it, end it, send it a message."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernel_spec.resources import MEMORY, OBJECT_STORE_MEMORY, Allocation, from_
 
 
 class WorkerOrders:
-    """Send orders to the nodes' agents. Runs in the head's loop.
+    """Sends orders to the nodes' agents. Runs in the head's loop.
 
     `lasting` says whether another head may take over: then nodes keep the description of each lease, to report it.
     """
