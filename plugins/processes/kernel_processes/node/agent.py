@@ -1,7 +1,7 @@
-"""The agent: one loop that ties the parts of a node together. It decides nothing itself.
+"""The agent connects the parts of a node in one loop. It decides nothing itself.
 
-It passes requests of its processes on to the head, which may be in the same process. The program that makes the agent
-says how a head is made there: a node knows the head by its messages only.
+It passes requests of its processes on to the head, which may be in the same process. The program that creates the agent
+provides the function that makes such a head: a node knows the head by its messages only.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ STARTER_ENDED = "the program that started it ended"
 UNOBSERVED_SECONDS = 0.5
 """Seconds for workers to end when no observer wants their last events."""
 TIDY_SECONDS = 1.0
-"""Seconds that the agent's end waits for the removal of files; others are removed with the session's directory."""
+"""Seconds that the agent's end waits for the removal of files; the session's directory takes the others with it."""
 
 
 class Agent:
-    """One node: its parts, and the messages of its processes for them."""
+    """Connects the parts of one node, and dispatches the messages of its processes to them."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class Agent:
         return MemoryWatch(settings, guard, memory, GuardedWorkers(self.pool, self.control), self.reactor)
 
     def _link_nodes(self, network: NodeNetwork, relays: bool) -> None:
-        from kernel_processes.node.object_exchange import ObjectExchange  # which one machine does without
+        from kernel_processes.node.object_exchange import ObjectExchange  # A session of one machine does not need it.
 
         send, here = self.processes.send, self.processes.connections.__contains__
         links = network.link(self.store, send)
@@ -202,7 +202,7 @@ class Agent:
         self.log.error("the node ends", reason=reason)
         if self.head_client.linked:
             self.end(reason)
-        else:  # it is only being made
+        else:  # The agent is not complete yet.
             self.ending = self.ending or reason
 
     def _warn(self, text: str) -> None:
@@ -228,7 +228,7 @@ class Agent:
         else:
             snapshot, lost = self.snapshot.messages, self._head_is_lost
             head = RemoteHead(config, reactor, network, head_link, child, obey, snapshot, lost, self.stop)
-            if child is None:  # who says so here means this node alone
+            if child is None:  # A stop request that comes here means this node alone.
                 self.processes.methods["stop"] = lambda connection: self.end("it was asked to stop")
         self.head_link = head.head_link
         self.events.wanted = head.observed

@@ -1,4 +1,4 @@
-"""An agent's connection to the head, in the agent's own process or in another one: join it, serve it, end it."""
+"""Connect an agent to the head, in the agent's own process or in another one: join it, serve it, end it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Turn = Callable[[float], None]
 
 
 class AgentHead(Protocol):
-    """An agent's head, in the agent's process or in another one.
+    """Connects an agent with its head, in the agent's process or in another one.
 
     `observed` says whether the head has observers when the node joins, `durable` whether another head can take over
     after its death. `finishing` are functions to call at the end of each turn of the agent's loop.
@@ -74,7 +74,7 @@ class MakeLocalHead(Protocol):
 
 
 class RemoteHead:
-    """A head in another process, connected by `head_link`: a `child` of this agent, or the child of another agent.
+    """Connects an agent with a head in another process by `head_link`: a `child` of this agent, or of another agent.
 
     `on_message(message)` is called with each message from the head. `snapshot(unacknowledged)` yields the messages for
     a head that takes over; its argument are the messages that the previous head may not have received.
@@ -140,5 +140,5 @@ class RemoteHead:
             self._child.close()
 
     def _link_lost(self, reason: str) -> None:
-        if self._child is None or self._remote.was_refused:  # the end of a child is reported by its supervisor
+        if self._child is None or self._remote.was_refused:  # A child's end is reported by its supervisor.
             self._lost(f"the head is gone: {reason}")

@@ -1,4 +1,4 @@
-"""Parts of runtime environments that are built on a node: which to build, which are there, which to remove. Pure.
+"""Decide which parts of runtime environments a node builds, which it has, and which it removes. Pure.
 
 A *part* is one field of an environment with one value. It is built once for all that need it, and remembered.
 """
@@ -12,7 +12,7 @@ from kernel_spec.environments import WorkerStart
 from kernel_spec.errors import RuntimeEnvError
 
 FAILED_SECONDS = 10.0
-"""Seconds for which a failure is the answer to all requests.
+"""Seconds for which a failed part answers all requests with its failure.
 
 So a thousand tasks do not each try to build the same part, and after a repair the user need not wait long.
 """
@@ -20,7 +20,7 @@ So a thousand tasks do not each try to build the same part, and after a repair t
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentPart:
-    """One field of an environment and the digest of its value."""
+    """Names one field of an environment, with the digest of its value."""
 
     field: str
     digest: str
@@ -33,7 +33,7 @@ class EnvironmentPart:
 
 @dataclass(slots=True)
 class _Record:
-    """The state of a part: it is being built as long as there is neither a start nor an error."""
+    """Holds the state of a part, which is being built as long as there is neither a start nor an error."""
 
     start: WorkerStart | None = None
     bytes: float = 0.0
@@ -43,7 +43,7 @@ class _Record:
 
 
 class BuildCache:
-    """Every part that was asked for on this node. Times are in seconds, of one clock."""
+    """Holds every part that was asked for on this node. Times are in seconds, of one clock."""
 
     def __init__(self) -> None:
         self._records: dict[EnvironmentPart, _Record] = {}

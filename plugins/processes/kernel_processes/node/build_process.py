@@ -1,4 +1,4 @@
-"""The process that builds one part of a runtime environment: it ends when it is done, or when its agent does."""
+"""Build one part of a runtime environment in a process, which ends when it is done, or when its agent ends."""
 
 from __future__ import annotations
 

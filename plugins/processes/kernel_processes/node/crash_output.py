@@ -1,4 +1,4 @@
-"""The last lines that a dead process wrote to its standard error, cut down to those that say why it died."""
+"""Cut the last lines of a dead process's standard error down to those that say why it died."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FRAMES = 12
 _ERROR_BYTES = 1 << 16
 _FATAL = "Fatal Python error"
 _INSIDE = tuple(f"{os.sep}{name}{os.sep}" for name in ("kernel", "kernel_engine", "kernel_processes"))
-"""Folders of the code that is not the user's."""
+"""Folders of code that is not the user's."""
 
 
 def crash_output(lines: Sequence[str]) -> list[str]:

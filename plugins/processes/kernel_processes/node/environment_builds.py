@@ -1,4 +1,4 @@
-"""Building parts of runtime environments beside the agent's loop: each in a process of its own, with a deadline."""
+"""Build parts of runtime environments beside the agent's loop: each in a process of its own, with a deadline."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Then = Callable[[WorkerStart | RuntimeEnvError], None]
 
 
 class EnvironmentBuilds:
-    """Build each part once, below `directory` (the session's). Its methods are called from the loop.
+    """Builds each part once, below `directory` (the session's). Its methods are called from the loop.
 
     `in_use` returns the parts in which workers run or start.
     """
@@ -73,7 +73,7 @@ class EnvironmentBuilds:
         try:
             with open_log(self._session, LOG) as log:
                 process, reader = start_child("kernel_processes.node.build_process", order, log.fileno())
-        except Exception as error:  # no process, or a builder that can't be pickled
+        except Exception as error:  # No process could start, or the builder can't be pickled.
             reason = why_no_process(error) if isinstance(error, OSError) else f"it can't be sent there: {error!r}"
             self._end(part, RuntimeEnvError(f"{label} can't build in a process of its own: {reason}"))
             return
@@ -113,7 +113,7 @@ class EnvironmentBuilds:
             os.close(reader)
             assert process.stdin is not None
             with suppress(OSError):
-                process.stdin.close()  # it has reported: if it lingers, it ends now
+                process.stdin.close()  # It has reported: if it lingers, this ends it.
             self._end(part, self._outcome(label, bytes(data), process, seconds if late else 0.0))
 
         def deadline() -> None:

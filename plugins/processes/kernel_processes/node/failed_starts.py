@@ -5,14 +5,14 @@ from __future__ import annotations
 from kernel_spec.dataclass import dataclass
 
 FAILED_STARTS = 3
-"""Number of consecutive processes that end by themselves before they are up, after which none is started any more."""
+"""Number of consecutive processes that end by themselves before they are up, after which no more are started."""
 KILLED_STARTS_SECONDS = 60.0
 """Seconds for which processes that are killed before they are up are replaced, however many there are."""
 
 
 @dataclass(slots=True)
 class FailedStarts:
-    """The processes of one `kind` that did not come up, since the last one that did.
+    """Counts the processes of one `kind` that did not come up, since the last one that did.
 
     `broken` is the number that ended by themselves. For those that were killed, the time since the first one counts,
     because the next one may come up.

@@ -1,4 +1,4 @@
-"""The workers of a node as the memory guard knows them, and what the guard may have done to them."""
+"""Describe the workers of a node to the memory guard, and record which of them it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The head as a child of the agent of its node: started, started again when it dies, and ended with the session."""
+"""Run the head as a child of its node's agent: start it, restart it when it dies, and end it with the session."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RETRY_SECONDS = 0.5
 
 
 class HeadChild:
-    """One head process at a time, which runs `program`, a module (see `children.start_child`)."""
+    """Runs one head process at a time, whose program is the module `program` (see `children.start_child`)."""
 
     def __init__(self, config: AgentConfig, program: str) -> None:
         self._config = config
@@ -32,7 +32,7 @@ class HeadChild:
         self._log = Logger("kernel.node")
         self._errors = open_log(
             config.directory, "head.err"
-        )  # now: a loop that starts another must not wait for a disk
+        )  # Opened now, because a loop that restarts the head must not wait for a disk.
         self._serves = True
         """Whether the head that was started last has served."""
         self._failed_starts = FailedStarts("head")

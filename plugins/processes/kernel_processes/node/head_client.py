@@ -1,4 +1,4 @@
-"""The head as the parts of a node use it: they send it messages, and handle messages from it."""
+"""Let the parts of a node send messages to the head, and handle messages from it."""
 
 from __future__ import annotations
 

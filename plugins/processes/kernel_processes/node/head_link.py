@@ -1,4 +1,4 @@
-"""An agent's link to the head: a queue in each direction within one process, otherwise a connection."""
+"""Link an agent to the head: by a queue in each direction within one process, otherwise by a connection."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEAVE_SECONDS = 1.0
 ANOTHER_HEAD_SECONDS = 3.0
 """Seconds for which a joining node waits when a gateway answers without a head behind it."""
 DOUBT_SHARE = 0.3
-"""Share of the time after which a silent node is declared dead: after it, a silent head is dialled again."""
+"""Part of the time after which a silent node is declared dead. An agent redials a head that is silent so long."""
 REDIAL_SECONDS = (0.05, 1.0)
 """Seconds before a new attempt to connect: at first, and at most. Each pause is 1.5 times the one before."""
 
@@ -36,7 +36,7 @@ _REFUSED = number_of(head_messages.JoinRefused)
 
 
 class HeadLink(Protocol):
-    """The link of an agent to its head."""
+    """Links an agent to its head."""
 
     def send(self, message: Message) -> None:
         """Queue a message (`kernel_processes.protocol.head_messages`) to the head."""
@@ -46,7 +46,7 @@ class HeadLink(Protocol):
 
 
 class LocalHeadLink:
-    """Both ends of the link when head and agent share a process: messages are queued, and not serialized.
+    """Holds both ends of the link when head and agent share a process: messages are queued, and not serialized.
 
     `to_head(message)` and `to_node(message)` handle what arrives at either end, in order.
     """
@@ -72,7 +72,7 @@ class LocalHeadLink:
 
 
 class RemoteHeadLink:
-    """A connection to a head in another process, perhaps on another machine.
+    """Links an agent by a connection to a head in another process, perhaps on another machine.
 
     `join` waits until the head has accepted this node. After `begin`, `to_node(message)` is called with messages, and
     `on_lost(reason)` when the link is lost for good. A head with durable metadata (`settings["durable"]`) may be
@@ -133,7 +133,7 @@ class RemoteHeadLink:
         while not self.settings and self._reactor.clock() < deadline:
             self._reactor.poll(min(self._pause, deadline - self._reactor.clock()))
             if self._lost and NOBODY in self._lost and self._reactor.clock() < awaited:
-                self._lost = ""  # the head may just be started again
+                self._lost = ""  # The head may be restarting.
                 self._connection = self._dial()
             elif self._lost:
                 break
@@ -196,7 +196,7 @@ class RemoteHeadLink:
         self._done = 0
         death, is_client = self.settings.get("death_seconds", DEATH_SECONDS), bool(self._description.get("client"))
         wait = self._connection.wait_even_if_ended if is_client else self._connection.wait_at_least
-        wait(patience(death, is_client))  # as patient as the head is
+        wait(patience(death, is_client))  # The agent waits as long as the head would.
         unacknowledged, self._log = self._log, deque()
         self.send(packed(head_messages.DescribeNode(description=pickle.dumps(dict(self._description)))))
         if self.settings["tell_all"]:
@@ -266,5 +266,5 @@ class RemoteHeadLink:
         if not self._joined and not self._leaving:
             try:
                 self._connection = self._dial()
-            except OSError as error:  # no head listens there yet
+            except OSError as error:  # No head listens there yet.
                 self._on_close(self._connection, f"no head answers at {self._address}: {error.strerror}")

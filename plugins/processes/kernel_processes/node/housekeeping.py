@@ -1,4 +1,4 @@
-"""Periodic work of an agent: collect the calls of workers, retire idle workers, return memory to the system."""
+"""Do an agent's periodic work: collect the calls of workers, retire idle workers, return memory to the system."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Housekeeping:
         self._reactor.call_later(MEMORY_SECONDS, self._give_memory_back)
 
     def _tick(self) -> None:
-        self._reactor.call_later(TICK_SECONDS, self._tick)  # first: what follows may raise
+        self._reactor.call_later(TICK_SECONDS, self._tick)  # First, because the rest may raise.
         self._workers.reap()
         self._events.collect()
         if self._state.leaving:

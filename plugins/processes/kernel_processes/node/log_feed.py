@@ -1,4 +1,4 @@
-"""Showing workers' output to drivers, without waiting for one that does not read."""
+"""Show workers' output to drivers, without waiting for a driver that does not read."""
 
 from __future__ import annotations
 

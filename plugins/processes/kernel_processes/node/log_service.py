@@ -19,18 +19,18 @@ FILE_BYTES = 16 << 20
 FILES = 4
 """Number of files, the newest and its predecessors, of FILE_BYTES each."""
 NOBODY = "-" * 8
-"""In place of the worker, in lines of the log itself."""
+"""Stands in place of the worker in lines of the log itself."""
 _LINE_LIMIT = 16 << 10
 _TELL_SECONDS = 0.1
 """Seconds between two updates of a line that is overwritten repeatedly."""
 _TAIL_LINES = 60
 _TAILS_KEPT = 64
-"""The number of ended workers whose last lines are kept, for late questions on how one died."""
+"""Number of ended workers whose last lines are kept, for late questions about how one died."""
 
 
 @dataclass(slots=True)
 class Tail:
-    """The last lines that a worker wrote to its standard error, for the message about its death."""
+    """Keeps the last lines that a worker wrote to its standard error, for the message about its death."""
 
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL_LINES))
     streams: int = 0
@@ -39,7 +39,7 @@ class Tail:
 
 @dataclass(slots=True)
 class OutputPipe:
-    """One pipe of one worker."""
+    """Holds the state of one pipe of one worker."""
 
     worker: bytes
     name: str
@@ -47,15 +47,15 @@ class OutputPipe:
     tail: Tail
     rest: bytes = b""
     is_told: bool = False
-    """Whether an update of `rest`, which is written over and over, is about to be shown."""
+    """Whether an update of `rest`, a line that is overwritten repeatedly, is about to be shown."""
 
 
 class LogService:
-    """`on_lines(worker, name, stream, lines)` is called with complete lines, from the loop.
+    """Reads the output of workers, and passes complete lines to `on_lines(worker, name, stream, lines)`, from the loop.
 
-    With `stream` "stdout~" or "stderr~" it is called with the present text of a line that carriage returns overwrite;
+    With `stream` "stdout~" or "stderr~" it passes the present text of a line that carriage returns overwrite;
     the file gets only the final text.
-    `name` is the task's that wrote them, or else the actor's class, or nothing. `origin(worker)` returns the pid of a
+    `name` is the task that wrote the lines, or else the actor's class, or "". `origin(worker)` returns the pid of a
     worker and the class of the actor that it is, or None when it is gone; then the last answer holds. A line of the
     file is: seconds since the epoch, worker (8 digits), pid, name, `out` or `err`, text; between them tabs.
     """
@@ -169,7 +169,7 @@ class LogService:
         os.close(stream.descriptor)
         stream.tail.streams -= 1
         if not stream.tail.streams and stream.worker in self._tails:
-            self._tails[stream.worker] = self._tails.pop(stream.worker)  # the latest of those that have ended
+            self._tails[stream.worker] = self._tails.pop(stream.worker)  # Move it behind the others that have ended.
             ended = [worker for worker, tail in self._tails.items() if not tail.streams]
             for worker in ended[:-_TAILS_KEPT]:
                 del self._tails[worker]

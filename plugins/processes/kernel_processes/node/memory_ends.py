@@ -1,4 +1,4 @@
-"""Remember which workers ended for memory, and recognise those that the system itself has killed for it."""
+"""Remember which workers were ended for memory, and recognise those that the system itself has killed for it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kernel_spec.memory_guards import MemoryLimit
 KEPT_ENDS = 20
 """The number of workers ended for memory that `kernel status` shows."""
 _NEWS_SECONDS = 5.0
-"""Seconds for which a kill by the system is remembered until the death of a worker is known, which it explains."""
+"""Seconds for which a kill by the system is remembered, to explain the death of a worker that is reported later."""
 
 
 class MemoryEnds:
-    """The ends of the workers of `node`, by its name for messages.
+    """Keeps the ends of the workers of `node`, which is its name for messages.
 
     `kills()` is the number of processes that the system has killed for memory so far, `clock()` the time in seconds.
     """
@@ -50,7 +50,7 @@ class MemoryEnds:
         if kills != self._kills:
             self._kills, self._killed_at = kills, now
         elif now - self._killed_at > _NEWS_SECONDS:
-            self._explained = kills  # it was not a worker
+            self._explained = kills  # The process was not a worker.
 
     def explain_kill(self, worker: WorkerRecord, limits: Sequence[MemoryLimit]) -> str:
         """Return the explanation if the system has just killed a worker for memory, and record it as the cause.

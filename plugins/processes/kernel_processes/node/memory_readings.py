@@ -14,7 +14,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class MemoryReadings:
-    """Reads `/proc` and control groups, for tests from another directory."""
+    """Reads `/proc` and control groups, in tests from another directory."""
 
     def __init__(self, proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> None:
         self._proc = proc
@@ -30,10 +30,10 @@ class MemoryReadings:
         for group in self._groups:
             total = _number(group.directory + group.limit)
             if not total or (self._total and total >= self._total):
-                continue  # the value for no limit
+                continue  # This value means no limit.
             used = _number(group.directory + group.usage)
             statistics = _fields(group.directory + "/memory.stat")
-            cache = sum(statistics.get(name, 0) for name in group.cache)  # freed before any process is killed
+            cache = sum(statistics.get(name, 0) for name in group.cache)  # The system frees it before it kills.
             found.append(MemoryLimit(CONTAINER.format(group.name), max(0, used - cache), total))
         return found
 
@@ -81,7 +81,7 @@ class MemoryReadings:
 
 
 class _ControlGroup:
-    """One control group and the names of its files."""
+    """Holds one control group and the names of its files."""
 
     limit = "/memory.max"
     usage = "/memory.current"
@@ -94,7 +94,7 @@ class _ControlGroup:
 
 
 class _FirstControlGroup(_ControlGroup):
-    """A control group of version 1."""
+    """Holds a control group of version 1."""
 
     limit = "/memory.limit_in_bytes"
     usage = "/memory.usage_in_bytes"

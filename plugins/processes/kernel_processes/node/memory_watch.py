@@ -17,7 +17,7 @@ _NUMBERS = {word: number for number, word in FAULTS.items()}
 
 
 class MemoryWatch:
-    """The shell around the memory guard, which was made with `settings`: tells it of `memory` and `workers`."""
+    """Tells the memory guard, made with `settings`, of `memory` and `workers`, and ends the workers that it chooses."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ COLLECT_SECONDS = 1.0
 
 
 class NodeEvents:
-    """Reports events while `wanted`, which the head sets; costs nothing otherwise. `clock` is the reactor's."""
+    """Reports events while `wanted`, which the head sets, and does nothing otherwise. `clock` is the reactor's."""
 
     def __init__(self, head: HeadClient, pool: WorkerPool, processes: ProcessTable, clock: Callable[[], float]) -> None:
         self._head = head

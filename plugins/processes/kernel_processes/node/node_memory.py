@@ -12,7 +12,7 @@ _OWN = "this node's memory_limit"
 
 
 class NodeMemory:
-    """What `readings` say, and the limit that the user has set: `own_limit` in bytes, 0 for none.
+    """Measures by `readings`, and applies the limit that the user has set: `own_limit` in bytes, 0 for none.
 
     The agent, the template, the workers and the object store count against that limit. `template_pid()` is the process
     that workers are forked from, 0 without one; `store_used()` the bytes that the object store holds.

@@ -1,4 +1,4 @@
-"""The report of a node for commands: its workers, its object store, its memory."""
+"""Report a node's workers, object store and memory to commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of a node for a head that takes over: its processes, leases and open requests."""
+"""Describe a node to a head that takes over: its processes, leases and open requests."""
 
 from __future__ import annotations
 

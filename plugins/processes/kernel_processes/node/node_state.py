@@ -1,4 +1,4 @@
-"""The state of a node itself: its resources, labels and devices, the place where it is reached, whether it leaves."""
+"""Hold the state of a node itself: its resources, labels and devices, its place, whether it leaves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernel_spec.version import __version__
 
 
 class NodeState:
-    """The state of one node, reached at `place`, with the resources `total` (quantities). `clock` is the reactor's."""
+    """Holds the state of one node at `place`, with the resources `total` (quantities). `clock` is the reactor's."""
 
     def __init__(
         self,

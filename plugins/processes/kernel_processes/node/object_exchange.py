@@ -18,11 +18,11 @@ from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.networks import NodeLinks, PullTicket
 
 _LOOKING = ProcessId(b"exchange")
-"""The id under which the agent itself uses the store."""
+"""The id by which the agent itself uses the store."""
 
 
 class ObjectExchange:
-    """Between the processes of this node, its store, and the stores of other nodes.
+    """Moves objects between the processes of this node, its store, and the stores of other nodes.
 
     `place` is where this node is reached, `links` lead to the others. `send(process, message)` reaches a process here,
     `here(process)` says whether it is one.
@@ -125,7 +125,7 @@ class ObjectExchange:
             elif not self._here(client):
                 return
             elif isinstance(error, ObjectLostError) and elsewhere:
-                fetch(keep=error.__cause__ is not None)  # it takes the place of a spilled copy, the one that counted
+                fetch(keep=error.__cause__ is not None)  # It replaces the spilled copy, the one that counted.
             else:
                 self._fail(client, request, error)
 

@@ -1,4 +1,4 @@
-"""Requests of a node's processes that the head has not answered yet: a restarted head must receive them again."""
+"""Keep the requests of a node's processes that the head has not answered: a restarted head must get them again."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _OUTDATED = (
     head_messages.WORKER_FOUND,
     head_messages.LEASE_BLOCKED,
 )
-"""Messages about the node's state, and answers: a new head gets the present state, and repeats its own questions."""
+"""Messages about the node's state, and answers. A new head gets the present state, and repeats its own questions."""
 
 
 class OpenRequests:
-    """Requests for leases, returned workers, calls without an answer, and subscriptions, by process.
+    """Keeps, by process, requests for leases, returned workers, calls without an answer, and subscriptions.
 
-    Kept only if `watch` is set.
+    It keeps none unless `watch` is set.
     """
 
     def __init__(self) -> None:
@@ -41,12 +41,12 @@ class OpenRequests:
             self._close(process, (op.REQUEST_LEASE, message[1]))
         elif operation in (op.REQUEST_LEASE, op.CALL, _SUBSCRIBE):
             self._open.setdefault(process, {})[operation, message[1]] = message
-        elif operation == op.RETURN_LEASE and message[2]:  # it waits for the cause of that worker's death
+        elif operation == op.RETURN_LEASE and message[2]:  # The process waits for the cause of that worker's death.
             self._open.setdefault(process, {})[operation, message[3]] = message
         actor = message[1] if operation == _CREATE else None
         if operation == op.CALL and message[2] == _NAMED:
             actor = message[3][0]
-        if actor is not None:  # the creator of an actor gets its changes without a request
+        if actor is not None:  # An actor's creator gets its changes without a request.
             self._open.setdefault(process, {})[_SUBSCRIBE, actor] = packed(op.SubscribeActor(actor=actor))
 
     def answered(self, process: ProcessId, message: Message) -> None:

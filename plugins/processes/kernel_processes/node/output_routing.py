@@ -16,7 +16,7 @@ from kernel_processes.transport.connection import Connection
 from kernel_spec.ids import JobId, ProcessId
 
 _WISHES = {FAILURE_STREAM: "wants_failures", NOTICE_STREAM: ""}
-"""Detail of a driver that says whether it wants lines of a stream; "" where all do, "wants_logs" for other streams."""
+"""The detail of a driver that says whether it wants lines of a stream. "": all drivers do; others: "wants_logs"."""
 
 
 class OutputRouting:

@@ -1,4 +1,4 @@
-"""Makes and removes the files of objects for which the store has no room, in a thread of the agent."""
+"""Make and remove the files of objects for which the store has no room, in a thread of the agent."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ Then = Callable[[FileMade | FileFailed], None]
 
 
 class OverflowFiles:
-    """Files in `directory`, which is made with the first file. Its methods are called from the agent's loop.
+    """Makes files in `directory`, which is made with the first file. Its methods are called from the agent's loop.
 
-    A file that takes too long has failed; it is removed if it is made after all.
+    If making a file takes too long, it has failed; the file is removed if it is made after all.
     """
 
     def __init__(self, directory: str, reactor: Reactor) -> None:
         self.directory = directory
         self._reactor = reactor
-        self._threads = DaemonPool(1, "spill", reactor.clock)  # one, so that what is removed makes room for what comes
+        self._threads = DaemonPool(1, "spill", reactor.clock)  # One thread: a removal makes room for the next file.
         self._making: dict[str, tuple[MakeFile, Then]] = {}
         self._finished: list[FileMade | FileFailed] = []
         self._log = Logger("kernel.node")

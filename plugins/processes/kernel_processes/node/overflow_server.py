@@ -1,11 +1,11 @@
 """A store that is never too small: objects for which the store plugin has no room are kept in files. Pure.
 
-Every event passes through here. Usually it is the plugin's alone; a request that the plugin fails with
+Every event passes through here. Usually the plugin alone handles it; a request that the plugin fails with
 `ObjectStoreFullError` is granted all the same, with a file (see `kernel_processes.node.overflow_table`). So plugins
 need not know of it, and clients, transfer and spilling see one store: only the location says where an object is.
 
-Where no file can be made either, a request that had waited for room goes back to the plugin once, because others may
-let go yet. Then the error says both.
+If no file can be made either, a request that had waited for room goes back to the plugin once, because other processes
+may still release objects. After that, the error names both causes.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from kernel_spec.errors import ObjectLostError, ObjectStoreError, ObjectStoreFul
 from kernel_spec.ids import ObjectId, ProcessId
 
 _LOOKED_AT = frozenset((contract.Create, contract.Pin, contract.SpillDone, contract.SpillFailed, FileMade, FileFailed))
-"""Events that are looked at even when there is nothing in files, spilled, or waited for."""
+"""Events that matter even when nothing is in files, spilled, or waited for."""
 
 
 @dataclass(slots=True)
 class _Request:
-    """A request of a client to the plugin.
+    """Holds a request of a client to the plugin.
 
     `waited`: it was not answered at once; `tried`: no file could be made for it; `superseded`: a newer creation of the
     object has been requested, so that this one is not needed.
@@ -49,7 +49,7 @@ class _Request:
 
 
 class OverflowServer:
-    """See `kernel_spec.store.StoreServer`: the one of `store`, and files in `directory` beside it."""
+    """Wraps the `kernel_spec.store.StoreServer` of `store`, with files in `directory` for objects that do not fit."""
 
     def __init__(self, store: contract.StoreServer, directory: str) -> None:
         self.name = store.name
@@ -166,7 +166,7 @@ class OverflowServer:
             readers, older.readers = older.readers, []
             self.table.delete(older, out)
             self._ask(_Request(event), out)
-            for reader in readers:  # whoever waits for the older one waits for the newer
+            for reader in readers:  # Readers of the older object wait for the newer one.
                 self._pin(reader, out)
             return
         self._ask(_Request(event), out)
@@ -215,7 +215,7 @@ class OverflowServer:
         """Have a file made for an object without room: a new one that is to be written, or a copy of a spilled one."""
         event = request.event
         if isinstance(event, contract.Create):
-            self._take(self.store.handle(contract.Delete([event.object])), out)  # what it still has is older
+            self._take(self.store.handle(contract.Delete([event.object])), out)  # The store's own version is older.
             entry: OverflowEntry | None = self.table.create(event, out)
         else:
             entry = self.table.current(event.object) or self._copy(event.object, out)
@@ -253,7 +253,7 @@ class OverflowServer:
         if entry.again and not entry.deleted:
             waiting: list[Asked] = [*([entry.create] if entry.create is not None else ()), *entry.readers]
             self.table.forget(entry, out)
-            out.append(contract.ReleaseIdle())  # of files, too
+            out.append(contract.ReleaseIdle())  # Idle files count, too.
             for one in waiting:
                 self._ask(_Request(one, tried=True), out)
             return
@@ -282,7 +282,7 @@ class OverflowServer:
             self.table.abandon(entry, False, out)
 
     def _unpin(self, event: contract.Unpin, out: Out) -> None:
-        # Who pins another generation in the other place too may mean either; a file may be counted as gone too early.
+        # A client that pins one generation here and another in the store may mean either; the file's may end too early.
         if not self.table.unpin(event.client, event.object, out):
             self._pass_on(event, out)
 

@@ -1,7 +1,7 @@
-"""The objects of a node that lie in files, because its store had no room for them. Pure: it touches no file.
+"""Decide about objects of a node that lie in files, because its store had no room for them. Pure: it touches no file.
 
-A file is made before it is written to, so that a full disk shows at once. It may be removed before its last view is
-gone without harm to that, because a mapping keeps its bytes; it stays as long as any process pins it, so that the
+A file is made before it is written to, so that a full disk shows at once. Removing it before its last view is gone
+would do no harm to the view, because a mapping keeps its bytes; it stays as long as any process pins it, so that the
 counts are right.
 """
 
@@ -18,7 +18,7 @@ from kernel_spec.errors import ObjectLostError, ObjectStoreError
 from kernel_spec.ids import ObjectId, ProcessId
 
 MAKING, WRITING, RESTORING, SEALED = "making", "writing", "restoring", "overflow"
-"""States of an object: its file is being made, it is being written, it is read back from where it was spilled, done."""
+"""States of an object: its file is being made; it is being written; it is read back from a spill target; it is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ Out = list[object]
 
 
 class OverflowEntry:
-    """One object. `create` made it; of a copy of what was spilled it is None, and `uri` says where that is.
+    """Holds the state of one object. `create` made it; for a copy of a spilled object it is None, and `uri` is set.
 
     `refusal` is why it is not in the store; `again` says whether to ask the store again if no file can be made. `late`
     is the error of its readers when the spill target hangs.
@@ -102,7 +102,7 @@ class OverflowEntry:
 
 
 class OverflowTable:
-    """Objects by id, each with its current generation, and older ones that still have readers.
+    """Holds objects by id, each with its current generation, and older generations that still have readers.
 
     The files are in `directory`. Methods add instructions to `out`.
     """

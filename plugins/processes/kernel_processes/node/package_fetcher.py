@@ -19,7 +19,7 @@ Then = Callable[[RuntimeEnvError | None], None]
 
 
 class PackageFetcher:
-    """Fetch each package once, piece by piece, into a file. `send(message)` reaches the head.
+    """Fetches each package once, piece by piece, into a file. `send(message)` reaches the head.
 
     Its methods are called from the loop. Files are read and written beside it, in a thread.
     """
@@ -58,7 +58,7 @@ class PackageFetcher:
     def on_piece(self, digest: str, offset: int, total: int, piece: bytes) -> None:
         """The head answers."""
         if self._asked.get(digest) != offset:
-            return  # it was asked for twice
+            return  # The piece was requested twice.
         if not total:
             text = f"package {digest} of the runtime_env is not on this node, and the head has it no more; "
             self._end(digest, RuntimeEnvError(text + "call init() again"))

@@ -1,4 +1,4 @@
-"""The packages of runtime environments on a node: unpacked once by content."""
+"""Keep the packages of runtime environments on a node: each content is unpacked once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernel_spec.errors import RuntimeEnvError
 
 
 class Packages:
-    """The packages that are on this node, by the digests of their archives.
+    """Holds the packages that are on this node, by the digests of their archives.
 
     Methods that work with files say so: they are called in one thread, which is not that of the agent's loop.
     """
@@ -50,7 +50,7 @@ class Packages:
             self._unpack(archive, digest)
 
     def _unpack(self, archive: str, digest: str) -> None:
-        import tempfile  # both only where an environment has packages
+        import tempfile  # Both are needed only for environments with packages.
         import zipfile
 
         target = tempfile.mkdtemp(dir=self._directory)

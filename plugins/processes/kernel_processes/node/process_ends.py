@@ -21,9 +21,9 @@ ENDED_KEPT = 100_000
 
 
 class ProcessEnds:
-    """Notes in `ended` which processes have ended, and frees what was stored for them. Runs in the agent's loop.
+    """Notes in `ended` which processes have ended, and frees the objects stored for them. Runs in the agent's loop.
 
-    There is an `exchange` where this node works with others.
+    `exchange` is None on a node that works alone.
     """
 
     def __init__(

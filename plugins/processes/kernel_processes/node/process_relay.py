@@ -1,4 +1,4 @@
-"""Messages between the processes of a node and the head, which the agent passes on."""
+"""Pass messages between the processes of a node and the head."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes of a node, and their connections to the agent, which carry questions both ways."""
+"""Keep the processes of a node, and their connections to the agent, which carry questions both ways."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INTRODUCTIONS = (number_of(op.Introduction), ATTACH_OPERATION)
 
 
 class ProcessTable:
-    """Feed it the connections that the agent's listener accepts. The parts of the agent fill `handlers` and `methods`.
+    """Takes the connections that the agent's listener accepts. The parts of the agent fill `handlers` and `methods`.
 
     `on_joined(peer)` is called for each process that introduces itself, and `on_left(connection)` when that closes.
     A call of a method that is unknown here goes to `relay(connection, message)`. `refused(reason)` is called for

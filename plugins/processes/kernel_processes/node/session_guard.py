@@ -1,4 +1,4 @@
-"""Clean up after the agent of a remote driver that is killed: it has no template, which does this on nodes."""
+"""Clean up after the agent of a remote driver that is killed. On nodes, the template does this."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _guard(reader: int, directory: str) -> None:
         os.closerange(reader + 1, os.sysconf("SC_OPEN_MAX"))
         os.close(0)
         set_title("kernel: guard")
-        os.read(reader, 1)  # ends with the last writer, which is the agent
+        os.read(reader, 1)  # Ends with the last writer, the agent.
         clean_up(directory)
     except BaseException:
         traceback.print_exc()

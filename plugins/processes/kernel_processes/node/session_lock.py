@@ -1,4 +1,4 @@
-"""The lock that shows that a session's agent lives. The system releases it when the agent ends, in whatever way.
+"""The lock that shows that a session's agent lives. The system releases it when the agent ends, however that happens.
 
 It is a lock of the session's directory (flock). The process that starts the agent takes it before the session can be
 found, and the agent inherits it, so that it is held at every moment of the session's life. Children that either forks
@@ -54,7 +54,7 @@ def is_held(directory: str) -> bool:
     except OSError:
         return True
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two who look do not see each other
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # Shared: two tests do not disturb each other.
     except OSError:
         return True
     finally:

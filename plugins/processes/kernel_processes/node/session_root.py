@@ -1,4 +1,4 @@
-"""The directory in which a user's sessions are, which belongs to that user alone."""
+"""Find the directory of a user's sessions, which belongs to that user alone."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def root_path(given: str | None = None) -> str:
     """Return where this user's sessions live, below `given` or the directory for temporary files."""
     base = given or os.environ.get("KERNEL_TMPDIR")
     if not base:
-        import tempfile  # not imported in agents, whose settings have the directory
+        import tempfile  # Agents do not need it: their settings have the directory.
 
         base = tempfile.gettempdir()
     if not os.path.isabs(base):

@@ -1,4 +1,4 @@
-"""How a running session of this machine is connected to other machines, as its agent has recorded it."""
+"""Read how a running session of this machine is connected to other machines, as its agent has recorded it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from kernel_spec.tls_files import TlsFiles
 
 
 class Ways(NamedTuple):
-    """The connections of a running session to and from other machines; all "" in a session of one machine.
+    """Holds the connections of a running session to and from other machines, each "" in a session of one machine.
 
-    `gateway` is where others reach its node, `relay` by what its agent reaches all others, if it can't directly (both
-    "HOST:PORT"). `tls` secures what goes there. `network` is the target of the network.
+    `gateway` is where others reach its node; `relay` is the port through which its agent reaches all others if it can't
+    reach them directly (both "HOST:PORT"). `tls` secures these connections. `network` is the target of the network.
     """
 
     gateway: str

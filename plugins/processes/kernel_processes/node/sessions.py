@@ -36,19 +36,19 @@ _SOCKET_PATH_LIMIT = 107
 _SOCKET_NAME_BYTES = 29  # "/sockets/", a hexadecimal process id, ".in"
 _DESCRIPTION = "session.json"
 _KEPT = ("logs", _DESCRIPTION)
-"""The files that are kept, until the next sweep, when the agent of a session that stays has ended."""
+"""Files that are kept until the next sweep when the agent of a session that stays has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionDirectory:
-    """A session in a directory that this machine can read.
+    """Describes a session in a directory that this machine can read.
 
     `pid` is its agent's, and `born` distinguishes that from a later process of the same pid; `spill` is the directory
     of spilled objects, if it is known. `gateway` is where other machines reach it, `head` the gateway of the head that
     it has joined (both "HOST:PORT" or ""). `ended` is the reason for which its agent has ended, if it was recorded.
     `relay` is the port by which a remote driver reaches a cluster, "" for a node. `pid_namespace` is where `pid` is
-    valid, None if that is unknown. `locked` says that a lock shows whether the agent lives, which is so wherever the
-    file system has locks.
+    valid, None if that is unknown. `locked` says that a lock shows whether the agent lives, as it does on every file
+    system with locks.
     """
 
     directory: str
@@ -147,7 +147,7 @@ def _impossible(directory: str, error: OSError) -> UsageError:
 
 
 def _fill(directory: str, token: bytes, stays: bool) -> None:
-    session_lock.hold(directory)  # before it is described: until then no process takes it for dead
+    session_lock.hold(directory)  # Locked before it is described: an undescribed session counts as alive.
     describe(directory, os.getpid(), stays)
     for sub in ("sockets", "logs", "spill", "packages"):
         os.mkdir(os.path.join(directory, sub), 0o700)
@@ -197,7 +197,7 @@ def _write_description(directory: str, said: Mapping[str, Any]) -> None:
 
 def end(directory: str, reason: str) -> None:
     """The agent of a session that stays ends by itself: keep the logs, and say why, until the next sweep."""
-    with contextlib.suppress(OSError, ValueError):  # who asked it to end may have removed the session already
+    with contextlib.suppress(OSError, ValueError):  # The process that asked it to end may have removed the session.
         _write_description(directory, {**description_of(directory), "ended": reason})
     clean_up(directory)
 
@@ -321,7 +321,7 @@ def missing_files(directory: str) -> str:
             "set KERNEL_TMPDIR to a directory that nothing cleans"
         )
     except OSError:
-        return ""  # a disk or a network may come back
+        return ""  # A disk or a network may come back.
     return ""
 
 
@@ -341,7 +341,7 @@ def remove(directory: str) -> None:
     with contextlib.suppress(OSError):
         for name in set(os.listdir(target)) - {_DESCRIPTION}:
             _remove_path(os.path.join(target, name))
-    shutil.rmtree(target, ignore_errors=True)  # the description last: if this is cut short, a sweep goes on with it
+    shutil.rmtree(target, ignore_errors=True)  # The description last: a sweep needs it to resume.
     session_lock.let_go(target)
     for link in (directory, os.path.join(root_path(), os.path.basename(directory))):
         if os.path.islink(link):

@@ -1,4 +1,4 @@
-"""The end of a node's processes: they write what they still have to say, and end before the agent does."""
+"""End a node's processes: they send their last messages and output, and end before the agent does."""
 
 from __future__ import annotations
 

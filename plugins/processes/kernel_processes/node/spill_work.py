@@ -30,7 +30,7 @@ Done = contract.SpillDone | contract.SpillFailed | contract.RestoreDone | contra
 
 @dataclass(eq=False)
 class _Work:
-    """One step in progress. `asked` is when it began; `late` says that its waiters got the error that it is late."""
+    """Holds one step in progress. `asked` is when it began; `late` says that its waiters were told that it is late."""
 
     step: Step
     then: Callable[[Done | contract.RestoreLate], None]
@@ -42,8 +42,8 @@ class _Work:
 class SpillWork:
     """Carries out the store's disk work. Its methods are called from the agent's loop.
 
-    What is read back has the checksum of what was written, or it counts as lost.
-    A write that takes too long has failed, and its copy is deleted if it comes to be after all. A read that takes too
+    Bytes that are read back must have the checksum of those written, or the object counts as lost.
+    A write that takes too long has failed, and its copy is deleted if it is made after all. A read that takes too
     long is `RestoreLate`: the target may still write to that memory.
     """
 

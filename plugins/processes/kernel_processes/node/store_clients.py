@@ -1,4 +1,4 @@
-"""The clients of a node's object store: its processes, and parts of the agent. Their requests are answered here."""
+"""Answer the clients of a node's object store: its processes, and parts of the agent."""
 
 from __future__ import annotations
 

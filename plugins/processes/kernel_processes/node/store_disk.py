@@ -1,4 +1,4 @@
-"""The disk beside a node's object store: spilled copies, and files of objects for which it has no room."""
+"""Do the disk work of a node's object store: for spilled copies, and files of objects for which it has no room."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kernel_spec.ids import ObjectId
 from kernel_spec.spill import SpillTarget
 
 DiskStep = contract.WriteSpill | contract.ReadSpill | contract.DeleteSpill | MakeFile | RemoveFile
-"""What a store may order of its disk."""
+"""A step that a store may order of its disk."""
 DiskEvent = Done | contract.RestoreLate | FileMade | FileFailed
-"""What comes of it."""
+"""The result of a step."""
 
 
 class StoreDisk:

@@ -51,7 +51,7 @@ def open_server(
 
 
 class StoreGuard:
-    """See `kernel_spec.store.StoreServer`: that of a plugin, which is asked nothing more once it has raised."""
+    """Wraps the `kernel_spec.store.StoreServer` of a plugin, which is asked nothing more once it has raised."""
 
     def __init__(self, server: contract.StoreServer, label: str, on_broken: Callable[[str], None]) -> None:
         self.name = server.name

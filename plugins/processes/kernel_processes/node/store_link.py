@@ -1,4 +1,4 @@
-"""A part of the agent, or of its network, as a client of its node's store: requests with a callback."""
+"""Let a part of the agent, or of its network, be a client of its node's store: it sends requests with a callback."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.networks import NodeStore
 
 Then = Callable[[Any, "Exception | None"], None]
-"""Called with what was asked for, or with None and an error."""
+"""Called with the result of the request, or with None and an error."""
 
 
 class StoreLink:
-    """`client` is the id under which the store knows it. Called from the loop; callbacks may come at once."""
+    """Sends requests to the store, where `client` is its id. Called from the loop; callbacks may come at once."""
 
     def __init__(self, store: NodeStore, client: ProcessId) -> None:
         self._store = store

@@ -10,7 +10,7 @@ OVERFLOW_SECONDS = 0.5
 
 
 class StorePatience:
-    """Remembers when a store made progress last, and since when its requests have waited."""
+    """Remembers when the store last made progress, and since when its requests have waited."""
 
     def __init__(self) -> None:
         self._moved_at = self._waiting_since = float("-inf")
@@ -26,7 +26,7 @@ class StorePatience:
 
     def left(self, now: float, fails: bool) -> float:
         """Return for how many seconds more to wait; 0 says that a request is given up now."""
-        too_long = now - self._waiting_since >= PATIENCE_SECONDS  # others may go on putting small objects for ever
+        too_long = now - self._waiting_since >= PATIENCE_SECONDS  # Others may put small objects for ever.
         if too_long and not fails:
             return 0.0
         return max(0.0, self._moved_at + _patience(fails) - now)

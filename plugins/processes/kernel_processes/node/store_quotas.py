@@ -1,7 +1,7 @@
 """Limit what single processes may hold in the object store. Pure: it is given `StoredObject` rows.
 
-A process with a quota is charged for every object that it makes, until that object's owner needs it no more. When a new
-object does not fit, weak objects that the same process made are dropped, the oldest first.
+A process with a quota is charged for every object that it makes, until that object's owner no longer needs it. When a
+new object does not fit, weak objects that the same process made are dropped, the oldest first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kernel_spec.store import StoredObject
 
 @dataclass(slots=True)
 class _Account:
-    """The quota of one process, the bytes that it holds, and its objects; the oldest first."""
+    """Holds the quota of one process, the bytes that it holds, and its objects; the oldest first."""
 
     limit: int
     name: str
@@ -28,7 +28,7 @@ class _Account:
 
 
 class StoreQuotas:
-    """The quotas of one node's store and what is charged to them."""
+    """Holds the quotas of one node's store and the bytes charged to them."""
 
     def __init__(self) -> None:
         self._accounts: dict[ProcessId, _Account] = {}
@@ -69,7 +69,7 @@ class StoreQuotas:
         for one, held in account.made.items():
             row = rows.get(one)
             if over > 0 and one != object and (row is None or (row.weak and not row.pins and row.state != "writing")):
-                over -= held  # without a row, the store itself has dropped it
+                over -= held  # An object without a row was dropped by the store.
                 drop.append(one)
         if over > 0:
             raise ObjectStoreFullError(

@@ -1,4 +1,4 @@
-"""The object store inside the agent: messages in, the store plugin decides, replies and disk work out."""
+"""Serve the object store in the agent: messages come in, the store plugin decides, replies and disk work go out."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from kernel_spec.errors import ObjectLostError, ObjectStoreFullError, OwnerDiedE
 from kernel_spec.ids import ObjectId, ProcessId
 
 NEWS_SECONDS = 0.1
-"""Seconds for processes to release objects before a new object is refused for a quota."""
+"""Seconds for processes to release objects before a quota refuses a new object."""
 
 
 class StoreService:
-    """Serve the object store to its clients: `server` decides, the answers go to `clients` and the work to `disk`.
+    """Serves the object store to its clients: `server` decides, the answers go to `clients` and the work to `disk`.
 
     `observe(kind, state, id, detail)` is told what happens to objects.
     """
@@ -108,7 +108,7 @@ class StoreService:
         """Let the store decide, and carry it out."""
         instructions = self.server.handle(event)
         self._carry_out(instructions)
-        if instructions and not isinstance(event, contract.Pin):  # one that is answered at once moves nothing
+        if instructions and not isinstance(event, contract.Pin):  # A pin that is answered at once is no progress.
             self._patience.moved(self._reactor.clock())
         if self.server.waits and not self._watching and self.server.usage().waiting:
             self._watch()
@@ -198,7 +198,7 @@ class StoreService:
                 self._clients.release_idle()
             else:
                 self._disk.begin(step, self._disk_moved)
-        for step in local:  # last, because they may lead to new events
+        for step in local:  # Last, because they may lead to new events.
             self._clients.answer(step)
 
     def _watch(self) -> None:

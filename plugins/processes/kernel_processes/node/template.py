@@ -36,7 +36,7 @@ from kernel_processes.system.processes import become_subreaper, collect_garbage,
 ANSWER_BYTES = 4096
 """The largest answer in bytes."""
 _DEAD_WORKERS_KEPT = 100
-"""The number of dead workers that are remembered, in case a process that one was starting turns up."""
+"""Number of dead workers that are remembered, in case a process that one of them was starting turns up."""
 _PROGRAM = "kernel_processes.worker.main"
 """The module that workers run: it has `prepare(session)`, called once, and `main(worker, session)`."""
 _LATER = "kernel_processes.worker.async_executor"
@@ -47,7 +47,7 @@ _IDLE_SECONDS = 0.5
 
 
 class Template:
-    """Forks, reaps, and cleans up after the agent."""
+    """Forks workers, reaps them, and cleans up after the agent."""
 
     def __init__(self, link: socket.socket) -> None:
         self._link = link
@@ -115,7 +115,7 @@ class Template:
     def _become_worker(self, worker: dict[str, Any], descriptors: list[int]) -> None:
         code = 1
         try:
-            os.setsid()  # what a worker starts is known by its session, and ends with it
+            os.setsid()  # A worker's children are known by its session, and end with it.
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._link.close()
@@ -158,7 +158,7 @@ class Template:
         try:
             self._link.send(marshal.dumps(message))
         except OSError:
-            return  # the agent is gone; the loop learns of it
+            return  # The agent is gone; the loop learns of it.
 
     def _agent_is_gone(self) -> None:
         end_descendants(os.getpid())

@@ -1,4 +1,4 @@
-"""The agent's end of the template: ask it to fork, learn which workers exited, start another if it dies."""
+"""Hold the agent's end of the template: ask it to fork, learn which workers exited, start another if it dies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FORKED, _EXITED = number_of(WorkerForked), number_of(WorkerExited)
 
 
 class TemplateLink:
-    """One template process at a time. Callbacks run in the loop."""
+    """Runs one template process at a time. Callbacks run in the loop."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class TemplateLink:
         self._unlink()
         assert self._process is not None
         self.status = self._process.wait()
-        if self.status != -signal.SIGKILL:  # one that was killed says nothing about the next
+        if self.status != -signal.SIGKILL:  # A killed template says nothing about the next one.
             self.failures += 1
         self._on_lost()
 

@@ -75,5 +75,5 @@ def receive_message(link: socket.socket) -> tuple[tuple[Any, ...], list[int]] | 
     if not mark:
         return None
     with open(descriptors.pop(0), "rb") as text:
-        text.seek(0)  # the position is the sender's, at the end
+        text.seek(0)  # The reader shares the sender's position, which is at the end.
         return marshal.load(text), descriptors

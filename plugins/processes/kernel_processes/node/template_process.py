@@ -1,7 +1,7 @@
 """Start a template process: the first as a fork of the agent, each later one as a program of its own.
 
-The agent forks when it has loaded and opened next to nothing, so that a fork is as good as a new program, and there a
-good deal sooner. Later it has files, timers and perhaps threads that no worker must inherit.
+The agent forks when it has loaded and opened next to nothing, so that a fork is as clean as a new program, and starts
+much sooner. Later it has files, timers and perhaps threads that no worker must inherit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kernel_processes.system.processes import command_of, kill
 
 
 class TemplateProcess(Protocol):
-    """The process of a template, as the agent starts and ends it."""
+    """Represents the process of a template, which the agent starts and ends."""
 
     pid: int
 
@@ -76,7 +76,7 @@ def _be_template(link: socket.socket, preload: Sequence[str]) -> None:
 
 
 class _Fork:
-    """A forked child, with what `subprocess.Popen` has for others."""
+    """Represents a forked child, with the part of `subprocess.Popen` that is used for others."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -104,5 +104,5 @@ class _Fork:
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
-        if self._code is None:  # else the number may be another's by now
+        if self._code is None:  # Afterwards the pid may be another process's.
             kill(self.pid, number)

@@ -1,4 +1,4 @@
-"""Orders to workers: become an actor, retire, end. A worker that does not end is killed."""
+"""Give orders to workers: become an actor, retire, end. A worker that does not end is killed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class WorkerControl:
         """Make a leased worker an actor."""
         worker = self._pool.workers.get(id)
         if worker is None or worker.peer is None or worker.state == ENDING or worker.actor:
-            return  # its end is reported to the head, or the order came twice
+            return  # Its end is reported to the head, or the order came twice.
         self._pool.becomes_actor(id)
         worker.actor, worker.restarts = class_name, restarts
         self._processes.send(id, message)

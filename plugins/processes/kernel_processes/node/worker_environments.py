@@ -1,4 +1,4 @@
-"""Runtime environments on a node: everything that a worker needs to run in one, made before it starts."""
+"""Prepare runtime environments on a node: everything that a worker needs to run in one, before it starts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Then = Callable[[WorkerStart | RuntimeEnvError], None]
 
 @dataclass(slots=True)
 class _Field:
-    """One field of an environment: its value, who builds it, and the packages for it."""
+    """Holds one field of an environment: its value, its builder, and the packages for it."""
 
     name: str
     prepared: Any
@@ -39,7 +39,7 @@ class _Field:
 
 
 class WorkerEnvironments:
-    """The environments that workers of this node run in. Its methods are called from the loop.
+    """Prepares the environments that workers of this node run in. Its methods are called from the loop.
 
     `directory` is the session's; `send` reaches the head; `keys_in_use` returns the keys of the environments in which
     workers run or start.

@@ -1,4 +1,4 @@
-"""The ends of workers: their exit statuses, what these mean, and the files that are left to remove."""
+"""Explain the ends of workers by their exit statuses, and remove the files that they left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starting workers: what they are started with is made ready, then the template forks them."""
+"""Start workers: prepare their environments, then have the template fork them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class WorkerForks:
 
         def ready(made: WorkerStart | RuntimeEnvError) -> None:
             if step.worker not in self._pool.workers:
-                return  # it is not wanted any more
+                return  # The worker is not wanted any more.
             if isinstance(made, RuntimeEnvError):
                 on_environment_failed(step.worker, made)
             elif shortage := self._fork(step, made):

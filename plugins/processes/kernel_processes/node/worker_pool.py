@@ -1,4 +1,4 @@
-"""The workers of a node: which start, which are idle, which are leased. A pure state machine.
+"""Keep the workers of a node: which start, which are idle, which are leased. A pure state machine.
 
 Workers are kept apart by *key*: the job they serve and the environment they run in, so that one program never sees
 another's modules, variables or working directory.
@@ -25,7 +25,7 @@ Key = tuple[bytes, str]
 
 
 class LeasedWork(NamedTuple):
-    """The work of a lease: the task that asked for it first, or the actor; its owner; the memory that it reserves.
+    """Describes the work of a lease: the task that asked for it first, or the actor; its owner; the memory it reserves.
 
     `repeatable`: its work can be run again. `grant` counts the grants of a lease, which may be taken away and given
     again: the head must know for which grant a worker was found. `devices` names the devices of the lease, if any.
@@ -45,12 +45,12 @@ NO_WORK = LeasedWork()
 
 @dataclass(slots=True)
 class WorkerRecord:
-    """One worker process. `pid` is 0 until it was forked; `peer` is its connection once it registered.
+    """Holds the state of one worker process. `pid` is 0 until it was forked; `peer` is set once it has registered.
 
-    `work` is what its lease is for, `leased_at` since when. `actor` is the class of the actor that it is, `restarts`
-    how many that has left. `asks`: it has what it waited for, and waits for its CPU.
-    `cause` says why it ends, or could not be forked, `fault` what that means for what it runs. `devices` are those of
-    its leases, nothing before the first.
+    `work` is the work of its lease, which began at `leased_at`. `actor` is the class of the actor that it is,
+    `restarts` the restarts that this has left. `asks`: it has what it waited for, and waits for its CPU.
+    `cause` says why it ends, or could not be forked; `fault` says what that means for its work. `devices` are those of
+    its leases, None before the first.
     """
 
     id: ProcessId
@@ -77,7 +77,7 @@ class WorkerRecord:
 
 
 class UnservedLease(NamedTuple):
-    """A lease that gets no worker, and the number of its grant."""
+    """Holds a lease that gets no worker, and the number of its grant."""
 
     lease: LeaseId
     grant: int
@@ -93,7 +93,7 @@ class StartWorker:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """This worker serves this lease now."""
+    """Have this worker serve this lease."""
 
     worker: ProcessId
     lease: LeaseId
@@ -101,7 +101,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class RefuseLeases:
-    """These leases get no worker: one after another did not come up (`reason`), the last as its record says."""
+    """Refuse these leases: one worker after another did not come up (`reason`), the last as its record says."""
 
     leases: tuple[UnservedLease, ...]
     worker: WorkerRecord
@@ -114,7 +114,7 @@ Instruction = Assign | Replacement
 
 
 class WorkerPool:
-    """Hands workers to leases. `new_id` makes process ids."""
+    """Assigns workers to leases. `new_id` makes process ids."""
 
     def __init__(self, new_id: Any) -> None:
         self.workers: dict[ProcessId, WorkerRecord] = {}
@@ -167,7 +167,7 @@ class WorkerPool:
         worker = self.workers[id]
         worker.peer = peer
         if worker.state != STARTING:
-            return []  # it was ordered to end before it came up
+            return []  # It was ordered to end before it came up.
         self._starting[worker.key] -= 1
         self._failed_starts.pop(worker.key, None)
         return self._free(worker, now)
@@ -199,7 +199,7 @@ class WorkerPool:
         worker = self.workers.pop(id, None)
         if worker is None:
             return None, []
-        if worker.state == STARTING and (worker.pid or worker.cause):  # else its template died before it forked
+        if worker.state == STARTING and (worker.pid or worker.cause):  # Otherwise its template died first.
             self._failed_starts.setdefault(worker.key, FailedStarts("worker")).add(killed_at)
         self._leave_state(worker)
         if worker.lease is not None:

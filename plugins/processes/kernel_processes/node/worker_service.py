@@ -1,4 +1,4 @@
-"""The worker processes of a node: they are started, watched, and reported when they have died. In the agent's loop."""
+"""Start the worker processes of a node, watch them, and report when one has died. In the agent's loop."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _RETRY_SECONDS = 0.5
 
 
 class WorkerService:
-    """The shell around the worker pool."""
+    """Carries out what the worker pool decides, and tells it what happens to workers."""
 
     def __init__(
         self, head: HeadClient, pool: WorkerPool, forks: WorkerForks, exits: WorkerExits, reactor: Reactor
@@ -67,7 +67,7 @@ class WorkerService:
         self._refuse(self._pool.could_not_start(worker), error)
 
     def _give_up(self, step: RefuseLeases) -> None:
-        if self._ending is not None:  # its directory was removed, say, without which no worker comes up
+        if self._ending is not None:  # Without its directory, say, no worker comes up.
             self._refuse(step.leases, SessionEndedError(f"the session ended: {self._ending}"))
             return
         text = f"{step.reason}; the last: {step.worker.cause}"
@@ -120,7 +120,7 @@ class WorkerService:
         if template.failures < FAILED_STARTS:
             self._log.warning("the template process died; starting another")
             with suppress(OSError):
-                template.start()  # else the next worker that is asked for tries again, and says why not
+                template.start()  # If it fails, the next request for a worker tries again, and reports why.
             for worker in unborn:
                 self._gone(worker.id, "the template process died before it was forked")
         else:
@@ -166,7 +166,7 @@ class WorkerService:
         if worker is None:
             return
         worker.pid = worker.pid or peer.pid
-        self._pool.ends(worker.id, "")  # so that no lease gets it
+        self._pool.ends(worker.id, "")  # So that no lease gets it.
         self._await_status(worker, self._reactor.clock() + 1.0)
 
     def _await_status(self, worker: WorkerRecord, deadline: float) -> None:

@@ -1,4 +1,4 @@
-"""The surroundings of a new worker: its program's directories and variables, and its runtime environment."""
+"""Give a new worker its surroundings: its program's directories and variables, and its runtime environment."""
 
 from __future__ import annotations
 
