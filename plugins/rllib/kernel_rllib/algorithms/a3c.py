@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
 READ = (columns.OBS, columns.ACTIONS, columns.ADVANTAGES, columns.VALUE_TARGETS)
-"""What the loss reads of a batch."""
+"""The columns of a batch that the loss reads."""
 
 
 class A3CConfig(AlgorithmConfig):
@@ -163,7 +163,7 @@ class A3C(Algorithm):
 
 @dataclass
 class Gradient:
-    """What a runner sends in place of its experience.
+    """Holds the gradient that a runner sends in place of its experience.
 
     Attributes:
         metrics: What the loss reported.

@@ -1,4 +1,4 @@
-"""How users reach the parts of an algorithm: its policies, modules and workers, under all names they had."""
+"""Give users access to an algorithm's policies, modules and workers, under the names of every release."""
 
 from __future__ import annotations
 
@@ -103,11 +103,11 @@ class PolicyAccess(PolicyWeights):
 
     @property
     def inference(self) -> Inference:
-        """What acts outside of runners, by the only policy."""
+        """The object that computes actions outside of the runners, with the only policy."""
         return self._inference_by_module(self._known_policy(DEFAULT_POLICY_ID))
 
     def inference_of(self, policy_id: str) -> Inference | ScriptedInference:
-        """Return what acts outside of runners, by a policy."""
+        """Return the object that computes actions outside of the runners, with one policy."""
         if policy_id not in self.scripted:
             return self._inference_by_module(policy_id)
         made: dict[str, ScriptedInference] = self.__dict__.setdefault("_scripted_inferences", {})

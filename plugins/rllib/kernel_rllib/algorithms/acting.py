@@ -1,4 +1,4 @@
-"""How users ask an algorithm for actions: for one observation, or for several in one forward pass."""
+"""Compute actions with a trained algorithm: for one observation, or for several in one forward pass."""
 
 from __future__ import annotations
 

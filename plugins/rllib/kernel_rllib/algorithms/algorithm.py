@@ -68,7 +68,7 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, RecordedRuns,
     is_stopped = False
     """Whether `stop` was called."""
     curriculum: Curriculum | None = None
-    """What sets the tasks of environments, where `env_task_fn` is given."""
+    """Sets the tasks of the environments, where `env_task_fn` is given."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, RecordedRuns,
         self.seed = int(np.random.SeedSequence().generate_state(1)[0]) if self.config.seed is None else self.config.seed
         self.progress, self.reports = Progress(), Reports(self.config)
         self.policies: dict[str, PolicyLearning] = {}
-        """What learns, by the ids of policies: the algorithm itself, if there is one only."""
+        """The policies that learn, by their ids. With only one, this is the algorithm itself."""
         self.scripted: dict[str, ScriptedBlueprint] = {}
         """The policies that are of a class of the user's own, and do not learn."""
         look = partial(check_env_of, self.config, validate=self.validate_env)
@@ -134,7 +134,7 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, RecordedRuns,
         self.learners = LearnerGroup({module_id: policy.learner for module_id, policy in self.policies.items()})
         self.blueprint = self.make_blueprint(self.config, self.seed)
         self.cpu_share = share_of_runners(self.config)
-        """How many CPUs each runner reserves at most, where all machines have fewer than they ask for; or None."""
+        """The most CPUs that a runner reserves, where all machines have fewer than runners ask for; otherwise None."""
         self.runners = self.make_runners(self.group_settings())
         if self.config.env_task_fn is not None:
             self.curriculum = Curriculum(self.config.env_task_fn)
@@ -203,14 +203,14 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, RecordedRuns,
 
     @property
     def learns_several(self) -> bool:
-        """Whether it can have several policies that learn: it writes `learn`, and not all of `training_step`."""
+        """Whether the algorithm can train several policies: it writes `learn`, and not all of `training_step`."""
         made = type(self)
         return made.learn is not PolicyLearning.learn and made.training_step is Algorithm.training_step
 
     def make_blueprint(
         self, config: AlgorithmConfig, seed: int, *, evaluates: bool = False
     ) -> Blueprint | MultiAgentBlueprint:
-        """Return what makes the samplers of runners, by settings of training or of evaluation."""
+        """Return the blueprint of the runners' samplers, by settings of training or of evaluation."""
         made = super().make_blueprint(config, seed, evaluates=evaluates)
         if not config.render_env:
             return made
@@ -361,7 +361,7 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, RecordedRuns,
         return (
             time.perf_counter() - began >= (config.min_time_s_per_iteration or 0)
             and self.env_steps_sampled - sampled_before >= (config.min_sample_timesteps_per_iteration or 0)
-            # Before anything was learned from, and where an algorithm does not count what is, samples are enough.
+            # Before the first update, and where an algorithm does not count the steps of updates, samples are enough.
             and (self.env_steps_trained - trained_before >= least_trained or not self.env_steps_trained)
         )
 

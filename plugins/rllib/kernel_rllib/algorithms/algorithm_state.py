@@ -16,7 +16,7 @@ from kernel_rllib.runners.kept_samples import state_of_rounds
 
 
 class AlgorithmState(SeveralPolicies, Keeping):
-    """What an algorithm keeps: of its policies, its runners, and how far it is."""
+    """Saves and restores the state of an algorithm: of its policies, of its runners, and of its progress."""
 
     episodes: EpisodeWindow
 

@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
 REGRET = "regret"
-"""What an environment tells in its info, and results add up: how much more the best arm was worth, on average."""
+"""The key of the regret in an environment's info, which results add up: the best arm's mean minus the chosen one's."""
 _OPTIONS = ("alpha", "lambda_")
 """Settings that releases of RLlib took as options of the model."""
 
 
 class BanditConfig(AlgorithmConfig):
-    """What the settings of linear bandits have in common."""
+    """The settings that all linear bandits share."""
 
     defaults = values(
         num_env_runners=0,
@@ -121,7 +121,7 @@ class Bandit(Algorithm):
         "model/free_log_std": "its actions are discrete",
     }
     posteriors: LinearPosteriors
-    """What is known of the weights, in float64; runners act by the same in float32."""
+    """The posteriors of the weights, in float64. Runners act by a copy of them in float32."""
 
     def settings_acted_on(self) -> frozenset[str]:
         """Return the settings that bandits act on: options of the model, if no others than these are given."""

@@ -48,7 +48,7 @@ class CopiedPolicy:
 
 
 class ChangingPolicies(SeveralPolicies):
-    """What an algorithm is told of policies while it trains."""
+    """Adds, removes and replaces policies of an algorithm while it trains."""
 
     # -- policies -----------------------------------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class ChangingPolicies(SeveralPolicies):
         """Let a policy be no more, here and in all runners.
 
         Episodes that are going on keep it, as they keep their mapping: it acts there until they are over, by the
-        parameters that it had last, and nobody learns from what it does.
+        parameters that it had last, and no policy learns from its steps.
 
         Args:
             policy_id: Its id.
@@ -243,7 +243,7 @@ class ChangingPolicies(SeveralPolicies):
     def _set_who(
         self, changed: AlgorithmConfig, mapping: Mapped | None, to_train: ToTrain | None, *, in_evaluations: bool
     ) -> None:
-        """Set who has which policy, and which learn; without `in_evaluations` the mapping stays as it is there."""
+        """Set agents' policies, and which policies learn; without `in_evaluations` the mapping stays as it is there."""
         if to_train is not None:
             changed.multi_agent(policies_to_train=to_train)  # type: ignore[arg-type]
         if mapping is None:

@@ -1,4 +1,4 @@
-"""What runners reserve where all machines together have fewer CPUs than they ask for: equal shares of what there is.
+"""Share the CPUs equally among the runners, where all machines together have fewer than the runners ask for.
 
 Only CPUs are shared, for processes can take turns on them; and only where waiting could not help. What is busy now is
 waited for. No result depends on what is reserved.

@@ -173,7 +173,7 @@ class DDPG(OffPolicyActorCritic):
 
     @property
     def policy_delay(self) -> int:
-        """How many steps critics make for one of the policy and of the slower copy."""
+        """The number of updates of the critics for each update of the policy and of the target networks."""
         return self.config.policy_delay
 
     def targets_of(self, batch: Batch) -> Array:

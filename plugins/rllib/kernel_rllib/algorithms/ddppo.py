@@ -156,7 +156,7 @@ class DDPPO(PPO):
         while True:
             if self._is_broken:
                 self._start_again()
-            self._is_broken = True  # until all have brought something: whoever did not may be waiting for another
+            self._is_broken = True  # Until each worker has answered: one that has not may be waiting for another.
             try:
                 with self.timed("learn"):
                     samples = self.runners.sample(self.config.get_rollout_fragment_length)

@@ -1,4 +1,4 @@
-"""What a worker of DD-PPO does (Wijmans et al., 2019, arXiv 1911.00357): it learns, in step with the others."""
+"""A worker of DD-PPO (Wijmans et al., 2019, arXiv 1911.00357), which learns in step with the others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kernel_rllib.runners.sampler import Sampler
 
 @dataclass
 class Learned:
-    """What a worker reports of a step.
+    """Holds the report of a worker on one training step.
 
     Attributes:
         metrics: Means of what the loss reported.
@@ -36,7 +36,7 @@ class Learned:
 
 
 class LearningWork:
-    """What a worker does with its samples: it learns from them, in step with the others."""
+    """Learns from the samples of one worker, in step with the other workers."""
 
     all_reduce: AllReduce
     """The means of all workers; made by `join`, in the worker's process."""

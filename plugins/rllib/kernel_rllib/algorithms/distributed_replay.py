@@ -1,4 +1,4 @@
-"""What Ape-X adds to algorithms that learn from replay (Horgan et al., 2018, arXiv 1803.00933).
+"""Ape-X for algorithms that learn from replay (Horgan et al., 2018, arXiv 1803.00933): many runners, sharded replay.
 
 Runners sample without a pause and say how large the errors of their steps are (algorithm 1); shards of replay keep them
 and draw minibatches; the learner takes these, and sends back how large their errors were then (algorithm 2). In which
@@ -33,7 +33,7 @@ class DistributedReplay(ReplayingAlgorithm):
 
     config: DistributedReplayConfig
     shards: ReplayShards | None = None
-    """Where samples are kept, by all policies; None: here."""
+    """The shards that keep the samples of all policies. None: this process keeps them."""
     _steps_at_broadcast = 0
 
     # -- building -----------------------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ class DistributedReplay(ReplayingAlgorithm):
             return replay_of(settings)
         share = settings.copy(copy_frozen=False)
         share.capacity = max(settings.capacity // self.config.num_replay_buffer_shards, 1)
-        replay_of(share)  # what is wrong with it is said here
+        replay_of(share)  # Raises for wrong settings here, rather than in a shard.
         return self.shards.open(self.module_id, partial(replay_of, share))
 
     def group_settings(self) -> GroupSettings:
@@ -89,7 +89,7 @@ class DistributedReplay(ReplayingAlgorithm):
 
     @property
     def waits_for_samples(self) -> bool:
-        """Whether a training step takes a sample, if need be after waiting for it. Otherwise, those that are there."""
+        """Whether a training step waits for a sample if there is none. Otherwise it takes the samples there are."""
         begun = self.env_steps_sampled >= self.config.num_steps_sampled_before_learning_starts
         return not begun or self.config.training_intensity is not None or callable(self.config.policies_to_train)
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
 ONLINE, TARGET, CHOICE = range(3)
-"""What noise is drawn for: the loss, the target network, and the network that learns where it chooses."""
+"""The uses of noise: the loss, the target network, and the online network where it chooses actions for targets."""
 _UNTOUCHED = (
     "schedule_max_timesteps",
     "exploration_final_eps",

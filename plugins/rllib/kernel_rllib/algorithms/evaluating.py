@@ -46,7 +46,7 @@ class Evaluations:
         self._evaluator: Evaluator | None = None
         self._skipped = 0
         self.last: ResultTree | None = None
-        """What the last evaluation found."""
+        """The results of the last evaluation."""
 
     def is_due(self, iteration: int) -> bool:
         """Return whether one comes with the iteration of this number, from 1."""
@@ -55,7 +55,7 @@ class Evaluations:
 
     @property
     def is_parallel(self) -> bool:
-        """Whether evaluations go on beside training."""
+        """Whether evaluations run in parallel with training."""
         return bool(self._config.evaluation_parallel_to_training)
 
     @property
@@ -67,14 +67,14 @@ class Evaluations:
 
     @property
     def evaluator(self) -> Evaluator:
-        """What plays; it is made when it is first asked for."""
+        """The evaluator, which plays the episodes. It is made at the first use."""
         if self._evaluator is None:
             self._evaluator = self._make_evaluator()
         return self._evaluator
 
     @property
     def blueprint(self) -> Blueprint | MultiAgentBlueprint:
-        """What makes the samplers of the runners."""
+        """The blueprint by which runners for evaluation make their samplers."""
         if not hasattr(self, "_blueprint"):
             self._blueprint = self._make_blueprint(self.config, self._seed, evaluates=True)
         return self._blueprint

@@ -15,7 +15,7 @@ from kernel_rllib.policy.workers import WorkerSet
 
 
 class EvaluationMethods(PolicyAccess):
-    """What an algorithm does to evaluate what it has learned."""
+    """Evaluates the policies of an algorithm."""
 
     evaluations: Evaluations
     reports: Reports

@@ -1,4 +1,4 @@
-"""What algorithms share that know of a policy only what its episodes bring: trials, statistics, and one step uphill."""
+"""Evolution of a policy by the returns of its episodes only: trials, statistics, and one step of gradient ascent."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ASCENT = "ascent"
 
 @dataclass(frozen=True)
 class Pairs:
-    """What a generation brought.
+    """Holds the results of one generation.
 
     Attributes:
         returns: Of each direction, in their order: the return along it, and that against it [n, 2].
@@ -57,7 +57,7 @@ class Pairs:
 
     @property
     def undisturbed(self) -> Array:
-        """Where outcomes are of the parameters as they are."""
+        """Whether each outcome is of the undisturbed parameters, as booleans."""
         found: Array = self.outcomes.side == 0
         return found
 
@@ -138,7 +138,7 @@ class Evolution(Algorithm):
         )
 
     def make_distribution(self, action_space: Any) -> Distribution:
-        """Return what makes actions of outputs: outputs are continuous actions, the largest one is a discrete one."""
+        """Return the distribution of actions: outputs are continuous actions, the largest one is a discrete one."""
         found = for_space(row_space(action_space), box="deterministic")
         if isinstance(found, Product):
             return replace(found, parts=tuple(map(_unbounded, found.parts)))

@@ -1,4 +1,4 @@
-"""What runners make of their samples before these are kept: transitions, and how large their errors are at first.
+"""Make transitions of a runner's samples before they are kept, with their initial errors.
 
 So nobody else has to look at a step before it is drawn (Horgan et al., 2018, section 3 and algorithm 1): priorities of
 new rows are those of the parameters that acted.

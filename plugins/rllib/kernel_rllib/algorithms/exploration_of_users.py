@@ -14,7 +14,7 @@ from kernel_rllib.exploration.exploration import Exploration, StochasticSampling
 
 METHODS = ("choose", "best", "recorded")
 ATTRIBUTES = ("noise", "keeps")
-"""What an exploration needs: `kernel_rllib.exploration.exploration.Exploration` says what each is."""
+"""The methods and attributes that an exploration needs: `kernel_rllib.exploration.exploration.Exploration` has each."""
 _HOMES = ("kernel_rllib", "ray")
 """The packages whose classes are known by their names."""
 

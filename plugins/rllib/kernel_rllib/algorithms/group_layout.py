@@ -1,4 +1,4 @@
-"""What the spaces of a group of agents say of its rows: see `modules.group_q_network.GroupLayout`."""
+"""Derive the layout of a group's rows from its spaces: see `modules.group_q_network.GroupLayout`."""
 
 from __future__ import annotations
 

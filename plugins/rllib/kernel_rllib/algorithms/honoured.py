@@ -1,4 +1,4 @@
-"""Which common settings algorithms act on. A setting that an algorithm does not act on is refused, not ignored.
+"""The common settings that algorithms act on. A setting that an algorithm does not act on is refused, not ignored.
 
 Settings that an algorithm declares itself are its own to act on.
 """
@@ -138,13 +138,13 @@ HONOURED_OF_MODELS = {
 """Options of the model."""
 
 HEADS = frozenset({"model/head_fcnet_hiddens", "model/head_fcnet_activation"})
-"""What algorithms act on whose networks have dense layers after the encoder."""
+"""Settings of algorithms whose networks have dense layers after the encoder."""
 
 IMAGES = frozenset({"model/conv_filters", "model/conv_activation"})
-"""What algorithms act on whose networks have convolutions. Others refuse observations that are images."""
+"""Settings of algorithms whose networks have convolutions. Others refuse observations that are images."""
 
 OWN_MODELS = frozenset({"model/custom_model", "model/custom_model_config", "rl_module_spec"})
-"""What algorithms act on that take models of the user's own."""
+"""Settings of algorithms that take models of the user's own."""
 
 OF_LSTM = ("lstm_use_prev_action", "lstm_use_prev_reward")
 """Options of the model that count only with an LSTM, or with a model of the user's own."""
@@ -166,24 +166,24 @@ OF_ATTENTION = (
 MEMORY = frozenset(
     f"model/{name}" for name in ("max_seq_len", "use_lstm", "lstm_cell_size", *OF_LSTM, "use_attention", *OF_ATTENTION)
 )
-"""What algorithms act on whose losses take sequences."""
+"""Settings of algorithms whose losses take sequences."""
 
 OWN_DISTRIBUTIONS = frozenset({"model/custom_action_dist"})
-"""What algorithms act on whose losses take any distribution of actions."""
+"""Settings of algorithms whose losses take any distribution of actions."""
 
 ACTOR_CRITIC = HEADS | IMAGES | MEMORY | OWN_MODELS | OWN_DISTRIBUTIONS
-"""What algorithms act on that take the module of `on_policy.actor_critic`, and whose losses take sequences."""
+"""Settings of algorithms with the module of `on_policy.actor_critic`, whose losses take sequences."""
 
 PIPELINED = frozenset({"pipelined_sampling"})
-"""What algorithms act on that sample whole train batches, and learn from each once."""
+"""Settings of algorithms that sample whole train batches, and learn from each once."""
 
 ONE_PASS = dict.fromkeys(
     ("num_epochs", "minibatch_size", "shuffle_batch_per_epoch"), "it learns from each batch once, as a whole"
 )
-"""What algorithms don't act on that make one step with a batch, and why."""
+"""Settings without effect on algorithms that make one update with each batch, and the reasons."""
 
 ONE_HEAD = {"model/vf_share_layers": "there is no value of states beside what it learns"}
-"""What algorithms don't act on without a value function beside their policy, and why."""
+"""Settings without effect on algorithms that have no value function beside the policy, and the reasons."""
 
 ADVICE = {
     "create_env_on_local_worker": (
@@ -192,7 +192,7 @@ ADVICE = {
     "observation_fn": "What observation_fn would make of observations, the environment can return.",
     "policy_map_capacity": "All policies stay in memory, so policy_map_capacity would have no effect.",
 }
-"""What to do instead of some settings that nothing acts on, or why that is so."""
+"""Advice for settings that no algorithm acts on: what to do instead, or why that is so."""
 
 _OFFLINE = (
     "Recorded experience is read by input_ and written by output: folders and files of JSON lines, or functions that "
@@ -215,7 +215,7 @@ def refuse_what_has_no_effect(
 
     Args:
         config: The settings.
-        acts_on: Which of them it acts on beside those that all do; with "model", on options of it that nobody knows.
+        acts_on: Which of them it acts on beside those that all do; with "model", on unknown options of it.
         without: Which it does not act on of those that others do, or that an algorithm declares which it derives from,
             and why.
     """

@@ -128,7 +128,7 @@ class IMPALA(Algorithm):
     read: ClassVar[tuple[str, ...]] = READ
     """The columns that the loss reads."""
     _updates_kept = 0
-    """How many updates there were since runners were given parameters."""
+    """The number of updates since the runners last got parameters."""
 
     # -- building -----------------------------------------------------------------------------------------------------
 
@@ -151,7 +151,7 @@ class IMPALA(Algorithm):
         return replace(found, optimizer="rmsprop", optimizer_settings={**settings, **found.optimizer_settings})
 
     def setup_learning(self) -> None:
-        """Make what keeps fragments to be learned from again."""
+        """Make the replay of fragments, which are learned from again."""
         config = self.config
         slots, proportion = config.replay_buffer_num_slots, config.replay_proportion
         self.replay = FragmentReplay(slots, proportion, self.stream("replay"))

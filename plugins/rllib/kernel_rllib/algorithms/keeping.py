@@ -25,7 +25,7 @@ from kernel_runs.trainable.trainable import Trainable
 from kernel_spec.errors import SerializationError
 
 PROGRESS = ("_iteration", "_timesteps_total", "_episodes_total", "_time_total", "_experiment_id")
-"""How far a trainable is, by the names of its attributes."""
+"""The attributes of a trainable that hold its progress."""
 
 
 class Keeping(PolicyWeights, Trainable):

@@ -24,4 +24,4 @@ LATER = {
 """The names that releases of RLlib had for algorithms of a later part, and what to take today, or why nothing."""
 
 CONTRIBUTED = "contrib/"
-"""What names of algorithms that others had contributed begin with."""
+"""The prefix of the names of algorithms that users of RLlib had contributed."""

@@ -75,7 +75,7 @@ _PRIORITIES = (
     "worker_side_prioritization",
 )
 _NOISE = {"type": "GaussianNoise", "stddev": 0.1, "initial_scale": 1.0, "final_scale": 1.0}
-"""How actions of a Box are explored, where nothing is said."""
+"""The exploration of actions of a Box, where the settings name none."""
 
 
 class MADDPGConfig(OffPolicyConfig):
@@ -174,13 +174,13 @@ class MADDPG(Algorithm):
 
     @property
     def learns_several(self) -> bool:
-        """Whether it can have several policies that learn: always."""
+        """Whether the algorithm can train several policies: always."""
         return True
 
     # -- building -----------------------------------------------------------------------------------------------------
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Make what all policies learn from together."""
+        """Make the replay that all policies learn from together."""
         super().setup(config)
         gammas = {policy_id: policy.config.gamma for policy_id, policy in self.policies.items()}
         assert isinstance(self.config.n_step, int)
@@ -198,7 +198,7 @@ class MADDPG(Algorithm):
         return self.config.train_batch_size / (self.config.get_rollout_fragment_length() * self.config.total_envs)
 
     def begin_policies(self, specs: Mapping[str, PolicySpec]) -> None:
-        """Make what learns, where there are several agents."""
+        """Make the policies that learn, where there are several agents."""
         scripted = {name for name, spec in self.config.policies.items() if spec.policy_class is not None}
         self.team = {name: spaces_of_policy(spec) for name, spec in specs.items() if name not in scripted}
         super().begin_policies(specs)

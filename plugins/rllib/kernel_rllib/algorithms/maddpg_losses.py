@@ -61,7 +61,7 @@ class JudgedActions:
 
     @property
     def width(self) -> int:
-        """How many numbers an action has for critics."""
+        """The number of columns of an action, as the critics take it."""
         return self.distribution.action_size
 
     def rows(self, actions: Array) -> Array:

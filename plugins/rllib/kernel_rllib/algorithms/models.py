@@ -1,4 +1,4 @@
-"""What algorithms check of models: whether they fit what is observed, and which backend they need."""
+"""Check models for algorithms: whether they fit the observations, and which backend they need."""
 
 from __future__ import annotations
 

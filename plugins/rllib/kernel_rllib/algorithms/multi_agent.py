@@ -1,4 +1,4 @@
-"""The policies of an environment with several agents: which there are, what they see, how each is set, who learns."""
+"""The policies of an environment with several agents: their spaces, their settings, and which of them learn."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _refuse(config: AlgorithmConfig) -> None:
 
 
 def scripted_policies_of(config: AlgorithmConfig, policies: Mapping[str, PolicySpec]) -> dict[str, ScriptedBlueprint]:
-    """Return what makes the policies that have a class of the user's own."""
+    """Return the blueprints of the policies that have a class of the user's own."""
     return {
         policy_id: ScriptedBlueprint(
             given.policy_class,
@@ -132,7 +132,7 @@ def spaces_of_policy(spec: PolicySpec) -> Spaces:
 def multi_agent_blueprint_of(
     config: AlgorithmConfig, policies: Mapping[str, PolicyBlueprint | ScriptedBlueprint], seed: int
 ) -> MultiAgentBlueprint:
-    """Return what makes the samplers of runners, in which policies act for several agents.
+    """Return the blueprint of the runners' samplers, in which policies act for several agents.
 
     Args:
         config: The settings of training, or of evaluation.

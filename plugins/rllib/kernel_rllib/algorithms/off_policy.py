@@ -1,4 +1,4 @@
-"""What algorithms share that learn from replay: the buffer, explorations by values, and how often to learn."""
+"""Learning from replay, as algorithms share it: the buffer, explorations by values, and the number of updates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kernel_rllib.replay.replay import Replay, UniformReplay
 
 UNIFORM = "EpisodeReplayBuffer"
 METHODS = ("__len__", "add", "sample", "update_priorities", "state", "set_state")
-"""What a buffer of the user's own needs: `Replay` says what each does."""
+"""The methods that a replay buffer of the user's own needs: `Replay` documents each."""
 
 
 def replay_of(settings: Any) -> Replay:
@@ -174,7 +174,7 @@ class Pace:
         """Learn from this many steps for each step that is sampled."""
         self._intensity = intensity
         self.owed = 0.0
-        """How many steps are to be learned from yet; less than a batch after each call."""
+        """The number of steps that are still to be learned from; after each call, less than a batch."""
 
     def updates(self, sampled: int, batch: int) -> int:
         """Return how many updates of `batch` steps are due after `sampled` more steps."""

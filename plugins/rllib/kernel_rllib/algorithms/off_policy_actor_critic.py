@@ -1,4 +1,4 @@
-"""What SAC, TQC, DDPG and TD3 share: a policy, critics that learn from replay, and a slower copy that gives targets."""
+"""The base of SAC, TQC, DDPG and TD3: a policy, critics that learn from replay, and target networks."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class OffPolicyActorCritic(ReplayingAlgorithm):
 
     @property
     def policy_delay(self) -> int:
-        """How many steps critics make for one of the policy and of the slower copy."""
+        """The number of updates of the critics for each update of the policy and of the target networks."""
         return 1
 
     def make_distribution(self, action_space: Space[Any]) -> Distribution:

@@ -1,4 +1,4 @@
-"""What algorithms share that learn from each step once, soon after it was made: batches, modules, means of losses."""
+"""Parts of on-policy algorithms, which learn from each step once, soon after it: batches, modules, means of losses."""
 
 from __future__ import annotations
 

@@ -32,11 +32,11 @@ KINDS = {
     "processes": "processes",
     "actors": "actors",
 }
-"""How lanes are stepped, by the words of settings."""
+"""The kinds of vectors that step the lanes, by the values of the setting."""
 
 
 def env_maker_of(config: AlgorithmConfig, *, lives: bool = True) -> EnvMaker:
-    """Return what makes environments: games of Atari as `preprocessor_pref` says.
+    """Return the function that makes environments: games of Atari as `preprocessor_pref` says.
 
     Args:
         config: The settings.
@@ -72,7 +72,7 @@ def env_settings_of(config: AlgorithmConfig) -> EnvSettings:
 
 
 def env_to_module_of(config: AlgorithmConfig, spaces: Spaces) -> EnvToModule:
-    """Return what makes the inputs of modules of what environments observe, without learning from it.
+    """Return the connectors that turn observations into inputs of modules, without learning from them.
 
     Raises:
         ConfigError: If a connector that the settings name can't be taken.
@@ -90,7 +90,7 @@ def policy_blueprint_of(
     learns: bool = True,
     told: tuple[str, ...] = (),
 ) -> PolicyBlueprint:
-    """Return what makes a policy act.
+    """Return the blueprint by which a policy acts.
 
     Args:
         config: The settings of training, or of evaluation.
@@ -122,7 +122,7 @@ def _model_options(config: AlgorithmConfig) -> dict[str, Any]:
 
 
 def blueprint_of(config: AlgorithmConfig, policy: PolicyBlueprint, seed: int) -> Blueprint:
-    """Return what makes the samplers of runners, in which one policy acts for one agent of each environment.
+    """Return the blueprint of the runners' samplers, in which one policy acts for one agent of each environment.
 
     Args:
         config: The settings of training, or of evaluation.

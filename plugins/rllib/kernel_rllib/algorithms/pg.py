@@ -21,7 +21,7 @@ from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.nn.ops import Ops
 
 READ = (columns.OBS, columns.ACTIONS, columns.ADVANTAGES)
-"""What the loss reads of a batch. Advantages are returns here: nothing is subtracted from them."""
+"""The columns of a batch that the loss reads. Advantages are returns here: no value is subtracted from them."""
 
 
 class PGConfig(AlgorithmConfig):

@@ -1,4 +1,4 @@
-"""What is written of one policy by itself: a checkpoint that acts and learns on, or a model that is only played.
+"""Write one policy by itself: as a checkpoint that acts and learns on, or as a model for inference only.
 
 settings.json                            the class of the algorithm, the settings of the policy, and its spaces
 module.json, weights.npy, tree.json      its module, and the parameters
@@ -59,7 +59,7 @@ class PolicyFiles:
         self._policy, self._statistics = policy, statistics
 
     def write_checkpoint(self, directory: str) -> str:
-        """Write what acts and learns on; return the directory. It is there whole or not at all.
+        """Write a checkpoint that acts and learns on; return its directory, which is complete or absent.
 
         Raises:
             CheckpointError: If it can't be written.

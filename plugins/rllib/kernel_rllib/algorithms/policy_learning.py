@@ -41,7 +41,7 @@ class PolicyLearning:
 
     config: AlgorithmConfig
     action_kinds: ClassVar[tuple[str, ...]] = ("discrete", "continuous")
-    """Which kinds of actions it learns."""
+    """The kinds of actions for which the algorithm can learn a policy."""
     acts_on: ClassVar[frozenset[str]] = frozenset()
     """Settings that this algorithm acts on, of those that not all do; options of the model as `"model/use_lstm"`."""
     without: ClassVar[Mapping[str, str]] = {}
@@ -56,10 +56,10 @@ class PolicyLearning:
     reports: Reports
     _iteration: int
     spaces: Spaces
-    """What the policy observes, and what it chooses from."""
+    """The observation space and the action space of the policy."""
     distribution: Distribution
     train_rounds: ClassVar[bool] = False
-    """Whether each round of samples is learned from at once. Otherwise a train batch is sampled first."""
+    """Whether the policy learns from each round of samples at once. Otherwise a whole train batch is sampled first."""
 
     # -- what an algorithm of its own writes --------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ class PolicyLearning:
         raise NotImplementedError(f"{type(self).__name__} writes neither learn nor training_step: one is needed")
 
     def setup_learning(self) -> None:
-        """Make what learning needs beside the learner; called once for each policy, when there is a learner."""
+        """Make the parts of learning beside the learner. Called once for each policy, when its learner is made."""
 
     def own_state(self) -> dict[str, Any]:
         """Return what this algorithm has to keep beside what all have, as `checkpoints.tree` takes it."""
@@ -134,7 +134,7 @@ class PolicyLearning:
         seed = int(self.stream("model").integers(2**31))
         outputs, spaces = self.distribution.parameter_size, self.spaces
         observed = spaces.observation
-        if self.config.model.custom_preprocessor is not None:  # a model sees what it makes
+        if self.config.model.custom_preprocessor is not None:  # The model gets the preprocessor's results.
             observed = Box(-np.inf, np.inf, observation, np.float32)
         custom = custom_model_of(self.config, observed, spaces.action, observation, outputs, seed)
         return None if custom is None else self.make_custom_module(custom)
@@ -160,7 +160,7 @@ class PolicyLearning:
         self._learner = learner
 
     def policy_blueprint(self, config: AlgorithmConfig, *, evaluates: bool = False) -> PolicyBlueprint:
-        """Return what makes the policy act, by settings of training or of evaluation."""
+        """Return the blueprint by which the policy acts, by settings of training or of evaluation."""
         exploration = self.make_exploration()
         if isinstance(exploration, ExplorationByClass):
             exploration = exploration.for_policy(self.distribution, self.spaces.action, self.config)
@@ -205,7 +205,7 @@ class PolicyLearning:
 
     @property
     def env_steps_sampled(self) -> int:
-        """How many steps the environments have made."""
+        """The number of steps that the environments have made."""
         return self.progress.env_steps_sampled
 
     @env_steps_sampled.setter
@@ -214,7 +214,7 @@ class PolicyLearning:
 
     @property
     def env_steps_trained(self) -> int:
-        """How many rows learners were given."""
+        """The number of rows that the learners were given."""
         return self.progress.env_steps_trained
 
     @env_steps_trained.setter

@@ -41,7 +41,7 @@ READ = (
     columns.ADVANTAGES,
     columns.VALUE_TARGETS,
 )
-"""What the loss reads of a batch."""
+"""The columns of a batch that the loss reads."""
 
 
 class PPOConfig(AlgorithmConfig):

@@ -1,4 +1,4 @@
-"""How far a run is, and how long the phases of its iterations take."""
+"""Count the steps of a run, and time the phases of its iterations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernel_rllib.algorithms.results import ResultTree
 
 @dataclass
 class Progress:
-    """How far a run is. The policies of an algorithm share it.
+    """Holds the counts of steps of a run. The policies of an algorithm share it.
 
     Attributes:
         env_steps_sampled: How many steps the environments have made.

@@ -13,7 +13,7 @@ WITHOUT_ATOMS = {
     ),
     "td_error_loss_fn": "the loss of quantiles is Huber's up to huber_threshold, and linear with huber_threshold=0",
 }
-"""What DQN acts on, but not with quantiles in place of values or atoms, and why."""
+"""Settings of DQN that have no effect with quantiles in place of values or atoms, and the reasons."""
 
 
 def quantile_huber(nn: Ops, quantiles: Any, levels: Any, targets: Any, threshold: float) -> Any:

@@ -178,7 +178,7 @@ class R2D2(DQN):
 
     @property
     def learned_steps(self) -> int:
-        """How many steps of a sequence are learned from."""
+        """The number of steps of a sequence that the loss counts."""
         return self.config.model.max_seq_len - self.config.burn_in_len
 
     # -- an iteration -------------------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ class RandomAgent(Algorithm):
     _episodes_ended = 0
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Make what plays."""
+        """Make the runners that play."""
         super().setup(config)
         if self.has_several_agents:
             raise ConfigError(
@@ -121,7 +121,7 @@ class RandomAgent(Algorithm):
         return UniformActions(self.spaces.action)
 
     def policy_blueprint(self, config: AlgorithmConfig, *, evaluates: bool = False) -> PolicyBlueprint:
-        """Return what makes the policy act: in the same way while it is evaluated."""
+        """Return the blueprint by which the policy acts, in training and in evaluation alike."""
         made = super().policy_blueprint(config, evaluates=evaluates)
         return replace(made, exploration=self.make_exploration(), actions=ActionSettings(unsquash=False, clip=False))
 

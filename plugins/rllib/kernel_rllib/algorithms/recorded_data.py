@@ -20,7 +20,7 @@ from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 def sampler_maker(
     blueprint: Blueprint | MultiAgentBlueprint, config: AlgorithmConfig, needed: Sequence[str], log_dir: str
 ) -> MakeSampler:
-    """Return what makes the lanes of runners: those that the blueprint makes, or those that read, by the settings.
+    """Return the factory of the runners' lanes: those of the blueprint, or lanes that read, by the settings.
 
     Args:
         blueprint: Makes what steps environments.

@@ -29,11 +29,11 @@ class RecordedRuns:
     has_several_agents: bool
     get_policy: Callable[..., Any]
     estimates: Estimates | None = None
-    """What estimates the policy's value by recorded episodes, where settings ask for it."""
+    """Estimates the policy's value from recorded episodes, where the settings ask for it."""
     recording: Recording | None = None
-    """What writes samples, where runners do."""
+    """The work by which runners write their samples, where the settings ask for it."""
     learns_in_runners = False
-    """Whether runners learn from what they sample, so that nobody else sees it."""
+    """Whether runners learn from their own samples, so that no other process sees these."""
 
     def make_runners(self, settings: GroupSettings) -> RunnerGroup:
         """Return the runners: they step environments or read, and write what they sample, as the settings say.

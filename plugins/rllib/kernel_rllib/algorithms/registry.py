@@ -1,4 +1,4 @@
-"""Which algorithms there are, by name. Each is imported when it is asked for."""
+"""The algorithms by name. Each is imported when it is asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all algorithms share that learn values from replay: the loop over samples, a buffer, and a slower copy."""
+"""The base of algorithms that learn values from replay: the loop over samples, a buffer, and a target network."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ReplayingAlgorithm(Algorithm):
     followed: ClassVar[tuple[str, ...]] = ("*",)
     """The names of the parameters, or what they begin with, that the slower copy follows."""
     keeps_samples = True
-    """Whether it keeps what is sampled; not where it only says how large errors are."""
+    """Whether the algorithm keeps its samples. It does not where it only computes the errors of transitions."""
 
     @abstractmethod
     def make_loss(self) -> Loss:

@@ -21,7 +21,7 @@ from kernel_rllib.learners.learner import Learner
 from kernel_rllib.runners.group import RunnerGroup
 
 PREFIX = "callbacks_"
-"""What the names of the settings begin with that are functions of one event."""
+"""The prefix of the settings that are functions of one event."""
 
 RUNNER_EVENTS = (*IN_RUNNERS, "on_postprocess_trajectory")
 
@@ -51,7 +51,7 @@ def _may_hear(made: Any, events: Iterable[str]) -> bool:
 
 
 class EpisodeReports:
-    """What callbacks left in the last episodes."""
+    """The metrics that callbacks left in the last episodes."""
 
     def __init__(self, size: int, *, keep_each: bool = False) -> None:
         """Report over the last `size` episodes, and over all of an iteration that brings more.

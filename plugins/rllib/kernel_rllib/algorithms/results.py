@@ -27,7 +27,7 @@ class EpisodeWindow:
         self._last: deque[EpisodeSummary] = deque()
         self._new = 0
         self.total = 0
-        """How many episodes there ever were."""
+        """The number of episodes since training began."""
 
     def add(self, episodes: Iterable[EpisodeSummary]) -> None:
         """Take in episodes that ended."""

@@ -32,7 +32,7 @@ from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint
 
 
 class SeveralPolicies(PolicyAccess, PolicyLearning):
-    """What learns and what acts in an algorithm, by the ids of policies."""
+    """Holds the policies of an algorithm that learn, and those that only act, by their ids."""
 
     _settings: AlgorithmConfig
     blueprint: Blueprint | MultiAgentBlueprint
@@ -47,12 +47,12 @@ class SeveralPolicies(PolicyAccess, PolicyLearning):
     @property
     @abstractmethod
     def learns_several(self) -> bool:
-        """Whether it can have several policies that learn."""
+        """Whether the algorithm can train several policies."""
 
     def make_blueprint(
         self, config: AlgorithmConfig, seed: int, *, evaluates: bool = False
     ) -> Blueprint | MultiAgentBlueprint:
-        """Return what makes the samplers of runners, by settings of training or of evaluation."""
+        """Return the blueprint of the runners' samplers, by settings of training or of evaluation."""
         if not self.has_several_agents:
             return blueprint_of(config, self.policy_blueprint(config, evaluates=evaluates), seed)
         made: dict[str, PolicyBlueprint | ScriptedBlueprint] = dict(self.scripted)
@@ -70,7 +70,7 @@ class SeveralPolicies(PolicyAccess, PolicyLearning):
     # -- policies -----------------------------------------------------------------------------------------------------
 
     def begin_policies(self, specs: Mapping[str, PolicySpec]) -> None:
-        """Make what learns, where there are several agents.
+        """Make the policies that learn, where there are several agents.
 
         Raises:
             ConfigError: If no policy can learn, or there are several and the algorithm learns one only.
@@ -105,7 +105,7 @@ class SeveralPolicies(PolicyAccess, PolicyLearning):
 
     @property
     def is_its_only_policy(self) -> bool:
-        """Whether the algorithm itself is what learns, and nothing else does."""
+        """Whether the algorithm itself is the only policy that learns."""
         return len(self.policies) == 1 and self in self.policies.values()
 
     def take_policies_of(self, config: AlgorithmConfig) -> None:

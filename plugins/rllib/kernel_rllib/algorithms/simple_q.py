@@ -94,7 +94,7 @@ class SimpleQConfig(OffPolicyConfig):
 
     @property
     def exploration_settings(self) -> dict[str, Any]:
-        """How actions are explored: `exploration_config`, or epsilon-greedily by the schedule that is `epsilon`."""
+        """The exploration of actions: `exploration_config`, or epsilon-greedy by the schedule of `epsilon`."""
         if self.epsilon is None or (self.is_set("exploration_config") and not self.is_set("epsilon")):
             return dict(self.exploration_config)
         return {"type": "EpsilonGreedy", "epsilon": self.epsilon}

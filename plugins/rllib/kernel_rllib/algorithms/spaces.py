@@ -1,4 +1,4 @@
-"""What an algorithm must know of its environment before it can build anything: its two spaces."""
+"""Find the observation space and the action space of an environment, before an algorithm is built."""
 
 from __future__ import annotations
 

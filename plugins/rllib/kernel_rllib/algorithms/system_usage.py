@@ -1,4 +1,4 @@
-"""How busy the machine is, as metrics of results."""
+"""Measure how busy the machine is, as metrics of results."""
 
 from __future__ import annotations
 
