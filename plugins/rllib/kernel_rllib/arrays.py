@@ -1,4 +1,4 @@
-"""What an array is called in annotations."""
+"""The type of arrays in annotations."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
 REGRET = "regret"
-"""The key of the regret in an environment's info, which results add up: the best arm's mean minus the chosen one's."""
+"""The key of the regret in an environment's info: by how much the best arm was better, on average. Results sum it."""
 _OPTIONS = ("alpha", "lambda_")
 """Settings that releases of RLlib took as options of the model."""
 

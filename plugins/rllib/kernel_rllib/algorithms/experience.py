@@ -1,6 +1,6 @@
 """Make transitions of a runner's samples before they are kept, with their initial errors.
 
-So nobody else has to look at a step before it is drawn (Horgan et al., 2018, section 3 and algorithm 1): priorities of
+So no process has to look at a step before it is drawn (Horgan et al., 2018, section 3 and algorithm 1): priorities of
 new rows are those of the parameters that acted.
 """
 

@@ -11,7 +11,7 @@ from kernel_rllib.nearest import did_you_mean
 
 
 class AgentTrack:
-    """What one agent observed, did and got so far.
+    """Holds the observations, actions and rewards of one agent so far.
 
     Attributes:
         observations: What the environment returned for it.

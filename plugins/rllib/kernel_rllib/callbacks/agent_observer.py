@@ -1,4 +1,4 @@
-"""What calls the callbacks of a runner whose environments have several agents."""
+"""Call the callbacks of a runner whose environments have several agents."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kernel_rllib.envs.context import EnvContext
 from kernel_rllib.spaces import nested
 
 Place = tuple[slice, int]
-"""Where in a fragment the steps of one agent are: rows of one lane."""
+"""The rows of one agent's steps in a fragment: rows of one lane."""
 
 
 class AgentCallbacks:

@@ -49,7 +49,7 @@ IN_RUNNERS = (
 
 
 class RLlibCallback:
-    """What is called while an algorithm trains. Derive from it, and write the methods that you need.
+    """Receives the events of an algorithm's training. Derive from it, and write the methods that you need.
 
     Each process has an object of its own: the algorithm, for its events, and each runner, for those of `IN_RUNNERS`.
     What a callback is to tell others goes into `episode.custom_metrics`, or to the `metrics_logger`.

@@ -18,7 +18,7 @@ Functions = Mapping[str, Sequence[Callable[..., Any]]]
 
 @dataclass(frozen=True)
 class CallbackSettings:
-    """What of the user's is called. It is sent to runners, which make objects of their own of it.
+    """Holds the user's callbacks, as classes and functions. Runners get it, and make objects of their own from it.
 
     Attributes:
         classes: Classes of callbacks, or functions that return an object of one.
@@ -33,7 +33,7 @@ class CallbackSettings:
 
 @dataclass(frozen=True)
 class Samples:
-    """What a runner sampled, as the generations know it: older callbacks, which name `worker`, get a batch."""
+    """The sample of a runner, as each generation passes it: older callbacks, which name `worker`, get a batch."""
 
     batch: Any
     episodes: Sequence[Any]

@@ -1,4 +1,4 @@
-"""How much memory processes take, as custom metrics: to find what grows."""
+"""Report how much memory the processes take, as custom metrics, to find leaks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernel_rllib.callbacks.callbacks import DefaultCallbacks
 
 PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 TOP = 10
-"""How many places are reported that hold the most memory."""
+"""The number of places in the code that are reported: those that hold the most memory."""
 
 
 class MemoryTrackingCallbacks(DefaultCallbacks):

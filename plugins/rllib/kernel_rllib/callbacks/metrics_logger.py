@@ -18,7 +18,7 @@ Logged: TypeAlias = "list[list[Any]]"
 """Values and how they are reduced, as lists: [path, reduce, window, ema_coeff, clear_on_reduce, values]."""
 
 Moment: TypeAlias = "tuple[int, int, int]"
-"""When a value was logged: how many steps its lane had made, in which phase of that step, and the lane's number."""
+"""The moment of a logged value: the number of steps of its lane, the phase of that step, and the lane's number."""
 
 BEFORE_ALL, OF_STEP, OF_START, OF_SAMPLE, AFTER_SAMPLE = range(5)
 """The phases, in the order in which one runner goes through them with all of its lanes."""
@@ -28,7 +28,7 @@ Forwarded: TypeAlias = "list[tuple[Moment, list[Any]]]"
 
 REDUCTIONS = ("mean", "sum", "min", "max", None)
 EMA_COEFFICIENT = 0.01
-"""What a mean without a window moves towards each new value."""
+"""The weight of each new value in a mean without a window."""
 
 
 class Stats:
@@ -91,7 +91,7 @@ class MetricsLogger:
                 those of others, in the order of their moments.
         """
         self.moment: Moment = (-1, BEFORE_ALL, 0)
-        """When what is logged next is logged, of a logger that forwards."""
+        """The moment of the values that are logged next, in a logger that forwards them."""
         self._stats: dict[tuple[str, ...], Stats] = {}
         self._forwards = forwards
         self._forwarded: Forwarded = []

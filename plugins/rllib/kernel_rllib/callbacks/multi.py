@@ -16,7 +16,7 @@ class MultiCallbacks(DefaultCallbacks):
     """
 
     classes: ClassVar[tuple[Callable[[], Any], ...]] = ()
-    """What it is made of without arguments."""
+    """The callbacks that it combines, each made without arguments."""
 
     def __init__(self, callbacks: Sequence[Callable[[], Any]] = ()) -> None:
         """Make the objects of these classes."""

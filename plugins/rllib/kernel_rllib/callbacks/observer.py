@@ -1,4 +1,4 @@
-"""What calls the callbacks of a runner: it hears of each step of all lanes, and keeps the episodes that they are in."""
+"""Call the callbacks of a runner: it gets each step of all lanes, and keeps their current episodes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _EPISODES = 1 << 32
 
 @dataclass(order=True)
 class EpisodeReport:
-    """What callbacks left in an episode that ended. Those of all lanes have one order.
+    """The data that callbacks left in an ended episode. Reports of all lanes have one order.
 
     Attributes:
         ended_at: How many steps its lane had made by its end.
@@ -54,7 +54,7 @@ class EpisodeReport:
 
 @dataclass
 class RunnerReport:
-    """What callbacks of one runner reported since the last time: episodes that ended, and values that were logged."""
+    """The reports of one runner's callbacks since the last call: ended episodes, and logged values."""
 
     episodes: list[EpisodeReport]
     logged: Forwarded

@@ -44,7 +44,7 @@ def write_checkpoint(
             a directory that has it is complete.
     """
     root = Path(directory)
-    (root / DESCRIPTION).unlink(missing_ok=True)  # what is written over is not complete until the end
+    (root / DESCRIPTION).unlink(missing_ok=True)  # A checkpoint that is written over is incomplete until the end.
     for module, learner in state["learners"].items():
         write_tree(root / MODULES / module, {"weights": learner["weights"], "table": learner["table"]})
         write_tree(root / OPTIMIZERS / module, {"optimizers": learner["optimizers"], "version": learner["version"]})

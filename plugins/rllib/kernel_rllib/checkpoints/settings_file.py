@@ -24,7 +24,7 @@ PICKLES = "settings.pickles"
 
 @dataclass(frozen=True)
 class SavedSettings:
-    """What an algorithm is built of.
+    """Holds the settings that an algorithm is built from.
 
     Attributes:
         algorithm: Its class.

@@ -24,7 +24,7 @@ from kernel_rllib.errors import CheckpointError
 LoadObject = Callable[[int], Any]
 
 _MARK = "@"
-"""What the keys begin with that say how a value is to be read."""
+"""The first character of the keys that say how a value is read."""
 
 
 class Writer:
@@ -32,7 +32,7 @@ class Writer:
 
     def __init__(self) -> None:
         self.pickles: list[bytes] = []
-        """What has no other form."""
+        """The pickles of values that have no other form."""
 
     def __call__(self, value: Any) -> Any:
         """Return a value made of dicts, lists, texts, numbers, True, False and None."""
@@ -211,4 +211,4 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "Tuple": spaces.Tuple,
     "Dict": spaces.Dict,
 }
-"""What makes a value of its parts again."""
+"""The functions that make a value from its parts again."""

@@ -1,4 +1,4 @@
-"""What people see of a run as it goes on: a line for each iteration, or a picture that lives on a terminal."""
+"""Show a run in progress: a line for each iteration, or a picture that is updated on a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernel_runs.run import Run
 
 _REMEMBERED = 2000
 _WIDTH = 48
-"""How many columns the curve has at most."""
+"""The largest width of the curve, in columns."""
 _COLUMNS = (("iteration", 9), ("steps", 11), ("return", 10), ("episodes", 9), ("steps/s", 9), ("seconds", 9))
 _PHASES = {"sample": "sampling", "learn": "learning"}
 

@@ -1,4 +1,4 @@
-"""What training commands do: experiments with the options of a command line, shown as they go on."""
+"""The parts of the training commands: experiments with the options of a command line, and their progress."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _OF_EXPERIMENTS = {
     "num_samples": "num_samples",
     "restore": "restore",
 }
-"""What options say of an experiment, and the attributes that have it."""
+"""The options of an experiment, and the attributes that they set."""
 _OF_SESSIONS = {
     "ray_num_cpus": "num_cpus",
     "ray_num_gpus": "num_gpus",
     "ray_object_store_memory": "object_store_memory",
     "local_mode": "local_mode",
 }
-"""What they say of the session, and the arguments of `kernel.init`."""
+"""The options of the session, and the arguments of `kernel.init` that they set."""
 
 
 def train_experiments(experiments: list[Experiment], options: Mapping[str, Any], note: str = "") -> None:

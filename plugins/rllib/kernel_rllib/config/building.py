@@ -1,4 +1,4 @@
-"""What the layer above fills in: how an algorithm is built from a config, and an environment made for one."""
+"""Functions that the layer above fills in: they build an algorithm from a config, and make an environment for one."""
 
 from __future__ import annotations
 

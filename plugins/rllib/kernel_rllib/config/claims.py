@@ -1,4 +1,4 @@
-"""What a dict of settings says: each value with the place that it is for and the name that it was given under.
+"""Read a dict of settings: each value with the place that it is for and the name that it was given under.
 
 A dict may mix names of all generations. Two that stand for one setting must agree.
 """
@@ -25,7 +25,7 @@ class Claim(NamedTuple):
 
 
 class Reading:
-    """What a dict says to one class of settings."""
+    """Reads a dict for one class of settings."""
 
     def __init__(self, kind: Any, given: Mapping[str, Any], owner: str, generation: Generation) -> None:
         """Read a dict.
@@ -75,7 +75,7 @@ class Reading:
     def _convert(self, row: Conversion, given: Mapping[str, Any]) -> None:
         there = {key: given[key] for key in row.keys if key in given and not is_deprecated_value(given[key])}
         undecided = {key: value for key, value in there.items() if is_search_space(value)}
-        if undecided:  # what it amounts to is known when a search has chosen: until then it is kept as it is
+        if undecided:  # Kept as it is: its meaning is known only when a search has chosen.
             self.unknown.update(undecided)
             return
         try:
@@ -152,5 +152,5 @@ def same(one: Any, other: Any) -> bool:
     try:
         equal = one == other
         return bool(equal.all()) if hasattr(equal, "all") else bool(equal)
-    except Exception:  # what a user's class raises when it is compared with another
+    except Exception:  # A user's class may raise anything in a comparison.
         return False

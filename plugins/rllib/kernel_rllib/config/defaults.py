@@ -14,7 +14,7 @@ from kernel_rllib.errors import UnknownSettingError
 from kernel_rllib.nearest import did_you_mean
 
 COMMON_CONFIG = AlgorithmConfig.default_dict("0.8.5")
-"""What all trainers of 0.8.5 share."""
+"""The settings that all trainers of 0.8.5 share."""
 
 OPEN_KEYS = (
     "tf_session_args",

@@ -1,4 +1,4 @@
-"""What follows from settings: sizes of batches and fragments, lanes, resources."""
+"""Values that follow from settings: sizes of batches and fragments, lanes, resources."""
 
 from __future__ import annotations
 

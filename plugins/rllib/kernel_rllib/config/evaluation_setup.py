@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _AUTO_STEPS = 100
-"""What one request asks of a runner that evaluates as long as training goes on: few, so that it ends soon after it."""
+"""The steps of one request to a runner that evaluates during training: few, so that it ends soon after training."""
 
 
 class EvaluationSetup(Derived):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class EvolutionConfig(AlgorithmConfig):
-    """What the settings of these algorithms have in common."""
+    """The settings that evolution algorithms share."""
 
     defaults = values(
         observation_filter="MeanStdFilter",

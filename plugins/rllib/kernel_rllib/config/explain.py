@@ -1,4 +1,4 @@
-"""What a config amounts to: each value, who has set it, and what an iteration costs."""
+"""Explain a config: each value, where it was set, and what an iteration costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a setting is: a default, a type, a range, a unit, and what it means, in one declaration.
+"""A field declares a setting: its default, its type, its range, its unit, and its meaning.
 
     class PPOConfig(AlgorithmConfig):
         lambda_ = Field(1.0, "How far returns look ahead before the value function takes over.", range=(0, 1))

@@ -1,4 +1,4 @@
-"""How a setting is found by any of its names, and by which one a dict of a generation has it. The names: `names.py`."""
+"""Find a setting by any of its names, and the name that a dict of each generation has for it. The names: `names.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kernel_rllib.config.fields import Field
 from kernel_rllib.config.generations import GENERATIONS, Generation
 
 Path = tuple[str, ...]
-"""Where a value is: `("lr",)`, or `("model", "fcnet_hiddens")` for one inside of another."""
+"""The place of a value: `("lr",)`, or `("model", "fcnet_hiddens")` for one inside of another."""
 
 
 class Name:

@@ -1,4 +1,4 @@
-"""What algorithms share that learn from a buffer of past experience."""
+"""Settings that algorithms share which learn from a replay buffer."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class OffPolicyConfig(AlgorithmConfig):
 
 
 class OffPolicyArguments(TrainingArguments, total=False):
-    """What `training()` of such algorithms takes beside its own settings: for type checkers and editors."""
+    """The common arguments of `training()` of such algorithms, for type checkers and editors."""
 
     replay_buffer_config: dict[str, Any] | ReplayBufferConfig
     num_steps_sampled_before_learning_starts: int

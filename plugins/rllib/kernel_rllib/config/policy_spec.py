@@ -1,4 +1,4 @@
-"""What a policy of several is: its class, its spaces, and the settings that are its own."""
+"""The specification of one policy of several: its class, its spaces, and its own settings."""
 
 from __future__ import annotations
 

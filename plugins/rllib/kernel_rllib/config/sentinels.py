@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 DEPRECATED_VALUE = -1
-"""What older dicts hold under a name that is not used any more: nobody has set it."""
+"""The value of a deprecated name in older dicts, which means that the name was not set."""
 
 
 class _NotProvided:
@@ -34,5 +34,5 @@ NOT_PROVIDED: Any = _NotProvided()
 
 
 def is_deprecated_value(value: Any) -> bool:
-    """Return whether a value says that nobody has set it."""
+    """Return whether a value says that it was not set."""
     return type(value) is int and value == DEPRECATED_VALUE

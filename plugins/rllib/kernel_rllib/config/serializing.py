@@ -9,7 +9,7 @@ from typing import Any
 from kernel_rllib.config.settings import Settings
 
 NOT_SERIALIZABLE = "__not_serializable__"
-"""What stands for a value that no text can stand for. A dict that has it leaves the setting as it is."""
+"""The text in place of a value that has no text. A dict with this text leaves the setting as it is."""
 
 
 def is_marker(value: Any) -> bool:

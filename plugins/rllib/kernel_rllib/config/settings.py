@@ -31,7 +31,7 @@ _SHOWN = 5
 
 
 class Origin(NamedTuple):
-    """Who has set a value: `by`, as people say it (".training()", "dict"), and the name that it was given under."""
+    """The origin of a value: `by`, the call or dict that set it (".training()", "dict"), and the name in it."""
 
     by: str
     spelling: str = ""
@@ -71,7 +71,7 @@ class Settings(metaclass=SettingsType):
     # -- who has set what --------------------------------------------------------------------------------------------
 
     def origin(self, name: str) -> Origin | None:
-        """Return who has set a value, or None where nobody has."""
+        """Return the origin of a value, or None if it was not set."""
         return self.__dict__["_origins"].get(name)  # type: ignore[no-any-return]
 
     def is_set(self, name: str) -> bool:
@@ -79,7 +79,7 @@ class Settings(metaclass=SettingsType):
         return name in self.__dict__["_origins"]
 
     def is_default(self, name: str) -> bool:
-        """Return whether a value is what it is where nobody sets it."""
+        """Return whether a value is the default."""
         value = self.__dict__.get(name, NOT_PROVIDED)
         if value is NOT_PROVIDED:
             return True
@@ -88,7 +88,7 @@ class Settings(metaclass=SettingsType):
         return same(value, type(self).default_values(self.generation)[name])
 
     def usual_part(self, name: str) -> Settings:
-        """Return what a part is where nobody sets anything in it."""
+        """Return the default of a part."""
         return self._new_part(type(self).fields[name], type(self).default_values(self.generation)[name] or {})
 
     # -- one value ---------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class Settings(metaclass=SettingsType):
         self._check_not_frozen(field.name)
         value = self._as_part(field, value) if field.nested is not None else field.accepted(value, self.title)
         if origin is not None and origin.by == "dict" and not self.is_set(field.name) and self._has(field, value):
-            return  # dicts often begin as a copy of all defaults: nobody has set what was so anyway
+            return  # Dicts often begin as a copy of all defaults, so a default in one was not set.
         self.__dict__[field.name] = value
         self._note(field.name, origin)
 
@@ -183,7 +183,7 @@ class Settings(metaclass=SettingsType):
         for name, claims in parts.items():
             self._merge(fields[name], claims, origin)
         for name in self.__dict__["_extras"] & (given.keys() - unknown.keys()):
-            self.__dict__["_extras"].discard(name)  # a search has chosen what an older key was kept for
+            self.__dict__["_extras"].discard(name)  # A search has chosen the value for which the older key was kept.
             self.__dict__.pop(name, None)
         for name, value in unknown.items():
             self._keep(name, value, origin)
@@ -215,7 +215,7 @@ class Settings(metaclass=SettingsType):
             self._assign(field, given, origin)
 
     def _says_nothing(self, name: str, value: Any, keep_unknown: bool) -> bool:
-        """Return whether older dicts have a key only to show that nobody has set it."""
+        """Return whether older dicts have a key only to show that it was not set."""
         return is_deprecated_value(value) and (not keep_unknown or name in self.gone)
 
     def _check_unknown(self, name: str, keep: bool, origin: Origin | None) -> None:

@@ -123,7 +123,7 @@ class DictSettings(Settings):
             if path[0] == name and len(path) == 2:
                 inside.pop(table.key_of(path[1], generation), None)
         beside = {table.key_of(path[1], generation): path[1] for path in elsewhere if path[0] == name}
-        if has_place:  # what counts is beside it: inside is what the generation had there, whatever was set
+        if has_place:  # The value beside it counts: inside is the generation's default, whatever was set.
             usual = type(part).default_values(generation)
             return inside | {key: usual[each] for key, each in beside.items()}
         plain = self.usual_part(name)

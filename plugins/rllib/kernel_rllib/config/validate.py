@@ -11,7 +11,7 @@ from kernel_rllib.config.settings import Settings
 from kernel_rllib.nearest import did_you_mean
 
 TOLERANCE = 0.1
-"""How much more than the train batch all fragments together may be, as a share of it."""
+"""The most by which all fragments together may exceed the train batch, as a share of it."""
 
 
 def undecided_settings(config: MultiAgentSetup) -> Iterator[str]:

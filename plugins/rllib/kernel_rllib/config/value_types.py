@@ -14,7 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from kernel_rllib.config.search_spaces import is_search_space
 
 Schedule = Union[list[list[float]], list[tuple[float, float]], dict[str, Any]]  # noqa: UP007 - a value, not an annotation
-"""How a number changes over timesteps: `[[0, 1e-3], [10_000, 1e-4]]`, or a dict with a `type`."""
+"""A number that changes over timesteps: `[[0, 1e-3], [10_000, 1e-4]]`, or a dict with a `type`."""
 
 
 class Mismatch(Exception):

@@ -14,7 +14,7 @@ Clip = bool | float | tuple[float, float] | None
 
 
 def reward_clipper(clip: Clip, *, is_atari: bool = False) -> Callable[[Array], Array] | None:
-    """Return what makes the rewards [L] that are learned from of those of the environment; None where they stay.
+    """Return the function from the environment's rewards [L] to the rewards of learning; None where they stay.
 
     The returns of episodes, as they are reported, are of the rewards of the environment in any case.
 

@@ -116,7 +116,7 @@ class EnvToModule:
             shape, dtype = connector.shape(shape), connector.dtype(dtype)
         self.shape, self.dtype = shape, dtype
         self.frames = max((connector.frames for connector in self.connectors), default=1)
-        """How many of the last observations it looks at."""
+        """The number of the latest observations that the connectors read."""
 
     def __call__(self, observations: Struct, previous: Previous | None = None) -> Array:
         """Return rows [L, *shape] for what L lanes observe now, after the step `previous`."""

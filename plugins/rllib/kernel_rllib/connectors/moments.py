@@ -99,7 +99,7 @@ def moments_of(rows: Array, kept: Array | None = None) -> Moments:
 
 
 Statistics: TypeAlias = dict[str, Moments]
-"""What connectors have learned of the rows of all lanes, by the names of connectors."""
+"""The statistics that connectors have of the rows of all lanes, by the names of connectors."""
 
 
 def with_learned(statistics: Statistics, learned: Iterable[Mapping[str, Moments]]) -> Statistics:

@@ -20,7 +20,7 @@ from kernel_rllib.errors import ConfigError
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What connectors are made for.
+    """Holds the context that connectors are made for.
 
     Attributes:
         action_space: What the environment takes.

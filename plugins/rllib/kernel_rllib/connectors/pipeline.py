@@ -19,7 +19,7 @@ FILTERS = ("MeanStdFilter", "ConcurrentMeanStdFilter")
 """Names of the one filter: there are no threads here that it would have to be safe from."""
 
 FILTER = "0_MeanStdFilter"
-"""What it is called among connectors: it is the first one."""
+"""The name of the filter among the connectors, of which it is the first."""
 
 
 def observation_connectors(config: Any, action_space: Space[Any], learns: bool) -> list[ObservationConnector]:

@@ -1,4 +1,4 @@
-"""What filters have learned where there are several policies: each policy has its own, of what its agents observe."""
+"""Statistics of filters where there are several policies: each policy has its own, of its agents' observations."""
 
 from __future__ import annotations
 

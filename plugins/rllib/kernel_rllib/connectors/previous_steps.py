@@ -39,9 +39,9 @@ class PreviousSteps(ObservationConnector):
         self._flattener = Flattener(self._space)
         self._actions, self._rewards = actions, rewards
         self.width = actions * self._flattener.size + rewards
-        """How many numbers it appends."""
+        """The number of columns that the connector appends."""
         self.most = max(actions, rewards)
-        """How many steps back it looks."""
+        """The number of steps back that the connector reads."""
         self._kept = np.zeros((0, self.width), np.float32)
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from kernel_rllib.connectors.env_to_module import ObservationConnector, Previous
 from kernel_rllib.connectors.moments import Moments, moments_of, no_rows
 
 LEAST_DEVIATION = 1e-8
-"""What hardly changes is not stretched: an element with a smaller deviation is only shifted."""
+"""An element with a smaller standard deviation is only shifted, not scaled."""
 
 
 class RunningNormalizer(ObservationConnector):
@@ -60,7 +60,7 @@ class RunningNormalizer(ObservationConnector):
         return self._filtered(rows, self._mean, self._scale)
 
     def final(self, row: Array, position: int, previous: Previous) -> Array:
-        """Return the filtered row. It is not collected: nobody acts on it."""
+        """Return the filtered row. It is not collected, as no step follows it."""
         if self._own is None:
             return self._filtered(row, self._mean, self._scale)
         assert isinstance(self._mean, np.ndarray) and isinstance(self._scale, np.ndarray)

@@ -34,7 +34,7 @@ LOSS_MASK: Final = "loss_mask"
 """1 where a row counts in losses, 0 where it only fills up a sequence."""
 SEQ_LENS: Final = "seq_lens"
 EMBEDDINGS: Final = "embeddings"
-"""What a network makes of observations before its heads, where it tells."""
+"""The features that a network computes from observations before its heads, where it returns them."""
 
 NOISE: Final = "noise"
 """Standard normal numbers that noisy layers weigh: [N, width], or [1, width] for all rows alike."""

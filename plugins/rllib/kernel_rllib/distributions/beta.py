@@ -18,7 +18,7 @@ LARGEST_INPUT = 100.0
 loses the differences of logarithms of the gamma function."""
 
 EDGE = 1e-6
-"""How near to a bound, in parts of the width, an action comes: at a bound itself the density may be 0."""
+"""The least distance of an action from a bound, as a share of the width: at a bound itself the density may be 0."""
 
 
 @dataclass(frozen=True)

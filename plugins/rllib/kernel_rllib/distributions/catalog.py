@@ -1,4 +1,4 @@
-"""Which distribution an action space gets. Spaces are known by the names of their classes: gymnasium's and gym's."""
+"""Choose the distribution of an action space. Spaces are known by the names of their classes: gymnasium's and gym's."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ BoxChoice = Literal["gaussian", "squashed_gaussian", "beta", "deterministic"]
 DiscreteChoice = Literal["categorical", "gumbel_softmax"]
 
 MOST_ENTRIES = 65_536
-"""How many numbers an integer of a Box may have: each gets a logit of its own."""
+"""The largest range of an integer of a Box: each of its values gets a logit of its own."""
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What is chosen among the distributions that a space could have.
+    """Holds the choices among the distributions that a space could have.
 
     Raises:
         SpaceError: a choice is unknown.
@@ -46,7 +46,7 @@ class Choices:
     free_log_std: bool = False
     """Standard deviations are parameters of the module that no observation changes: of gaussians only."""
     log_std_bounds: tuple[float, float] = (-20.0, 2.0)
-    """What the logarithms of standard deviations are cut to."""
+    """The bounds to which the logarithms of standard deviations are clipped."""
     temperature: float = 1.0
     """Of `gumbel_softmax`."""
     straight_through: bool = False

@@ -66,7 +66,7 @@ class Categorical(Distribution):
         own = type(self)
         if own.log_prob is Categorical.log_prob and own.entropy is Categorical.entropy:
             return nn.log_softmax_at_and_entropy(inputs, self._index(nn, actions))
-        return super().log_prob_and_entropy(nn, inputs, actions)  # a class of a user's own says what one of them is
+        return super().log_prob_and_entropy(nn, inputs, actions)  # A user's own class may define one of them.
 
     def kl(self, nn: Ops, inputs: Array, other_inputs: Array) -> Array:
         return divergence(nn, inputs, other_inputs)

@@ -16,7 +16,7 @@ LOG_CONCENTRATION_BOUNDS = (-5.0, 5.0)
 """Inputs are cut to these: concentrations of 0.0067 to 148, in which float32 keeps four digits of a density."""
 
 SMALLEST_SHARE = 1e-30
-"""What a share of 0 is taken for when its density is asked for."""
+"""The share in place of 0 when a density is computed."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a distribution of actions promises to modules, samplers and losses."""
+"""The contract of a distribution of actions with modules, samplers and losses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Noise:
     kind: Literal["uniform", "normal"]
     """Uniform from 0 (included) to 1 (not included), or normal with mean 0 and variance 1."""
     width: int
-    """How many for each row."""
+    """The count of numbers for each row."""
 
 
 class Distribution(ABC):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kernel_rllib.nn.ops import Array, Ops
 
 SMALLEST_PART = 1e-30
-"""What a part of 0 is taken for when its density is asked for."""
+"""The part in place of 0 when a density is computed."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class GumbelSoftmax(Distribution):
     def _parts(self, nn: Ops, inputs: Array, noise: Array) -> Array:
         gumbel = -np.log(-np.log(open_unit(nn.to_numpy(noise))))
         noisy = inputs + nn.constant(gumbel.astype(numpy_dtype(inputs)))
-        highest = nn.stop_gradient(nn.max(noisy, 1, True))  # taken off first: what is divided can't overflow
+        highest = nn.stop_gradient(nn.max(noisy, 1, True))  # Subtracted first, so that the quotient can't overflow.
         return nn.softmax((noisy - highest) / self.temperature, 1)
 
     def _rounded(self, nn: Ops, parts: Array) -> Array:

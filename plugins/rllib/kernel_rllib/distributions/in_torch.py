@@ -26,7 +26,7 @@ NEEDED = ("required_model_output_shape", "sample", "logp", "entropy")
 
 
 class TorchDistribution(Distribution):
-    """What a class over tensors stands for.
+    """Wraps a distribution class over tensors of torch.
 
     Plain arrays pass row by row, so that a row gives the same bits in any company; tensors pass as they are, with
     gradients.

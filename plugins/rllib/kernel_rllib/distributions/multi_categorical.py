@@ -23,7 +23,7 @@ class Block(NamedTuple):
     size: int
     """Entries of each choice."""
     choices: slice
-    """Which choices, as columns of the actions."""
+    """The choices, as columns of the actions."""
     entries: slice
     """Their columns of the inputs."""
 

@@ -1,4 +1,4 @@
-"""Which generation of the API results follow: `config.api_stack(enable_rl_module_and_learner=False, ...)`."""
+"""The generation of the API that results follow: `config.api_stack(enable_rl_module_and_learner=False, ...)`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ApiStack(DictSettings):
-    """Whose names results, modules and callbacks have. Either answer trains, by the same code."""
+    """Settings of the generation whose names results, modules and callbacks have. Training is the same in both."""
 
     section = "api_stack"
 

@@ -46,7 +46,7 @@ def _class_problem(value: Any) -> str | None:
 
 
 class Callbacks(DictSettings):
-    """What of the user's is called when."""
+    """Settings of the user's callbacks: which functions are called at which events."""
 
     section = "callbacks"
 

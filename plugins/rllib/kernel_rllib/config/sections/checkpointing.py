@@ -1,4 +1,4 @@
-"""What checkpoints have: `config.checkpointing(export_native_model_files=True)`."""
+"""Settings of checkpoints: `config.checkpointing(export_native_model_files=True)`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Checkpointing(DictSettings):
-    """What checkpoints have beside what is needed to go on."""
+    """Settings of the additional contents of checkpoints, which training does not need to go on."""
 
     section = "checkpointing"
 

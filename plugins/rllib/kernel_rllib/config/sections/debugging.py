@@ -22,7 +22,7 @@ def _level(value: Any) -> Any:
 
 
 class Debugging(DictSettings):
-    """What is logged, and what makes runs repeat."""
+    """Settings of the log, and of the seeds by which runs repeat."""
 
     section = "debugging"
 

@@ -26,7 +26,7 @@ def _mode_name(value: Any) -> Any:
 
 
 class EnvRunners(DictSettings):
-    """How experience is collected: by how many runners, from how many environments, in what pieces."""
+    """Settings of the collection of experience: the number of runners, of environments, and the size of fragments."""
 
     section = "env_runners"
 

@@ -39,7 +39,7 @@ def _env_problem(value: Any) -> str | None:
 
 
 class Environment(DictSettings):
-    """What is learned in, and what becomes of rewards and actions on the way."""
+    """Settings of the environment, and of the processing of its rewards and actions."""
 
     section = "environment"
 

@@ -22,7 +22,7 @@ def _unset_flag(value: Any) -> Any:
 
 
 class Evaluation(DictSettings):
-    """When, how long and with which settings the policy is evaluated."""
+    """Settings of the evaluation of the policy: when, how long, and with which settings of its own."""
 
     section = "evaluation"
 

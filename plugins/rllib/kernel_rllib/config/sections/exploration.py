@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Exploration(DictSettings):
-    """How actions are found that the policy does not prefer."""
+    """Settings of exploration: how the policy tries actions that it does not prefer."""
 
     section = "exploration"
 

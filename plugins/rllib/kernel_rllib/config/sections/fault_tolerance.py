@@ -1,4 +1,4 @@
-"""What happens when runners or environments fail: `config.fault_tolerance(recovery="exact")`."""
+"""Settings for failures of runners and environments: `config.fault_tolerance(recovery="exact")`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _recovery(config: Any) -> str | None:
 
 
 class FaultTolerance(DictSettings):
-    """What happens when runners or environments fail."""
+    """Settings for failures of runners and environments."""
 
     section = "fault_tolerance"
 

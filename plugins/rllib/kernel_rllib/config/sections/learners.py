@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Learners(DictSettings):
-    """Where updates are computed, and by what."""
+    """Settings of the processes and devices that compute updates."""
 
     section = "learners"
 

@@ -38,7 +38,7 @@ def _ids(value: Any) -> Any:
 
 
 class MultiAgent(DictSettings):
-    """Which policies there are, which agents they act for, and which of them learn."""
+    """Settings of several policies: their specifications, the agents that they act for, and which of them learn."""
 
     section = "multi_agent"
 

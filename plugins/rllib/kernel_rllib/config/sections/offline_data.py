@@ -37,7 +37,7 @@ def _input_config_problem(value: dict[str, Any]) -> str | None:
 
 
 class OfflineData(DictSettings):
-    """Where recorded experience is read from, and where new one is written to."""
+    """Settings of recorded experience: where it is read from, and where new experience is written to."""
 
     section = "offline_data"
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Reporting(DictSettings):
-    """How long an iteration is, and over how many episodes its metrics are taken. Neither changes what is learned."""
+    """Settings of the length of an iteration, and of the episodes in its metrics. Neither changes what is learned."""
 
     section = "reporting"
 

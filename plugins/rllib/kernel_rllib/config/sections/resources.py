@@ -16,7 +16,7 @@ PlacementStrategy = Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"]
 
 
 class Resources(DictSettings):
-    """What the algorithm's own process reserves, and how its processes are spread over machines."""
+    """Settings of the resources of the algorithm's own process, and of the placement of its processes on nodes."""
 
     section = "resources"
 

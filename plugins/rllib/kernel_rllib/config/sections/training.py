@@ -30,7 +30,7 @@ def _batch_problem(value: Any) -> str | None:
 
 
 class Training(DictSettings):
-    """How is learned, as far as all algorithms share it."""
+    """Settings of training that all algorithms share."""
 
     section = "training"
 
@@ -102,7 +102,7 @@ class Training(DictSettings):
 
 
 class TrainingArguments(TypedDict, total=False):
-    """What `training()` of each algorithm takes beside its own settings: for type checkers and editors."""
+    """The common arguments of `training()` of each algorithm, for type checkers and editors."""
 
     gamma: float
     lr: float | Schedule | None
