@@ -1,4 +1,4 @@
-"""What reinforcement learning raises. Each message says what happened, to what, what was expected, and what to do."""
+"""The errors of reinforcement learning. Each message says what happened, to what, what was expected, and what to do."""
 
 from __future__ import annotations
 

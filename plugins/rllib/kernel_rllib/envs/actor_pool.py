@@ -136,7 +136,7 @@ class ActorPool:
         ready, _ = kernel.wait([*asked], num_returns=len(asked), timeout=_ANSWER_SECONDS)
         found: list[tuple[int, Whereabouts]] = []
         for ref in ready:
-            with suppress(ActorError):  # who waits for it hears of that
+            with suppress(ActorError):  # Raised again by the call that waits for its step.
                 found.append((asked[ref], kernel.get(ref)))
         moves = sum(each.moves for _, each in found)
         busy = next(((lane, each.place) for lane, each in sorted(found) if each.is_in_environments), None)

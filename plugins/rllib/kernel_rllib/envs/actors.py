@@ -60,7 +60,7 @@ class ActorsEnv:
 
     def reset(self, seeds: Sequence[int | None]) -> Struct:
         """Begin a new episode in each lane, and return the first observations [lanes, ...]."""
-        self._in_flight.clear()  # what an error has left behind
+        self._in_flight.clear()  # Calls that an error has left behind.
         begun = self._actors.begin_all(checked_seeds(seeds, self.num_lanes))
         self._last = [obs for obs, _ in begun]
         self.reset_infos = {lane: infos[0] for lane, (_, infos) in enumerate(begun) if infos}

@@ -109,7 +109,7 @@ class _Single:
             row_width(self._action_space)
         except SpaceError as error:
             raise SpaceError(f"{self._name}.action_space: {error}") from None
-        Flattener(self._observation_space)  # raises for what has no fixed size
+        Flattener(self._observation_space)  # Raises for a space without a fixed size.
         self._encoder = Encoder(self._observation_space, self._name)
         self._reset = Generations().reset_of(self._env)
 

@@ -1,4 +1,4 @@
-"""What an environment is told when it is made: its settings, and which of all copies it is."""
+"""The context of an environment while it is made: its settings, and its number among all copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runners see of environments: many lanes that are stepped together.
+"""The contract between runners and environments: many lanes that are stepped together.
 
 A lane is one copy of an environment, for ever: when its episode ends, the next begins in the same step.
 """
@@ -13,11 +13,11 @@ from gymnasium import Space
 from kernel_rllib.spaces.nested import Array, Struct
 
 Infos = Mapping[int, Mapping[str, Any]]
-"""What environments told, by lane; lanes that told nothing are left out."""
+"""The infos of environments, by lane. Lanes without an info are left out."""
 
 
 class Step(NamedTuple):
-    """What one step of all lanes gave. Arrays may be the same ones at the next call: copy what you keep."""
+    """The results of one step of all lanes. The next call may reuse the arrays: copy those that you keep."""
 
     obs: Struct
     """Observations [lanes, ...]: where an episode ended, the first one of the next episode."""
@@ -30,9 +30,9 @@ class Step(NamedTuple):
     final_obs: Mapping[int, Struct] = {}
     """The last observation of each lane whose episode ended."""
     infos: Infos = {}  # noqa: RUF012
-    """What was told of this step; of an ended episode, with its last observation."""
+    """The infos of this step; for an ended episode, the info with its last observation."""
     reset_infos: Infos = {}  # noqa: RUF012
-    """What was told with the first observation of an episode that began in this step."""
+    """The infos with the first observations of episodes that began in this step."""
     faults: Mapping[int, Exception] = {}
     """Lanes whose environment failed in this step, and has been made and reset anew.
 
@@ -108,7 +108,7 @@ class VectorEnv(Protocol):
 
 
 class MultiAgentStep(NamedTuple):
-    """What one step of several copies of a multi-agent environment gave; each list has an item for each copy."""
+    """The results of one step of several copies of a multi-agent environment; each list has an item for each copy."""
 
     obs: list[dict[Any, Struct]]
     """Observations by agent: of those that act next. Where an episode ended, those of the next episode."""
@@ -132,7 +132,7 @@ class MultiAgentVectorEnv(Protocol):
     """Copies of a multi-agent environment, stepped together. As `VectorEnv`, with dicts by agent in place of arrays."""
 
     name: str
-    """What the environment is called in messages."""
+    """The environment's name in messages."""
     num_envs: int
     possible_agents: Sequence[Any]
     """All agents that are known beforehand; empty where the environment does not say."""

@@ -28,7 +28,7 @@ _PATIENCE_SECONDS = 60
 """After how long somebody is told that a step is still not done."""
 _CLOSE_SECONDS = 5.0
 _ANSWER_SECONDS = 0.5
-"""How long it may take to say where a process is: who asks is asked, too."""
+"""The longest time to say where a process is: callers of this process wait for the answer, too."""
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """Processes that share the cores of a machine need no threads of their own for linear algebra."""
 
@@ -67,7 +67,7 @@ class EnvProcess:
                     os.close(descriptor)
         self._asking, self._unanswered = threading.Lock(), 0
         self._pollers = [_poller(descriptor) for descriptor in self._replies]
-        with contextlib.suppress(ProcessDied):  # who waits for its facts hears of it
+        with contextlib.suppress(ProcessDied):  # Raised again by the call that waits for its facts.
             self._guarded(wire.send, self._commands, b"", hello)
 
     @property

@@ -27,7 +27,7 @@ MOST_EPISODES = 100
 
 
 class ActingPolicy:
-    """What acts for external episodes. The thread of the sampler writes it; any thread may read it.
+    """The policy that acts in external episodes. The thread of the sampler writes it; any thread may read it.
 
     Attributes:
         get_policy: Returns the policy, where that is in this process; None elsewhere.
@@ -76,7 +76,7 @@ class ExternalMultiAgentEnv:
         self.action_space, self.observation_space = action_space, observation_space
         self.max_concurrent = max_concurrent
         self.calls = EpisodeCalls(type(self).__name__, max_concurrent)
-        """What the sampler takes."""
+        """The calls of episodes, which the sampler takes."""
         self.acting = ActingPolicy()
         """The policy that acts for the episodes, for who wants to act by it elsewhere."""
         self._encoders: dict[tuple[str, Any], Encoder] = {}
@@ -207,7 +207,7 @@ def has_several_agents(env: Any) -> bool:
 
 
 class ExternalLanes:
-    """An external environment in the place of lanes: its episodes come and go, and nobody steps them."""
+    """An external environment in the place of lanes: its episodes begin and end without being stepped."""
 
     num_envs = 1
 

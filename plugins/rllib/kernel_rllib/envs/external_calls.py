@@ -161,7 +161,7 @@ class EpisodeCalls:
             self._put(EpisodeEnded(episode_id, seen))
 
     def abandon(self, episode_id: str) -> None:
-        """Close an episode that nobody goes on with; one that is not open, or has a thread waiting, is left alone."""
+        """Close an abandoned episode; one that is not open, or has a thread waiting, is left alone."""
         with self._changed:
             if self._error is None and self._open.get(episode_id) is False:
                 del self._open[episode_id]
@@ -187,7 +187,7 @@ class EpisodeCalls:
     def fail(self, error: EnvError) -> None:
         """Let every thread that waits, or calls from now on, get an error; a second one changes nothing.
 
-        Calls that nobody waits for are still taken.
+        Calls for which no thread waits are still taken.
         """
         with self._changed:
             if self._error is not None:

@@ -23,7 +23,7 @@ GROUP_INFO = "_group_info"
 
 
 class Groups:
-    """Which agents belong together. Agents in no group stay as they are.
+    """Puts the agents of a group together. Agents in no group stay as they are.
 
     groups: the members of each group, in order. Raises EnvError where an agent is in two groups, or a group is empty.
     """

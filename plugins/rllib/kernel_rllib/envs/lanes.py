@@ -1,4 +1,4 @@
-"""What all kinds of lanes share: seeds, names for messages, and a watch for episodes that never end."""
+"""The base of all kinds of lanes: seeds, names for messages, and a watch for episodes that never end."""
 
 from __future__ import annotations
 

@@ -290,7 +290,7 @@ def _common_spaces(
 def _one_by_one(space: Space[Any], actions: Struct) -> Sequence[Any]:
     """Return the action of each lane; arrays are copies, as environments keep them, or write into them."""
     if isinstance(space, spaces.Discrete):
-        index: Sequence[Any] = actions  # its items are scalars of numpy, as what `sample` returns
+        index: Sequence[Any] = actions  # Its items are scalars of numpy, as `sample` returns them.
         return index
     return nested.unstack(space, nested.copy(actions))
 

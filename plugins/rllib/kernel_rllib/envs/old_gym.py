@@ -22,7 +22,7 @@ Reset = Callable[[int | None], tuple[Any, dict[str, Any]]]
 
 
 class Generations:
-    """What was found out of classes of environments, for all lanes of one vector."""
+    """Remembers how environments of each class reset and step, for all lanes of one vector."""
 
     def __init__(self) -> None:
         self._takes_seed: dict[tuple[type, ...], bool] = {}

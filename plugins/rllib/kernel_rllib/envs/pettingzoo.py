@@ -13,12 +13,12 @@ from kernel_rllib.errors import EnvError
 
 
 class _OfPettingZoo(MultiAgentEnv):
-    """What both kinds have in common: agents, spaces, pictures."""
+    """The base of both kinds of adapters: agents, spaces, pictures."""
 
     needs: tuple[str, ...] = ()
     """The methods and attributes that tell this kind from the other."""
     other = ""
-    """What takes the other kind."""
+    """The name of the adapter for the other kind."""
 
     def __init__(self, env: Any) -> None:
         """Take an environment of PettingZoo. Raises EnvError where it is none, or of the other kind."""

@@ -39,7 +39,7 @@ def main(commands: int, life: int, memory: int, answers: int, places: int, repli
             child.step(*wire.parsed_step(command))
             continue
         method, arguments = wire.receive(commands)
-        if method == "close":  # nobody waits for an answer
+        if method == "close":  # The runner waits for no answer.
             child.close()
             return
         try:
@@ -74,7 +74,7 @@ def _live_with(life: int, places: int, intake: _Intake) -> None:
     main = threading.main_thread().ident
     assert main is not None
     while os.read(life, 1):
-        with contextlib.suppress(OSError):  # nobody listens any more
+        with contextlib.suppress(OSError):  # The runner has closed its end.
             wire.send(places, wire.TOLD, Whereabouts(MOVES.count) if intake.waits else whereabouts_of(main))
     os._exit(1)
 

@@ -1,4 +1,4 @@
-"""What goes through the pipes between a runner and the processes that step its lanes: mostly single bytes."""
+"""The messages in the pipes between a runner and the processes that step its lanes: mostly single bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LENGTH = struct.Struct("<Q")
 
 
 class Hello(NamedTuple):
-    """What a process is told first."""
+    """The first message to a process."""
 
     makers: list[list[Any]]
     """By part: what makes the environments of its lanes."""
@@ -35,7 +35,7 @@ class Hello(NamedTuple):
 
 
 class ProcessTraceback(Exception):
-    """Where in another process an error was raised: the cause of the error here."""
+    """The traceback of an error in another process, as the cause of the error here."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"

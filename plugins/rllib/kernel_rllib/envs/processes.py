@@ -54,7 +54,7 @@ class ProcessPart:
     def reset(self, seeds: Sequence[int | None]) -> Struct:
         """Begin a new episode in each lane, and return the first observations [lanes, ...]."""
         checked = checked_seeds(seeds, self.num_lanes)
-        if self._sent:  # an error elsewhere came between: nobody receives it any more
+        if self._sent:  # An error elsewhere came between: the answer will not be received.
             with suppress(Exception):
                 self.receive()
         self.reset_infos = self._pool.reset_part(self._index, checked)

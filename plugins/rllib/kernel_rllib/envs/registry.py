@@ -1,4 +1,4 @@
-"""How an environment is named: a registered name, a name of gymnasium, a dotted path, a class, or a function.
+"""Find an environment by its name: a registered name, a name of gymnasium, a dotted path, a class, or a function.
 
 All of them become an `EnvMaker`, once, in the program that names it; runners in other processes get the maker.
 """
@@ -79,7 +79,7 @@ class EnvMaker:
 
 
 def env_maker(env: Any) -> EnvMaker:
-    """Return what makes the environment that a user names.
+    """Return the function that makes the environment of a name.
 
     env: a registered name, a name of gymnasium ("CartPole-v1"; an older one where the same rules have a new name), a
     dotted path ("my_module.MyEnv"), a class whose only argument is the `env_config`, or a function of it.

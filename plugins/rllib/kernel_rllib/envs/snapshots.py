@@ -1,7 +1,7 @@
 """Copies of an environment's state that go on bit by bit, in this process or in another.
 
 Most environments are copied by pickling them whole. For those that keep their state outside of Python's reach an
-adapter does it: MuJoCo (a pickled environment of gymnasium is one made anew: a wrong copy, and nobody says so; nor is
+adapter does it: MuJoCo (a pickled environment of gymnasium is one made anew: a wrong copy without an error; nor is
 `mj_getState` enough, as rewards of Ant and Humanoid read what was derived from the state before) and the Arcade
 Learning Environment. Whether a copy of one's own environment goes on as the original does is tried by `copy_trial`.
 """

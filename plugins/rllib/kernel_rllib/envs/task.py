@@ -76,5 +76,5 @@ def is_same(task: Any, other: Any) -> bool:
     """Return whether two tasks are the same."""
     try:
         return bool(task == other)
-    except ValueError:  # arrays, and what has some inside
+    except ValueError:  # Arrays, and values with arrays inside.
         return bool(np.array_equal(task, other))

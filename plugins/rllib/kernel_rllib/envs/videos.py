@@ -20,7 +20,7 @@ _log = logging.getLogger("kernel.rllib")
 
 INSTALL = 'pip install "imageio[ffmpeg]" (MP4), or pillow (GIF)'
 MOST_IN_MEMORY = 3000
-"""How many pictures a GIF has at most: they are in memory until it is written."""
+"""The most pictures of a GIF, which are in memory until it is written."""
 
 
 class Video:

@@ -1,4 +1,4 @@
-"""Where a thread that steps environments is: for those who wait for it."""
+"""Report where a thread that steps environments is, to those that wait for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DEPTH = 4
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """Where a thread is.
+    """The position of a thread in the code.
 
     Attributes:
         moves: How many steps and resets environments have come through, in its process and one that it waits for.
@@ -38,7 +38,7 @@ class Whereabouts:
 
 @runtime_checkable
 class WaitsForProcess(Protocol):
-    """What a thread is in while it waits for another process."""
+    """An object whose method a thread is in while it waits for another process."""
 
     def inside(self) -> Whereabouts:
         """Return where that process is, as far as it says so soon."""
@@ -49,7 +49,7 @@ def whereabouts_of(thread: int) -> Whereabouts:
     """Return where a thread of this process is now, by its number."""
     frame = sys._current_frames().get(thread)
     samples = _samples(frame)
-    inner: list[FrameType] = []  # what our code has called, the innermost first
+    inner: list[FrameType] = []  # The frames that our code has called, the innermost first.
     while frame is not None and not _module(frame).startswith(_OURS):
         inner.append(frame)
         frame = frame.f_back

@@ -17,12 +17,12 @@ from kernel_rllib.runners.group import RunnerGroup
 Unit: TypeAlias = Literal["episodes", "timesteps"]
 
 CHUNK = 64
-"""How many steps all lanes make before episodes are counted."""
+"""The steps of all lanes together before episodes are counted."""
 
 
 @dataclass
 class Played:
-    """What one runner, or all of them, played.
+    """The episodes that one runner, or all of them, played.
 
     Attributes:
         episodes: The episodes that ended, in the order of lanes.
@@ -51,7 +51,7 @@ class Evaluator:
         """Play in these runners.
 
         Args:
-            runners: Runners that nobody else uses.
+            runners: Runners for this evaluator only.
             lanes: How many lanes they have together.
             begins_anew: Whether all lanes begin new episodes each time, so that no episode has steps by older
                 parameters.

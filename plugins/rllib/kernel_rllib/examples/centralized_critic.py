@@ -25,7 +25,7 @@ from kernel_rllib.learners.learner import Metrics
 from kernel_rllib.spaces.flatten import one_hot
 
 OWN, ACTIONS = 6, 2
-"""How many columns an agent's observation has in the game, and how many actions there are."""
+"""The width of an agent's observation in the game, and the number of actions."""
 
 
 class CentralizedCriticPPO(PPO):
@@ -53,7 +53,7 @@ def with_other(mine: Fragment, theirs: Fragment) -> Fragment:
     seen = np.concatenate([mine.columns[columns.OBS], theirs.columns[columns.OBS], done], axis=-1)
 
     def beyond(own: Any, others: Any) -> Any:
-        nothing = np.zeros((len(own), ACTIONS), np.float32)  # what the other does next is not known yet
+        nothing = np.zeros((len(own), ACTIONS), np.float32)  # The other agent's next action is not known yet.
         return np.concatenate([own, others, nothing], axis=-1)
 
     return replace(

@@ -23,7 +23,7 @@ from kernel_rllib.examples.running import arguments_of, trained
 from kernel_rllib.spaces.flatten import one_hot
 
 OWN = 6
-"""How many columns an agent's own observation has."""
+"""The width of an agent's own observation."""
 
 
 class GlobalObsTwoStepGame(MultiAgentEnv):

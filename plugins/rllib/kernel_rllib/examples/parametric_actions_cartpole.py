@@ -19,7 +19,7 @@ from kernel_rllib.examples.parametric_actions_model import ParametricActionsMode
 from kernel_rllib.examples.running import arguments_of, trained
 
 SEEN = 4
-"""How many numbers the cart shows."""
+"""The width of the cart's observation."""
 RUN = "--run"
 
 

@@ -19,7 +19,7 @@ MASKED = -1e9
 
 
 class _ParametricActions(Module):
-    """What both share: observations are the mask of actions, then their vectors, and then what else is seen."""
+    """The base of both models: observations are the mask of actions, then their vectors, and then all other columns."""
 
     def __init__(self, num_outputs: int, seen: int, embedding: int = 2, hiddens: Sequence[int] = (64, 64)) -> None:
         """Build it.

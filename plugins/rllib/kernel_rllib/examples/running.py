@@ -1,4 +1,4 @@
-"""What these programs share: their arguments, and training until something of it is reached."""
+"""The parts that these programs share: their arguments, and training until a limit is reached."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ EVALUATION = {
 
 
 class Check(NamedTuple):
-    """What one seed of an experiment brought: the mean return after training, the steps, the seconds it took."""
+    """The result of one seed of an experiment: the mean return after training, the steps, the seconds that it took."""
 
     seed: int
     mean_return: float

@@ -21,7 +21,7 @@ WORDS = {
     "time_total_s": "seconds of training",
     "training_iteration": "iterations",
 }
-"""What axes call metrics."""
+"""The labels of axes, by metric."""
 
 
 @dataclass(frozen=True)

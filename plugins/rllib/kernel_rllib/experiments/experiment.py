@@ -20,7 +20,7 @@ OF_TUNE = frozenset(
 
 @dataclass(frozen=True)
 class Passing:
-    """What makes an experiment a good one: of `seeds` seeds, `needed` reach a return after some steps.
+    """The goal of an experiment: of `seeds` seeds, `needed` reach a return within some steps.
 
     Attributes:
         mean_return: What the mean return of 100 episodes has to reach, played after training by the best known actions.

@@ -1,4 +1,4 @@
-"""When a run ends: by metrics that reach values."""
+"""Stop a run when metrics reach given values."""
 
 from __future__ import annotations
 

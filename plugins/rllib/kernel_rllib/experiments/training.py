@@ -26,7 +26,7 @@ from kernel_runs.storage.directories import being_written, checkpoint_directorie
 
 
 class Listener(Protocol):
-    """What hears of a run as it goes on."""
+    """Receives the events of a run."""
 
     def began(self, run: Run) -> None:
         """The run has been built, and begins."""
@@ -40,7 +40,7 @@ class Listener(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended.
+    """The end of a run.
 
     Attributes:
         run: What it was, with its last result.

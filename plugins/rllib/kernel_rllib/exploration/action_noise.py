@@ -18,7 +18,7 @@ from kernel_rllib.nn.ops import Ops
 from kernel_rllib.nn.schedules import ConstantSchedule
 
 DRIFT = "drift"
-"""What Ornstein-Uhlenbeck noise remembers of a lane: where it is."""
+"""The state of Ornstein-Uhlenbeck noise in a lane: its present value."""
 
 
 class GaussianNoise:

@@ -1,4 +1,4 @@
-"""Directions in the space of parameters, drawn from a table of noise that nobody has to keep.
+"""Directions in the space of parameters, drawn from a table of noise that no process has to store.
 
 The table is that of Salimans et al. (2017, section 2.1): many normal numbers, of which a direction is a piece. There it
 lies in the memory of each machine. Here its k-th number is computed from the seed and k whenever it is read (see
@@ -12,7 +12,7 @@ from kernel_rllib.errors import ConfigError
 from kernel_rllib.nn import philox
 
 _STEPS = 1 << 24
-"""How many different uniform numbers there are."""
+"""The number of different uniform numbers."""
 
 
 class Directions:

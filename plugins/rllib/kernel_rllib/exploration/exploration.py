@@ -15,7 +15,7 @@ class Exploration(Protocol):
     """Chooses actions from the outputs of a module. It draws nothing itself: noise comes with each step of a lane."""
 
     noise: Noise
-    """Which noise a lane needs for one step."""
+    """The noise that a lane needs for one step."""
 
     def choose(self, nn: Ops, outputs: Mapping[str, Any], noise: Array, timestep: int) -> Array:
         """Return actions [L, ...].
@@ -43,13 +43,13 @@ class Exploration(Protocol):
 
     @property
     def keeps(self) -> Sequence[str]:
-        """Which outputs of the module become columns."""
+        """The outputs of the module that become columns."""
         ...
 
 
 @runtime_checkable
 class NoiseProcess(Protocol):
-    """What an exploration is besides, if its noise depends on that of the step before, or on how long a run lasts.
+    """An exploration whose noise depends on that of the step before, or on the length of a run.
 
     What it remembers of lanes is kept by who steps them, beside all else that a lane has: it is in snapshots.
     """
@@ -71,7 +71,7 @@ class NoiseProcess(Protocol):
 
 @runtime_checkable
 class PerRunner(Protocol):
-    """What an exploration is besides, if runners explore each in another way."""
+    """An exploration that is different in each runner."""
 
     def of_runner(self, index: int, runners: int) -> Exploration:
         """Return the exploration of one runner.

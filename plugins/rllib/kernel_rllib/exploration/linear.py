@@ -15,7 +15,7 @@ from kernel_rllib.nn.ops import Ops
 
 
 class _ByUncertainty:
-    """What they share: nothing is recorded of steps, and the best arm is that of the greatest expected reward."""
+    """The base of both explorations: it records no column, and the best arm is that of the greatest expected reward."""
 
     noise = Noise("uniform", 0)
     keeps: tuple[str, ...] = ()

@@ -39,7 +39,7 @@ class UniformActions:
         return rows_drawn(self._space, noise)
 
     def best(self, nn: Ops, outputs: Mapping[str, Any]) -> Array:
-        """Return nothing, as there is no best action. Raises NotImplementedError: nobody asks for it."""
+        """Raise NotImplementedError, as there is no best action."""
         raise NotImplementedError("actions that are all alike have no best one")
 
     def recorded(self, nn: Ops, chosen: Mapping[str, Array]) -> dict[str, Array]:

@@ -20,7 +20,7 @@ from kernel_rllib.export.program import ROWS, Recorded, Recorder
 from kernel_rllib.modules.module import Module
 
 POLICY = "policy.json"
-"""What a policy is, in its directory."""
+"""The file in a policy's directory that describes it."""
 
 
 def write_numpy_policy(

@@ -12,7 +12,7 @@ from kernel_rllib.export.player import OPERATIONS
 from kernel_rllib.nn.numpy_ops import NumpyOps
 
 ROWS = 7919
-"""How many rows it is run with: a number that is no width of anything, so that it is known in shapes."""
+"""The number of rows of the traced run: a number that is no width of anything, so that it is recognised in shapes."""
 
 
 class Recorder:

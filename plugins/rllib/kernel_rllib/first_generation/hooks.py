@@ -1,4 +1,4 @@
-"""What `build_trainer` and `with_updates` take besides a policy: functions that are called around training."""
+"""The arguments of `build_trainer` and `with_updates` beside a policy: functions that are called around training."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REFUSED = {
     "collect_metrics_fn": "after_train_result is given the result, and may change it",
     "before_evaluate_fn": "the settings `evaluation_config` are those of evaluations",
 }
-"""What there is no place for, and what to do instead."""
+"""Functions that are refused, and what to do instead."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ class RandomPolicy(Policy):
         """Take the spaces, and the `seed` of the settings."""
         super().__init__(observation_space, action_space, config or {})
         self.stream = np.random.default_rng(self.config.get("seed"))
-        self._drawn_from = copy.deepcopy(action_space)  # drawing changes what a space has of random numbers
+        self._drawn_from = copy.deepcopy(action_space)  # Drawing changes the random generator of a space.
 
     def compute_actions(
         self, obs_batch: Any, state_batches: Sequence[Any] | None = None, *unread: Any, **unread_by_name: Any

@@ -13,7 +13,7 @@ from kernel_rllib.first_generation.action_dist import ActionDistribution
 
 
 class TorchDistributionWrapper(ActionDistribution):
-    """What `self.dist`, a distribution of torch, says. A class of one's own sets it, or defines the methods itself.
+    """Wraps `self.dist`, a distribution of torch. A class of one's own sets it, or defines the methods itself.
 
     Attributes:
         dist: A `torch.distributions.Distribution` over N rows.

@@ -34,12 +34,12 @@ REFUSED = {
     "action_sampler_fn": "actions are drawn from dist_class of the model's outputs",
     "action_distribution_fn": "the distribution is that of the action space, over the model's outputs",
 }
-"""What there is no place for."""
+"""Functions that are refused, and the reasons."""
 
 
 @dataclass(frozen=True)
 class TorchFunctions:
-    """What a policy is made of.
+    """Holds the functions that a policy is made of.
 
     Attributes:
         loss_fn: Called with (policy, model, dist_class, train_batch), returns a tensor of one number, or one for each

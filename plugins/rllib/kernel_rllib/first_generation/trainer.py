@@ -99,7 +99,7 @@ class Trainer(Algorithm):
             logger_creator: Makes what logs results, given the config.
         """
         self.state: dict[str, Any] = {}
-        """What functions that are called around training keep; it is in checkpoints."""
+        """The state of the functions that are called around training. It is part of checkpoints."""
         super().__init__(config, env, logger_creator)
 
     def setup(self, config: dict[str, Any]) -> None:

@@ -138,7 +138,7 @@ def worker_policies(config: AlgorithmConfig, specs: Mapping[str, PolicySpec], se
         EnvError: If the environment can't be made.
     """
     said = config.is_atari
-    config.is_atari = True if said is None else said  # what shows no screen of such a game is made as it is
+    config.is_atari = True if said is None else said  # Without the screen of such a game, it is made as it is.
     env = env_maker_of(config)(EnvContext(config.env_config))
     try:
         if said is None:

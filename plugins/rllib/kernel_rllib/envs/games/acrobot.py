@@ -18,7 +18,7 @@ _SECONDS = 0.2
 _LENGTH = 1.0
 _MASS = 1.0
 _CENTRE = 0.5
-"""Where the centre of mass of a link is."""
+"""The distance of a link's centre of mass from its joint."""
 _INERTIA = 1.0
 _GRAVITY = 9.8
 _MOST_SPEEDS = (4 * np.pi, 9 * np.pi)

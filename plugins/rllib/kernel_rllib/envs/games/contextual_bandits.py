@@ -15,11 +15,11 @@ from kernel_rllib.envs.game import Game, Generator, SingleEnv
 from kernel_rllib.spaces.nested import Array
 
 REGRET = "regret"
-"""What of an info is the regret of a step."""
+"""The key of an info under which the regret of a step is."""
 
 
 class ContextualBanditGame(Game):
-    """What such bandits share. Derive from it, and define what raises here, `width`, and `arms`."""
+    """The base of contextual bandits. Derive from it, and define `width`, `arms`, and the methods that raise here."""
 
     arrays = ("context", "regret")
     context: Array
@@ -27,9 +27,9 @@ class ContextualBanditGame(Game):
     regret: Array
     """float64 [lanes]; nan where no arm was pulled yet."""
     width: int
-    """How many numbers a context has."""
+    """The number of columns of a context."""
     arms: int
-    """How many arms there are."""
+    """The number of arms."""
     noise: ClassVar[str | None] = None
     """The setting that is the standard deviation of rewards; None: they have no noise."""
 

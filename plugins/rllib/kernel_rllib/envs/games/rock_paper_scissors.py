@@ -15,7 +15,7 @@ from kernel_rllib.envs.multi_agent import ALL, Dicts, MultiAgentEnv
 
 ROCK, PAPER, SCISSORS, NOTHING = range(4)
 _PAYOFF = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
-"""What the first player wins."""
+"""The reward of the first player, by the choices of both."""
 
 
 class RockPaperScissors(MultiAgentEnv):
