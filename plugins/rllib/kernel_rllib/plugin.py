@@ -1,4 +1,4 @@
-"""What this distribution offers to the kernel. The commands are imported when a command line asks for them."""
+"""The hooks of this distribution. The commands are imported when a command line asks for them."""
 
 from __future__ import annotations
 

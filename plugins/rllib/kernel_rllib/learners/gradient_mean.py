@@ -12,7 +12,7 @@ class GradientMean:
 
     def __init__(self) -> None:
         self.count = 0
-        """How many steps all parts have together."""
+        """The number of steps in all parts together."""
         self._sum: Any = None
         self._metrics: Metrics = {}
 

@@ -31,16 +31,16 @@ Loss: TypeAlias = Callable[[Ops, Module, Parameters, Batch], "tuple[Any, Metrics
 
 @dataclass
 class Objective:
-    """What is to be small, and how it is made so.
+    """Holds a loss, and the settings of the optimizer that minimises it.
 
     Attributes:
-        loss: What is to be small.
-        learning_rate: The size of steps, by how many steps the environments have made.
-        optimizer: The name of what steps.
-        optimizer_settings: What it is made with.
-        clip: Where the gradient is bounded; None for nowhere.
-        clip_by: What is bounded: `"global_norm"`, `"norm"` of each parameter, or each `"value"`.
-        trainable: What the names of the parameters begin with that it is over; None for all of them.
+        loss: The function that is minimised.
+        learning_rate: The learning rate, by the number of steps of the environments.
+        optimizer: The name of the optimizer.
+        optimizer_settings: The arguments of the optimizer.
+        clip: The bound of the gradient; None for no bound.
+        clip_by: The bounded quantity: `"global_norm"`, `"norm"` of each parameter, or each `"value"`.
+        trainable: The prefixes of the names of the parameters that it updates; None for all of them.
     """
 
     loss: Loss
@@ -70,7 +70,7 @@ class Learner:
         self.vector = backend.vector(module.initial(stream))
         """All parameters, as the backend keeps them."""
         self.version = 0
-        """How many steps the parameters have made."""
+        """The number of updates of the parameters."""
         self._objectives = {name: _Part(objective, module.table, backend) for name, objective in objectives.items()}
 
     def update(self, batch: Batch, timestep: int = 0, only: Sequence[str] | None = None) -> Metrics:

@@ -31,7 +31,7 @@ class LinearPosteriors:
         self.roots = np.tile(np.eye(features) / np.sqrt(lambda_), (models, 1, 1))
         """A root S of each covariance S S' [models, features, features]."""
         self.rows = np.zeros(models, np.int64)
-        """How many rows each has learned from."""
+        """The number of rows from which each model has learned."""
 
     def learn(self, model: int, x: Array, reward: float) -> float:
         """Learn from one row, and return how far off the reward was that the mean had expected.

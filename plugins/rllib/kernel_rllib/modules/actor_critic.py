@@ -22,7 +22,7 @@ POLICY_HEAD_GAIN = 0.01
 
 @dataclass(frozen=True)
 class ActorCriticOptions:
-    """How an actor-critic is built.
+    """The options of an actor-critic.
 
     Attributes:
         hidden: The widths of its hidden layers.

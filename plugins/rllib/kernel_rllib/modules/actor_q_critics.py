@@ -21,7 +21,7 @@ from kernel_rllib.nn.ops import Ops
 POLICY = "policy/"
 CRITICS = "critic/"
 TEMPERATURE = "temperature/"
-"""What the names of the parameters begin with that are learned together."""
+"""The prefixes of the names of parameters, one for each part that is learned by a loss of its own."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class HiddenLayers:
 
 @dataclass(frozen=True)
 class ActorQCriticsOptions:
-    """How the networks are built.
+    """The options of the networks.
 
     Attributes:
         policy: The policy's hidden layers.

@@ -26,7 +26,7 @@ HIDDEN_SCORE = -1e9
 
 @dataclass(frozen=True)
 class AttentionOptions:
-    """How a transformer is built.
+    """The options of a transformer.
 
     Attributes:
         units: How many of its blocks follow one another.

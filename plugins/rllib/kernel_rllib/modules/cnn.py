@@ -38,7 +38,7 @@ MOST_CHANNELS = 256
 
 @dataclass(frozen=True)
 class ConvolutionOptions:
-    """How the convolutions of a network are built.
+    """The options of the convolutions of a network.
 
     Attributes:
         filters: [channels, kernel, stride] of each, perhaps with a padding, `"same"` or `"valid"`, as a fourth. Without
@@ -218,4 +218,4 @@ def _pair(value: Any) -> Pair:
 
 _BYTES = np.arange(256, dtype=np.float32)
 _NUMBERS: dict[bool, Array] = {True: (_BYTES - 128) / 128, False: _BYTES / 255}
-"""What each byte becomes."""
+"""The number for each byte of a picture."""

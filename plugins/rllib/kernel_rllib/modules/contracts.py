@@ -1,4 +1,4 @@
-"""What algorithms ask of modules besides outputs: values of observations, or values of actions."""
+"""Contracts between algorithms and modules beside outputs: values of observations, or values of actions."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from kernel_rllib.nn import initializers
 from kernel_rllib.nn.ops import Ops
 
 HEAD_GAIN = 0.01
-"""How small the last layer begins, so that no action is preferred at first."""
+"""The gain of the initial weights of the last layer: small, so that no action is preferred at first."""
 
 
 class DensePolicy(Module):

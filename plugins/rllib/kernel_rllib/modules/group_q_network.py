@@ -21,12 +21,12 @@ from kernel_rllib.modules.recurrent import GRU
 from kernel_rllib.nn.ops import Ops
 
 MIXER = "mixer"
-"""What the names of the mixer's parameters begin with."""
+"""The prefix of the names of the mixer's parameters."""
 
 
 @dataclass(frozen=True)
 class GroupLayout:
-    """Where a row of a group has what.
+    """The layout of a group's rows.
 
     Attributes:
         agents: How many agents there are.
@@ -74,7 +74,7 @@ class GroupLayout:
 
 @dataclass(frozen=True)
 class GroupQOptions:
-    """How the networks are built.
+    """The options of the networks.
 
     Attributes:
         hidden: The widths of the agents' dense layers.

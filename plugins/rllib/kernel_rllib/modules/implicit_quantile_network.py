@@ -26,7 +26,7 @@ LEVELS = "levels"
 
 @dataclass(frozen=True)
 class ImplicitQuantileOptions(QNetworkOptions):
-    """How the network is built: as a Q-network of one atom, and with levels.
+    """The options of the network: those of a Q-network of one atom, and those of its levels.
 
     Attributes:
         cosines: How many cosines of a level it is embedded by.

@@ -13,7 +13,7 @@ from kernel_rllib.nn.ops import Ops
 
 
 class Body(Protocol):
-    """What makes features of observations: layers, whatever they are."""
+    """Computes features from observations: layers of any kind."""
 
     @property
     def outputs(self) -> int:
@@ -30,7 +30,7 @@ class Body(Protocol):
 
 
 class Memory(Protocol):
-    """What makes features of features and of what it remembers of the steps before."""
+    """Computes features from features and from its state of the steps before."""
 
     @property
     def outputs(self) -> int:

@@ -30,7 +30,7 @@ ITEM, USER = "item", "user"
 
 @dataclass(frozen=True)
 class ArmFeatures:
-    """Where in a flat observation [width] the features of arms are.
+    """The columns of the arms' features in a flat observation [width].
 
     Attributes:
         arms: How many arms there are.

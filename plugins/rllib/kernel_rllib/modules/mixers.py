@@ -1,4 +1,4 @@
-"""What makes one value of a group of the values of its agents: their sum, or a function that rises with each of them.
+"""Mix the values of a group's agents into one value: by their sum, or by a function that rises with each of them.
 
 Both are monotonic: dQ_tot / dQ_a >= 0 (equation 5 of Rashid et al. 2018, arXiv 1803.11485). So the joint action that is
 best by the value of the group is that in which each agent does what is best by its own.

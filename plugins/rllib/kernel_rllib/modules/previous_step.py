@@ -13,7 +13,7 @@ from kernel_rllib.spaces.flatten import Flattener
 
 @dataclass(frozen=True)
 class PreviousStep:
-    """What is behind the observation in a row, as the connector `PreviousSteps` appends it.
+    """The columns behind the observation in a row, as the connector `PreviousSteps` appends them.
 
     Attributes:
         space: The space of actions, as rows have them.

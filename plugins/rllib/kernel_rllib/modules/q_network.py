@@ -23,7 +23,7 @@ Q_LOGITS = "q_logits"
 
 @dataclass(frozen=True)
 class QNetworkOptions:
-    """How a Q-network is built.
+    """The options of a Q-network.
 
     Attributes:
         hidden: The widths of its hidden layers before the heads.

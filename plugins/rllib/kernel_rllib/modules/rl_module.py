@@ -9,7 +9,7 @@ from torch import nn as layers
 
 
 class ValueFunctionAPI:
-    """What modules derive from beside `TorchRLModule` to say that they have values of observations."""
+    """A base beside `TorchRLModule` of modules that compute values of observations."""
 
     def compute_values(self, batch: Mapping[str, Any], embeddings: Any = None) -> Any:
         """Return the values [N] of the observations of a batch."""

@@ -1,4 +1,4 @@
-"""Which module of a user's own an algorithm builds, as today's API says it."""
+"""The specification of a user's own module, as today's API has it."""
 
 from __future__ import annotations
 

@@ -21,12 +21,12 @@ from kernel_rllib.spaces.flatten import flat_size
 CHOICE_LOGITS = "choice_logits"
 """The output [N, documents + 1]: how much users are drawn to each document, and to none, which is the last one."""
 VALUE, CHOICE = "value", "choice"
-"""What the names of the parameters of the two networks begin with."""
+"""The prefixes of the names of the parameters of the two networks."""
 
 
 @dataclass(frozen=True)
 class SlateLayout:
-    """Where users, documents and clicks are in a flat observation.
+    """The columns of users, documents and clicks in a flat observation.
 
     Attributes:
         documents: How many documents there are to choose from.

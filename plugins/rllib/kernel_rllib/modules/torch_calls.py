@@ -1,4 +1,4 @@
-"""How networks of users are called, and what they return: those of both generations, and plain ones.
+"""Call networks of users, and read what they return: networks of both generations, and plain ones.
 
 A network is one of three kinds: a `TorchModelV2`, which has a `value_function`; a `TorchRLModule`, which returns
 columns by name; or a plain `torch.nn.Module`, which returns outputs, or outputs and values. The first two may remember:
@@ -23,14 +23,14 @@ from kernel_rllib.spaces import nested
 
 QF_PREDS = "qf_preds"
 WITHIN = "."
-"""What stands between the keys of a nested state, in the name of one of its arrays."""
+"""The separator between the keys of a nested state, in the name of one of its arrays."""
 Unflatten = Callable[[Any], Any]
 """Makes what the environment observes, in its shape, of rows [N, ...]."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """What a network is called with.
+    """The arguments of a call of a network.
 
     Attributes:
         rows: Rows of observations [N, ...]; of a network that remembers [B * S, ...], sequence after sequence.
@@ -50,7 +50,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a network returned: outputs [N, P], values [N] or None, and what it remembers afterwards, [B, ...] each."""
+    """The results of a network: outputs [N, P], values [N] or None, and its state after the call, [B, ...] each."""
 
     outputs: Any
     values: Any

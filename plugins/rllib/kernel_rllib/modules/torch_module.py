@@ -23,7 +23,7 @@ from kernel_rllib.nn.ops import Ops
 
 NAME = "model"
 BEFORE, AFTER = f"{columns.STATE_IN}.", f"{columns.STATE_OUT}."
-"""What the names of what is remembered begin with, among inputs and outputs."""
+"""The prefixes of the names of the state, among inputs and outputs."""
 
 
 class TorchPolicyModule(PolicyModule):

@@ -22,7 +22,7 @@ from kernel_rllib.nn.torch_ops import TorchOps
 
 Tensors = dict[str, torch.Tensor]
 Forward = Callable[[layers.Module, Tensors], Tensors]
-"""What is computed of a network and of rows of inputs: outputs by name."""
+"""The computation of a network on rows of inputs: it returns outputs by name."""
 
 
 class TorchNetwork:

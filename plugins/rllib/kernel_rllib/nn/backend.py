@@ -1,4 +1,4 @@
-"""What a backend does: it computes losses and networks, their gradients, and the steps of optimizers."""
+"""A backend computes losses and networks, their gradients, and the steps of optimizers."""
 
 from __future__ import annotations
 

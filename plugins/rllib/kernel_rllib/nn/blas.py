@@ -1,4 +1,4 @@
-"""How many threads multiply matrices.
+"""Set how many threads multiply matrices.
 
 The networks of most algorithms are small: a product of 256 x 64 by 64 x 64 numbers takes 25 microseconds in one thread.
 BLAS libraries start as many threads as there are cores for it, which wait for each other; beside busy processes a whole
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 _asked_for: int | None = None
-"""How many threads BLAS libraries were told to use; None: as many as they like."""
+"""The number of threads that BLAS libraries were told to use; None: their own choice."""
 
 
 @contextmanager

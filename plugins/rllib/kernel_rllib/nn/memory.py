@@ -1,7 +1,7 @@
 """Large arrays that are used again from one gradient to the next.
 
 Fresh memory costs the operating system five times what a sum of two arrays costs, and a gradient needs the same shapes
-each time. An array is handed out again only when its reference count says that nobody holds it, nor a view of it: what
+each time. An array is handed out again only when its reference count says that no one holds it, nor a view of it: what
 a loss keeps is never overwritten.
 """
 
@@ -40,12 +40,12 @@ class Memory:
         return np.empty(shape, self._dtype)
 
     def give_back(self, array: Any) -> None:
-        """Keep `array` for later, where nobody holds it but the caller."""
+        """Keep `array` for later, where only the caller holds it."""
         if array.size >= LARGE and getrefcount(array) <= _POPPED_ALONE + 1:
             self.keep(array)
 
     def keep(self, array: Any) -> None:
-        """Keep `array` for later, where it is large and no view: by then nobody may hold it any more."""
+        """Keep `array` for later, where it is large and no view. No other code may hold it any more."""
         if array.size >= LARGE and array.base is None and array.dtype == self._dtype and array.flags.c_contiguous:
             shape = array.shape
             free = self._free.setdefault(shape, [])

@@ -60,7 +60,7 @@ class NumpyBackend:
 
 
 class _Plan:
-    """What gradients of one vector by the same parameters have in common: the tape, its memory, and the result."""
+    """Holds what gradients of one vector by the same parameters share: the tape, its memory, and the result."""
 
     def __init__(self, vector: Vector, table: ParameterTable, trainable: tuple[str, ...] | None) -> None:
         self.vector = vector

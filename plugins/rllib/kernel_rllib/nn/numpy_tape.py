@@ -97,7 +97,7 @@ class TapeOps(RecurrentTapeOps):
         value = x.value
         low, high = (None if bound is None else constant_like(value_of(bound), value.dtype) for bound in (low, high))
         out = Tensor(value.clip(low, high), x.tape)
-        # Where the value is what it was, it is in between, or at a bound.
+        # Where clipping has not changed the value, it is in between, or at a bound.
         x.tape.append((out, lambda gradient: pass_to(x, gradient * (value == out.value))))
         return out
 

@@ -283,7 +283,7 @@ class Ops(Protocol):
 
 
 ACTIVATIONS = ("linear", "tanh", "relu", "sigmoid", "silu", "swish", "elu", "gelu", "leaky_relu", "softplus")
-"""What a layer may apply to its result; None is "linear", "swish" is another name of "silu"."""
+"""The activations of a layer. None is "linear", and "swish" is another name of "silu"."""
 
 OPERATIONS = tuple(name for name in vars(Ops) if not name.startswith("_"))
 """The names of all operations."""

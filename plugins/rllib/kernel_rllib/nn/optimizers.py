@@ -31,7 +31,7 @@ class Optimizer(Protocol):
 
 
 class _NumpyOptimizer:
-    """What all have in common: moments of the size of the vector, a count of steps, and weight decay."""
+    """The base of all optimizers in numpy: moments of the size of the vector, a count of steps, and weight decay."""
 
     def __init__(self, size: int, moments: tuple[str, ...], weight_decay: float, dtype: Any) -> None:
         self.size = size

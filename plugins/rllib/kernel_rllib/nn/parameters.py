@@ -36,7 +36,7 @@ class ParameterTable:
             begin, end = end, end + math.prod(shape)
             self._entries[name] = Entry(shape, slice(begin, end))
         self.size = end
-        """How many numbers the vector has."""
+        """The size of the vector."""
 
     def __len__(self) -> int:
         return len(self._entries)

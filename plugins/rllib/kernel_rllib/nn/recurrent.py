@@ -20,7 +20,7 @@ Room = Callable[[tuple[int, ...]], Numbers]
 
 
 class LSTMTrace(NamedTuple):
-    """What the steps of an LSTM leave for the way back; each array begins with T."""
+    """Holds the intermediate results of an LSTM's steps for the backward pass; each array begins with T."""
 
     gates: Numbers
     """Input, forget, candidate and output after their activations [T, N, 4H]."""
@@ -107,7 +107,7 @@ def lstm_backward(
 
 
 class GRUTrace(NamedTuple):
-    """What the steps of a GRU leave for the way back; each array begins with T."""
+    """Holds the intermediate results of a GRU's steps for the backward pass; each array begins with T."""
 
     gates: Numbers
     """Reset, update and candidate after their activations [T, N, 3H]."""
@@ -115,7 +115,7 @@ class GRUTrace(NamedTuple):
     previous_hiddens: Numbers
     """The states that each step began with, zero where an episode began [T, N, H]."""
     remembered: Numbers
-    """What the hidden state gives to the candidate, before the reset gate [T, N, H]."""
+    """The hidden state's part of the candidate, before the reset gate [T, N, H]."""
     going_on: list[Numbers | None]
     """For each step where an episode began, zeros there and ones elsewhere [N, 1]."""
 

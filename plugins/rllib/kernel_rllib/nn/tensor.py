@@ -27,7 +27,7 @@ Side = Callable[[Any, Any, Any, Any, "Numbers | None"], Any]
 
 
 class Tape(list[tuple["Tensor", Backward]]):
-    """What was computed, in order, and the memory that it is in."""
+    """Records the operations in order, with the memory of their results."""
 
     __slots__ = ("dtype", "memory")
 
@@ -338,7 +338,7 @@ def apply(function: Elementwise, x: Tensor) -> Tensor:
 
 
 def pass_through(function: Elementwise, gradient: Any, saved: Any, out: Tensor) -> Any:
-    """Return the gradient of the input of `function`, whose result is `out`, which is used up if nobody else has it."""
+    """Return the gradient of the input of `function`, whose result `out` is overwritten if no one else holds it."""
     if out.value.size < LARGE:
         return function.backward(gradient, saved, out.value, None)
     if function.in_place and owns_value(out):
@@ -379,12 +379,12 @@ def constant_like(operand: Any, dtype: Any) -> Any:
 
 
 def owns_gradient(tensor: Tensor) -> bool:
-    """Return whether nobody but `tensor` holds its gradient."""
+    """Return whether only `tensor` holds its gradient."""
     return getrefcount(tensor.gradient) == _HELD_ONCE and _is_no_view(tensor.gradient)
 
 
 def owns_value(tensor: Tensor) -> bool:
-    """Return whether nobody but `tensor` holds its value."""
+    """Return whether only `tensor` holds its value."""
     return getrefcount(tensor.value) == _HELD_ONCE and _is_no_view(tensor.value)
 
 

@@ -2,7 +2,7 @@
 
 While numpy multiplies matrices or computes a function of a large array, other threads of Python run. A call that the
 second thread has not begun when the first one is done with its own is taken back: beside busy processes the calls are
-then made one after the other, and nobody waits for a thread that has no processor.
+then made one after the other, and no job waits for a thread that has no processor.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _serve(queue: SimpleQueue[_Job]) -> None:
     while True:
         job = queue.get()
         job.run()
-        del job  # what it holds must not stay until the next one comes
+        del job  # Its arrays must not stay in memory until the next job comes.
 
 
 @functools.cache

@@ -72,7 +72,7 @@ class TorchBackend:
 
 
 class _Plan:
-    """What gradients of one vector by the same parameters have in common: leaves for autograd, and the result."""
+    """Holds what gradients of one vector by the same parameters share: leaves for autograd, and the result."""
 
     def __init__(
         self, vector: Any, flat: torch.Tensor, table: ParameterTable, trainable: tuple[str, ...] | None

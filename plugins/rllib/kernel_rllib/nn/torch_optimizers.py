@@ -21,7 +21,7 @@ _MOMENTS = {
     "rmsprop": {"square": "square_avg", "momentum": "momentum_buffer", "mean": "grad_avg"},
     "sgd": {"momentum": "momentum_buffer"},
 }
-"""What torch calls the moments that the optimizers in numpy remember."""
+"""The names in torch of the moments of the optimizers in numpy."""
 
 
 class TorchOptimizer:

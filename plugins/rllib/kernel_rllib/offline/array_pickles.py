@@ -18,7 +18,7 @@ from kernel_rllib.arrays import Array
 from kernel_rllib.errors import DataError
 
 PROTOCOL = 3
-"""What Python and numpy of 0.8.5's time read."""
+"""The newest protocol that Python and numpy of 0.8.5's time can read."""
 _DTYPE = re.compile(r"^[?bBhHiIlLqQefdg]$|^[biufSU][0-9]{0,6}$")
 _NEW, _OLD = b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n"
 
@@ -71,7 +71,7 @@ class _ArrayUnpickler(pickle.Unpickler):
 
 
 class _DType:
-    """What a pickle says of a dtype."""
+    """Builds a dtype from its state in a pickle."""
 
     def __init__(self, code: str, *_: Any) -> None:
         if isinstance(code, bytes):
@@ -166,4 +166,4 @@ _NAMES: dict[tuple[str, str], Any] = {
     **{(f"numpy.{core}.multiarray", "scalar"): _scalar for core in ("core", "_core")},
     **{(f"numpy.{core}.numeric", "_frombuffer"): _frombuffer for core in ("core", "_core")},
 }
-"""What pickles of arrays name, in all releases of numpy, and what it stands for here."""
+"""The names in pickles of arrays, of all releases of numpy, and the functions here that they stand for."""

@@ -1,4 +1,4 @@
-"""Where files of recorded experience are: folders, globs and addresses, here or elsewhere by fsspec."""
+"""Find files of recorded experience: by folders, globs and addresses, on this machine or elsewhere by fsspec."""
 
 from __future__ import annotations
 

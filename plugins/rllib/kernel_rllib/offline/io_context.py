@@ -1,4 +1,4 @@
-"""What readers and writers of the user's own are told: the settings, and in which runner they are."""
+"""The context of the user's own readers and writers: the settings, and the runner that they are in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernel_rllib.offline.input_reader import InputReader
 
 
 class IOContext:
-    """Where a reader or writer is."""
+    """The context of a reader or writer."""
 
     def __init__(
         self,

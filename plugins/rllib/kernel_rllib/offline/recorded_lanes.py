@@ -51,15 +51,15 @@ class NoEnvs:
 
 @dataclass(frozen=True)
 class RecordedPolicy:
-    """What recorded steps of one policy have to be like.
+    """Holds the requirements on recorded steps of one policy.
 
     Attributes:
-        shape: That of one observation, as modules take it.
-        dtype: That of observations.
+        shape: The shape of one observation, as modules take it.
+        dtype: The dtype of observations.
         actions: Turns recorded actions into those of the policy.
         needed: Further columns that are learned from.
-        states: What a recurrent module remembers where an episode begins.
-        clip_rewards: Gives the rewards that are learned from for recorded ones; None: the same.
+        states: The state of a recurrent module where an episode begins.
+        clip_rewards: Computes the rewards of learning from the recorded ones; None: the same.
     """
 
     shape: tuple[int, ...]

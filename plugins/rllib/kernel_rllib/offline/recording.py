@@ -1,4 +1,4 @@
-"""Writes what runners sample, where they do."""
+"""Write the samples of runners, in the runners' processes."""
 
 from __future__ import annotations
 

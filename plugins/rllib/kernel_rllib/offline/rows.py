@@ -19,7 +19,7 @@ _OTHER_NAMES = {
     columns.TERMINATEDS: ("terminals",),
     columns.TRUNCATEDS: ("timeouts",),
 }
-"""What columns were called in other releases, and are in other collections."""
+"""The names of columns in other releases, and in other collections."""
 
 
 def ended(found: Mapping[str, Array]) -> Array:

@@ -1,4 +1,4 @@
-"""What settings say of recorded experience: where it is read from, and where it is written to."""
+"""The sources and the targets of recorded experience, as the settings name them."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class ReaderMaker:
 
 
 def reader_maker(config: Any) -> ReaderMaker | None:
-    """Return what makes the readers of a config; None where experience comes from the environment."""
+    """Return the function that makes the readers of a config; None where experience comes from the environment."""
     return None if config.input_ == SAMPLER else ReaderMaker(config.input_, config.shuffle_buffer_size)
 
 
 def writer_maker(config: Any, log_dir: str) -> Callable[[IOContext], OutputWriter] | None:
-    """Return what makes the writer of a config, given where it is; None where nothing is written."""
+    """Return the function that makes the writer of a config, given its context; None where nothing is written."""
     if config.output is None:
         return None
     if callable(config.output):

@@ -20,7 +20,7 @@ class PolicyExploration:
         """Choose as this exploration does, with noise of this stream."""
         self._exploration, self._stream = exploration, stream
         self.last_timestep = 0
-        """How many steps the run had made at the last call, as far as it was told."""
+        """The number of steps of the run at the last call, as far as it is known here."""
 
     def get_exploration_action(
         self,

@@ -71,7 +71,7 @@ class Inference:
         stream: np.random.Generator,
         statistics: Callable[[], Statistics] = dict,
     ) -> Inference:
-        """Return what acts as the runners of a blueprint do."""
+        """Return the inference that acts as the runners of a blueprint do."""
         return cls(
             held,
             blueprint.exploration,

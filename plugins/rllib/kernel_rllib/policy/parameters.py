@@ -1,4 +1,4 @@
-"""Where the parameters of a policy are: with the learner, or with a runner that got a copy of them."""
+"""Access the parameters of a policy: the learner's, or a runner's copy of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of all workers of an algorithm, wherever they are."""
+"""Settings of all workers of an algorithm, in any process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernel_rllib.spaces.preprocessors import Preprocessor, preprocessor_for
 
 @dataclass(frozen=True)
 class PolicySettings:
-    """What is known of one policy.
+    """The settings of one policy.
 
     Attributes:
         distribution: The distribution of its actions, where it has one.
@@ -29,7 +29,7 @@ class PolicySettings:
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """What is known of all workers of an algorithm.
+    """The settings of all workers of an algorithm.
 
     Attributes:
         blueprint: What their environments and modules are made by.
@@ -57,7 +57,7 @@ class WorkerSettings:
         return bool(chosen(policy_id, batch)) if callable(chosen) else policy_id in chosen
 
     def preprocessors(self) -> dict[str, Preprocessor]:
-        """Return what makes rows of what each policy observes, by its id: the user's own where its settings name one.
+        """Return the preprocessor of each policy's observations, by its id: the user's own where its settings name one.
 
         Raises:
             SpaceError: If there is none for a space.

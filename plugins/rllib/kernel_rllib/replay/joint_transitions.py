@@ -1,4 +1,4 @@
-"""What several agents did at the same time, as rows that have the transitions of all of them side by side."""
+"""Joint transitions of several agents, as rows that have the transitions of all of them side by side."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Ring:
         self.capacity = capacity
         self.columns: dict[str, Array] = {}
         self.added = 0
-        """How many rows were ever added."""
+        """The number of rows that were ever added."""
 
     def __len__(self) -> int:
         return min(self.added, self.capacity)

@@ -17,7 +17,7 @@ MakeReplay: TypeAlias = Callable[[], Replay]
 
 @dataclass
 class Experience:
-    """What a runner made of the steps of one policy.
+    """The experience that a runner made from the steps of one policy.
 
     Attributes:
         rows: Transitions.

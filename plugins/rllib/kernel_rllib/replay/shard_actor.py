@@ -101,7 +101,7 @@ class RemoteShard:
             self.drawing[policy_id] = self.handle.sample.remote(policy_id, count, timestep)
 
     def pending(self) -> list[kernel.ObjectRef]:
-        """Return all that it was asked for and that nobody has looked at yet."""
+        """Return all requests whose results were not taken yet."""
         return [*(each.answer for each in self.adding), *self.drawing.values()]
 
 

@@ -59,11 +59,11 @@ class ReplayShards:
         self._turn = 0
         self._in_a_row = 0
         self.restarts = 0
-        """How many shards died, whether or not another one took their place."""
+        """The number of shards that died, including those that were replaced."""
         self.rows_lost = 0
-        """How many rows went with them."""
+        """The number of rows that were lost with them."""
         self.samples_lost = 0
-        """How many samples were lost on the way, as the machine that had them died."""
+        """The number of samples that were lost before they reached a shard, because the node that held them died."""
 
     def open(self, policy_id: str, make: MakeReplay) -> ShardedReplay:
         """Keep the rows of a policy, in buffers that `make` returns, one for each shard; return all of them as one."""
@@ -255,7 +255,7 @@ class ShardedReplay:
         return batch
 
     def update_priorities(self, places: Array, errors: Array) -> None:
-        """Tell the shard of the last minibatch how large its errors were. Where it has died, nobody needs to know."""
+        """Tell the shard of the last minibatch how large its errors were. A dead shard is told nothing."""
         assert self._drawn_of is not None
         take_as_heard([self._drawn_of.handle.update_priorities.remote(self._policy_id, places, errors)])
 

@@ -15,7 +15,7 @@ from kernel_rllib.data.ragged import aligned, continued
 from kernel_rllib.returns.n_step import n_step
 
 DISCOUNTS = "discounts"
-"""What the value of the observation after a transition is weighed by: gamma^n, or 0 where the episode terminated."""
+"""The weight of the value of the observation after a transition: gamma^n, or 0 where the episode terminated."""
 
 
 class Transitions:

@@ -12,12 +12,12 @@ from kernel_rllib.returns.steps import Floats, align
 
 
 class NStep(NamedTuple):
-    """What n steps give, for each step [T, L] or [T]: the target is rewards + discounts * value(next observation)."""
+    """The n-step returns of each step [T, L] or [T]: the target is rewards + discounts * value(next observation)."""
 
     rewards: Floats
     """The discounted sum of the rewards from this row to row `last`."""
     discounts: Floats
-    """What to weigh the value of the observation after row `last` by: gamma^steps, or 0 if that row terminated."""
+    """The weight of the value of the observation after row `last`: gamma^steps, or 0 if that row terminated."""
     last: NDArray[np.int64]
     """The row of the last reward that was counted."""
 

@@ -23,7 +23,7 @@ def accumulate_backward(increments: NDArray[Any], decays: NDArray[Any]) -> NDArr
     spare = np.empty_like(decays)
     step = 1
     while step < length:
-        # Now increments[t] covers rows t to t + step - 1, and decays[t] is what weighs row t + step in it.
+        # Now increments[t] covers rows t to t + step - 1, and decays[t] is the weight of row t + step in it.
         covered = length - step
         joined = np.multiply(decays[:covered], increments[step:], out=spare[:covered])
         np.add(increments[:covered], joined, out=increments[:covered])

@@ -47,7 +47,7 @@ DISTORTIONS: dict[RiskMeasure, Callable[[Any, float], Floats]] = {
     "Wang": wang,
     "Pow": power,
 }
-"""What makes other levels of levels [...] from 0 to 1, by the names of the measures."""
+"""The functions from levels [...] to distorted levels, from 0 to 1, by the names of the measures."""
 
 
 def eta_problem(measure: RiskMeasure, eta: float) -> str | None:

@@ -1,4 +1,4 @@
-"""What the functions of this package are given: arrays of one shape, and where episodes end in them."""
+"""The arguments of this package's functions: arrays of one shape, and the ends of episodes in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Floats = NDArray[np.floating[Any]]
 
 
 class Ends(NamedTuple):
-    """Where episodes end in arrays [T, ...]."""
+    """The ends of episodes in arrays [T, ...]."""
 
     alive: NDArray[np.bool_]
     """[T, ...]: the step did not terminate its episode, so the value after it counts."""

@@ -15,12 +15,12 @@ LARGEST_LOG_RATIO = 80.0
 
 
 class VTrace(NamedTuple):
-    """What V-trace gives for each step."""
+    """The results of V-trace for each step."""
 
     value_targets: Floats
     """v(t), to which V(x(t)) is drawn."""
     advantages: Floats
-    """What log pi(a(t) | x(t)) is weighed by: it holds the importance ratio already."""
+    """The weight of log pi(a(t) | x(t)), which includes the importance ratio."""
 
 
 def vtrace(

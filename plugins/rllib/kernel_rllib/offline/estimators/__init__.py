@@ -1,1 +1,1 @@
-"""What a policy would be worth, estimated from what another one did."""
+"""Estimate the value of a policy from episodes of another one."""

@@ -15,7 +15,7 @@ from kernel_rllib.errors import DataError
 
 
 class OffPolicyEstimate(NamedTuple):
-    """What an estimator says of an episode.
+    """The estimates for one episode.
 
     Attributes:
         estimator_name: Its name.
