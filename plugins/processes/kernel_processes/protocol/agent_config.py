@@ -23,20 +23,20 @@ _NEEDED = ("kernel.api.operations", "kernel.api.context")
 
 @dataclass(slots=True)
 class AgentConfig:
-    """Settings of one agent.
+    """Holds the settings of one agent.
 
     `resources` are plain quantities; CPU, memory and accelerators that are not in it are detected. `ephemeral`
-    sessions end with the process that started them. `store_bytes` 0 means: choose. `preload` names modules that the
-    template imports once for all workers. `head` is the address of the head to join; without one this agent has a head
-    of its own, in a separate process if `head_apart`: then the head can die and be restarted while all else goes on.
-    `listen` ("HOST:PORT") is where it accepts connections of other machines, and `advertised` the place that others are
-    given, if it differs. With `any_port`, a port that is taken is replaced by any free one.
-    `relay` is the head's port ("HOST:PORT") where this is the agent of a remote driver: it has no resources and runs
-    nothing, and it reaches all other nodes through that port.
+    sessions end with the process that started them. With `store_bytes` 0 the agent chooses. `preload` names modules
+    that the template imports once for all workers. `head` is the address of the head to join; without one this agent
+    has a head of its own, in a separate process if `head_apart`: then the head can die and be restarted while all else
+    goes on. `listen` ("HOST:PORT") is where it accepts connections of other machines, and `advertised` the place that
+    others are given, if it differs. With `any_port`, a port that is taken is replaced by any free one.
+    `relay` is the head's port ("HOST:PORT") for the agent of a remote driver: it has no resources and runs nothing, and
+    it reaches all other nodes through that port.
     With `tls`, everything between machines is in TLS. `network` is the target of the network that leads to them
-    ("module:attribute"), which the agent finds itself. `metadata_directory` is the directory that the metadata store is
-    told, where that is to outlive the session's.
-    A head sends all nodes the seconds for which they try to reach it when it is lost (`head_away_seconds`).
+    ("module:attribute"), which the agent finds itself. `metadata_directory` is the directory that the metadata store
+    uses, if that is to outlive the session's.
+    `head_away_seconds` is how long nodes try to reach a lost head; the head sends it to all of them.
     `memory_limit` is the limit for the node's processes and its store together, in bytes (0: the machine's); for the
     other two see `kernel_spec.memory_words`.
     """

@@ -1,4 +1,4 @@
-"""The visible text of lines that carriage returns overwrite, such as progress bars."""
+"""Show lines that carriage returns overwrite, such as progress bars, as a terminal does."""
 
 from __future__ import annotations
 

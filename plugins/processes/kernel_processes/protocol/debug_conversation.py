@@ -6,7 +6,7 @@ from collections import deque
 from typing import NamedTuple
 
 KEPT_CHARACTERS = 1_000_000
-"""Maximum number of characters of output, the latest ones, that are kept until the user takes them."""
+"""Maximum number of characters of output, the latest ones, that are kept until the user reads them."""
 
 ID_DIGITS = 8
 """The number of digits of a breakpoint's id."""
@@ -17,7 +17,7 @@ WAITING, ATTACHED, RUNNING, OVER = "waiting", "attached", "running", "over"
 
 
 class DebugReply(NamedTuple):
-    """News of a debugger: output, number and text of its prompt (0: no prompt), and how it ended, "" if it did not."""
+    """Holds a debugger's news: output, number and text of its prompt (0: none), and how it ended, "" if it runs."""
 
     output: str
     number: int
@@ -26,10 +26,10 @@ class DebugReply(NamedTuple):
 
 
 class Conversation:
-    """One debugger of a worker, from its first stop to its end.
+    """Holds the conversation with one debugger of a worker, from its first stop to its end.
 
-    It stops at a place and shows it, asks for commands, runs the program on, and may stop again. At most one user is
-    attached. A prompt stands until a user attaches, who is then shown all output since the stop.
+    The debugger stops at a place and shows it, asks for commands, runs the program on, and may stop again. At most one
+    user is attached. A prompt stays until a user attaches, who is then shown all output since the stop.
     """
 
     def __init__(self) -> None:

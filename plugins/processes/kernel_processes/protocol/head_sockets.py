@@ -1,4 +1,4 @@
-"""Where the head listens on its own machine, below the directory of a session."""
+"""Name the sockets where the head listens on its own machine, below the directory of a session."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ HEARTBEAT_SECONDS = 0.5
 DEATH_SECONDS = 5.0
 """Seconds without an answered heartbeat after which a node is declared dead. The option is `node_death_seconds`."""
 CLIENT_PATIENCE = 3
-"""A remote driver may be silent for so many times as long: its network is not the cluster's, and nothing runs there."""
+"""A remote driver may be silent for this multiple of the time: its network is another one, and nothing runs there."""
 
 
 def patience(death_seconds: float, is_client: bool) -> float:

@@ -1,4 +1,4 @@
-"""The identity of a process of a session, and of the peers at the other end of its connections."""
+"""Identify a process of a session, and the peers at the other end of its connections."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from kernel_spec.tls_files import TlsFiles
 
 @dataclass(slots=True)
 class Identity:
-    """The identity of this process.
+    """Identifies this process.
 
     `gateway` is the place where other machines reach its node, "" if they can't; `network` is the target of the network
-    that leads to them ("module:attribute"); `tls` says that what goes there is
-    in TLS. `relay`
-    ("HOST:PORT") leads to other machines that can't be reached directly.
+    that leads to them ("module:attribute"); `tls` says that connections to them are in TLS. `relay` ("HOST:PORT") leads
+    to other machines that can't be reached directly.
     """
 
     id: ProcessId
@@ -49,7 +48,7 @@ class Identity:
 
 @dataclass(slots=True)
 class Peer:
-    """The process at the other end of a connection.
+    """Represents the process at the other end of a connection.
 
     `via` is the connection on which this process sends to it. There may be two, when both connected at once; always
     sending on the same one keeps all messages of one process to another in order.

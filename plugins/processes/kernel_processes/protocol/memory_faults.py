@@ -1,4 +1,4 @@
-"""The consequences of a worker's end for memory: how long its work rests before it runs again, and the errors."""
+"""Say what follows from a worker's end for memory: how long its work rests before it runs again, and the errors."""
 
 from __future__ import annotations
 

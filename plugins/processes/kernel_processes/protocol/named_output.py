@@ -1,7 +1,7 @@
 """Name the task that wrote a line: a worker runs many tasks, and all its output goes through one pipe.
 
-Lines that are written through Python's streams carry the task's name in a mark that is not shown. Lines that come
-another way (from a subprocess, a C library, a thread) belong to the process, and have no name.
+Lines that are written through Python's streams carry the task's name in a mark that is not shown. Lines that are
+written in other ways (by a subprocess, a C library, a thread) belong to the process, and have no name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MARK = re.compile(rb"\x1e\x1f([^\x1f]*)\x1f")
 
 
 class NamedOutput(io.FileIO):
-    """Writes to a pipe and marks each line with what `name()` returns then, unless that is nothing."""
+    """Writes to a pipe, and marks each line with the name that `name()` returns at that moment, if any."""
 
     def __init__(self, descriptor: int, name: Callable[[], str]) -> None:
         super().__init__(descriptor, "w", closefd=False)
@@ -34,7 +34,7 @@ class NamedOutput(io.FileIO):
         """Write all of `data`; return its length."""
         text = bytes(data)
         name = self._name()
-        if name and os.fstat(self.fileno()).st_ino == self._pipe:  # else user code has put something else in its place
+        if name and os.fstat(self.fileno()).st_ino == self._pipe:  # Otherwise user code has replaced it.
             if name != self._marked:
                 self._marked = name
                 self._mark = _BEGIN + "".join(c if c.isprintable() else " " for c in name).encode() + _END
@@ -48,7 +48,7 @@ class NamedOutput(io.FileIO):
         rest = memoryview(data)
         while rest:
             written = super().write(rest)
-            if written is None:  # another process that shares the pipe has made it non-blocking
+            if written is None:  # Another process that shares the pipe has made it non-blocking.
                 select.select([], [self], [])
             else:
                 rest = rest[written:]

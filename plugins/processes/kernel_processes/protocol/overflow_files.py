@@ -1,6 +1,6 @@
-"""Objects for which the store had no room: each lies in a file of this machine, which is mapped where it is used.
+"""Objects for which the store had no room: each lies in a file of this machine, which processes map to use it.
 
-A mapping keeps its bytes, whatever becomes of the file's name. A reader's can't be written to.
+A mapping keeps its bytes, even after the file's name is gone. A reader's mapping can't be written to.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import ObjectLostError, ObjectStoreError
 
 _OPTIONS = {"trackfd": False} if sys.version_info >= (3, 13) else {}
-"""A mapping needs no descriptor of its own; older Pythons make it one all the same."""
+"""A mapping needs no descriptor of its own, although Pythons before 3.13 always make one."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverflowFile:
-    """The location of an object in a file, in place of a location in the store."""
+    """Locates an object in a file, as other locations do in the store."""
 
     path: str
 
 
 class _Watch(weakref.ref):  # type: ignore[type-arg]
-    """A weak reference to a mapping, with the function to call when that is gone."""
+    """Is a weak reference to a mapping, with the function to call when the mapping is gone."""
 
     __slots__ = ("released",)
     released: Callable[[], None]

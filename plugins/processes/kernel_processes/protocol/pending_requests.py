@@ -1,4 +1,4 @@
-"""Numbered requests that wait for an answer: sent by a head or by an agent, from its loop."""
+"""Keep the numbered requests of a head or an agent that wait for an answer. Used in its loop."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
 Asked = TypeVar("Asked", bound=Hashable)
-"""The type that names a receiver of requests."""
+"""The type of the values that identify a receiver of requests."""
 
 Then = Callable[[Any], None]
 
 
 class PendingRequests(Generic[Asked]):
-    """The open requests. Each `then(answer)` is called once, with None when there will be no answer.
+    """Holds the open requests. Each `then(answer)` is called once, with None when there will be no answer.
 
     Numbers count from `first`: a sender that takes the place of another one begins at another number, and so never
     takes answers to that one's requests for its own.

@@ -1,4 +1,4 @@
-"""Answers that hold more than plain values. Only what this system has pickled itself is ever unpickled."""
+"""Answers that hold more than plain values. Only bytes that this system pickled itself are ever unpickled."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 
 class Pickled(bytes):
-    """A value that was pickled for a process that asked; as an answer of the head it travels as `REPLY_PICKLED`.
+    """Holds a value that was pickled for a process that asked. The head sends it as `REPLY_PICKLED`.
 
-    Inside of another value that is pickled it stays as it is, and is unpickled with that.
+    Inside another value that is pickled it stays as it is, and is unpickled with that value.
     """
 
     __slots__ = ()

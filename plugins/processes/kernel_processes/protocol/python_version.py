@@ -1,4 +1,4 @@
-"""The Python that a process runs: all processes of a session must run the same."""
+"""Return the version of Python that a process runs: all processes of a session must run the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answering a process's call: what a method returned or raised, as the message that says so."""
+"""Answer a process's call: make a message of the value that a method returned, or the error that it raised."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _NOBODY = ProcessId(b"")
 
 @dataclass(slots=True, eq=False)
 class Channel:
-    """One actor, as its caller sees it. `name` is for errors, `place` is where its process was last.
+    """Holds one actor, as its caller sees it. `name` is for errors, `place` is where its process was last.
 
     `entry` is the object whose references are the actor's handles, if they are counted; `owned`: by this process.
     It is kept, and with it the actor, until the calls made here have ended, even if the last handle is gone
@@ -74,7 +74,7 @@ class Channel:
 
 
 class ActorCaller:
-    """Every channel of this process. Runs under the process's lock."""
+    """Sends the calls of this process to actors, through a channel for each. Runs under the process's lock."""
 
     def __init__(self, process: Process, table: TaskTable) -> None:
         self._process = process
@@ -142,7 +142,7 @@ class ActorCaller:
             channel.forgotten = True
             return False
         if channel.owned and (channel.state == PENDING or (channel.detached and channel.state != DEAD)):
-            channel.forgotten = True  # the entry also keeps the arguments that it is constructed with
+            channel.forgotten = True  # The entry also keeps the constructor's arguments.
             return False
         channel.forgotten = False
         channel.entry = None
@@ -212,7 +212,7 @@ class ActorCaller:
         if channel is None:
             return
         if channel.news or (said.state in (RESTARTING, DEAD) and channel.connection is not None):
-            channel.news.append(said)  # results that the process had sent may be on the way
+            channel.news.append(said)  # Results that the process had sent may still arrive.
             if len(channel.news) == 1:
                 channel.connection = None
                 self._process.reactor.call_later(_LAST_WORDS_SECONDS, lambda: self._stop_listening(channel, said))
@@ -261,7 +261,7 @@ class ActorCaller:
         try:
             peer = self._process.peer(worker, address)
         except OSError:
-            return  # it died at once: the agent will say so
+            return  # The worker died at once: the agent will report it.
         channel.state = ALIVE
         channel.worker = worker
         channel.place = gateway_of(address) or self._process.identity.gateway
@@ -277,7 +277,7 @@ class ActorCaller:
     def _on_peer_lost(self, peer: Peer, reason: str) -> None:
         channel = self._by_worker.pop(peer.id, None)
         if channel is not None:
-            channel.connection = None  # the agent will say whether it restarts, if it has not yet
+            channel.connection = None  # The agent will report whether it restarts.
             self._catch_up(channel)
             if channel.state == ALIVE:
                 self._process.reactor.call_later(_SILENCE_SECONDS, lambda: self._ask_again(channel, peer.id))

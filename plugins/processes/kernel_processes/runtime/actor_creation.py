@@ -52,7 +52,7 @@ class ActorCreator:
                 self._give_up(constructor)
                 return pickle.loads(found)  # type: ignore[no-any-return]
         with self._process.lock:
-            constructor.weight = 0  # its arguments stay for as long as the actor does
+            constructor.weight = 0  # Its arguments stay as long as the actor.
             self._table.register(constructor)
             channel = self._caller.channel(actor, definition.name, subscribe=False)
             channel.subscribed = True
@@ -89,7 +89,7 @@ class ActorCreator:
         actor, creation = ActorId(bytes(constructor.id)), b""
         if failure is None:
             creation = self._pack(constructor, definition, options, description)
-        else:  # that of the constructor, which comes back from the head, says the same
+        else:  # The constructor's failure, which comes back from the head, says the same.
             self._table.failures.settled(failure)
             failure = argument_failed(failure, definition.name, actor, self._process.identity, os.getpid())
         self._process.tell_agent(packed(op.ActorArguments(actor=actor, creation=creation, failure=failure)))

@@ -1,4 +1,4 @@
-"""Raise exceptions that one thread sets in another only where they leave nothing half done.
+"""Raise exceptions that one thread sets in another only at points where they leave nothing half done.
 
 Programs with deadlines set them with `ctypes.pythonapi.PyThreadState_SetAsyncExc`, and Python raises them at the next
 step of that thread, wherever it is. In a program with a session that name stands for `interrupt`, which chooses the
@@ -20,7 +20,7 @@ _interrupts: list[Interrupt] = []
 
 
 class _SetAsyncExc:
-    """The function that programs call. They may set the types of its arguments, as for any function of C."""
+    """Replaces the function for programs, which may set the types of its arguments, as for any function of C."""
 
     argtypes: Any = None
     restype: Any = ctypes.c_int
@@ -54,7 +54,7 @@ def _exception(error: Any) -> type[BaseException] | None:
     if isinstance(error, type) and issubclass(error, BaseException):
         return error
     try:
-        value = getattr(error, "value", None)  # of a py_object, or of a null pointer
+        value = getattr(error, "value", None)  # The argument may be a py_object or a null pointer.
     except ValueError:
         return None
     return value if isinstance(value, type) and issubclass(value, BaseException) else None

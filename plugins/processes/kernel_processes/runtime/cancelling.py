@@ -1,4 +1,4 @@
-"""Cancel tasks and actor calls: those that this process owns itself, and others by asking their owner."""
+"""Cancel tasks and actor calls: those that this process owns by itself, others by asking their owner."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Cancelling:
         try:
             owner = self._process.peer(details.owner, details.address)
         except OSError:
-            return  # its owner has ended, and with it its task
+            return  # The owner has ended, and its task with it.
         self._process.request(owner, "cancel", entry.id, force, recursive)
 
     def cancel_children(self, parent: bytes) -> None:

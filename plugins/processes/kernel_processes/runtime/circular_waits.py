@@ -35,7 +35,7 @@ _STEPS = 100
 
 
 class Ahead(NamedTuple):
-    """The calls that hold up a call which itself waits for nothing: `count` blocked calls or more.
+    """Names the calls that hold up a call which itself waits for nothing: `count` blocked calls or more.
 
     Coroutines that await count if `coroutines`; of the threads that block, only `thread`, if it is given.
     """
@@ -46,7 +46,7 @@ class Ahead(NamedTuple):
 
 
 class WaitLink(NamedTuple):
-    """A call in a chain of calls that each wait for the next one, and how the call before waits for this one."""
+    """Holds a call in a chain of calls that each wait for the next, and how the call before waits for this one."""
 
     task: bytes
     name: str
@@ -205,7 +205,7 @@ class CircularWaits:
                 return None
         try:
             return self._process.result(request, max(0.0, deadline - time.monotonic()))
-        except (KernelError, OSError):  # it does not answer in time, or has ended
+        except (KernelError, OSError):  # It does not answer in time, or has ended.
             return None
 
 

@@ -9,7 +9,7 @@ from kernel.runtime.current import leave_in_child
 
 
 class Abandoned(Protocol):
-    """A part that joins a session, and abandons it in a forked child."""
+    """Joins a session, and abandons it in a forked child."""
 
     def abandon(self) -> None:
         """Close everything in this child without sending anything: the connections are the parent's."""

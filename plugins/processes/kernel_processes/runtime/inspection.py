@@ -27,11 +27,11 @@ Question = tuple[str, bytes | str]
 
 MATCHES_SHOWN = 20
 PATIENCE_SECONDS = 2.0
-"""Seconds for another process to say why something waits."""
+"""Seconds for another process to report why something waits."""
 
 
 class Inspection:
-    """Reads the other parts; changes nothing."""
+    """Explains the state of the other parts, which it reads and never changes."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Interrupt a thread where nothing is left half done.
+"""Interrupt a thread at a point where nothing is left half done.
 
 A cancellation, or an exception that a program sets in one of its threads, is kept: the thread raises it itself at the
 end of a wait, or of a request to the session. If it does neither for a moment, the exception is raised in it where it
@@ -24,7 +24,7 @@ AGAIN_SECONDS = 0.002
 
 
 class Interrupts:
-    """The interrupts of one process. Those that are kept are in `pump.interrupts`, by thread."""
+    """Delivers the interrupts of one process. `pump.interrupts` keeps, by thread, those that were not raised yet."""
 
     def __init__(self, lock: threading._RLock, reactor: Reactor, pump: MessagePump) -> None:
         self._lock, self._reactor, self._pump = lock, reactor, pump
@@ -57,7 +57,7 @@ class Interrupts:
         To be called by the thread that polls, under the lock, so that `thread` can have neither of them meanwhile.
         """
         if thread == threading.main_thread().ident:
-            signal.pthread_kill(thread, signal.SIGINT)  # whose handler raises, or not if it is too late
+            signal.pthread_kill(thread, signal.SIGINT)  # The signal's handler raises, unless it is too late.
         else:
             self._interrupt(thread, KeyboardInterrupt, runs)
 
@@ -75,7 +75,7 @@ class Interrupts:
 
     def _interrupt(self, thread: int, kind: type[BaseException], runs: Callable[[], bool]) -> None:
         self._kept[thread] = kind()
-        if not runs():  # and may have looked already: it must not raise this in its next call
+        if not runs():  # The thread may have looked already: its next call must not raise this.
             self._kept.pop(thread, None)
         self._reactor.call_later(AGAIN_SECONDS, lambda: self._strike(thread, kind, runs))
         self._pump.look_for_interrupts()
@@ -100,7 +100,7 @@ def _strike_from_outside(thread: int, kind: type[BaseException], may_be_struck: 
         _set_exception(thread, kind)
         if may_be_struck():
             return True
-        _set_exception(thread, None)  # it has gone on between the two looks
+        _set_exception(thread, None)  # The thread went on between the two looks.
     return False
 
 

@@ -6,7 +6,7 @@ from kernel_processes.runtime.process import Process
 from kernel_spec.errors import KernelError
 
 _OF_NODES = 0.8
-"""The share of the time that other nodes have: the rest is for saying which of them did not answer."""
+"""Share of the time for the other nodes. The rest is for reporting which of them did not answer."""
 
 
 def await_last_output(process: Process, seconds: float) -> None:
@@ -20,7 +20,7 @@ def await_last_output(process: Process, seconds: float) -> None:
         text = "what workers wrote last may be missing here: the node agent did not answer in time"
         process.log.warning(text, seconds=seconds)
     except KernelError:
-        return  # the session has ended, which is reported elsewhere
+        return  # The session has ended, as is reported elsewhere.
     else:
         if silent:
             text = "what workers wrote last may be missing here: nodes did not answer in time"

@@ -15,11 +15,11 @@ from kernel_processes.runtime.locality import home_of
 from kernel_spec.placement import DEFAULT_STRATEGY
 
 Kind = tuple[bytes, bool]
-"""The key of a shape, and whether the tasks may be run again: those that may not share no lease with those that may."""
+"""The key of a shape, and whether the tasks may be run again: the two sorts of tasks share no leases."""
 
 
 class LeasePools:
-    """`plain` are the pools of tasks without large arguments; `own_place()` is that of this node."""
+    """Holds the pools: `plain` for tasks without large arguments, others by place. `own_place()` is this node's."""
 
     def __init__(self, own_place: Callable[[], str]) -> None:
         self.plain: dict[Kind, LeasePool] = {}

@@ -28,7 +28,7 @@ _STALE_SECONDS = 0.02
 
 @dataclass(slots=True, eq=False)
 class WorkerLease:
-    """A worker that this process may use for a while.
+    """Holds the state of a worker that this process has leased.
 
     `stalled`: it gave tasks back that were queued behind one that waits or takes long, so it gets no others until
     that one has ended. `worn_out`: the worker must end instead of being leased again. `place` is the gateway of its
@@ -64,7 +64,7 @@ class WorkerLease:
 
 
 class LeasePool:
-    """Tasks of one shape that wait, and the workers leased for them. `repeatable`: all of them may be run again.
+    """Holds waiting tasks of one shape and the workers leased for them. `repeatable`: all tasks may be run again.
 
     `home` is the place where their large arguments lie, if they have such.
     """

@@ -1,14 +1,14 @@
 """Make lost objects again: keep the task that made a stored result, its arguments, and how often it may still run.
 
 While a stored result may still be asked for, its task is kept: the call itself, small arguments and those that were
-passed by value. Of an argument that is the stored result of another task only the *recipe* is kept, which is that task
+passed by value. For an argument that is the stored result of another task only the *recipe* is kept, which is that task
 in turn: its value may be freed meanwhile. So an object can be made again as long as its whole recipe leads back to
-tasks and values that are there; what was put, or came out of an actor, has no recipe. Of the recipes of values that are
-freed, those last made are kept: a program may make one value of another for ever.
+tasks and values that are there; values that were put, or that an actor returned, have no recipe. Of the recipes of
+freed values, those last made are kept: a program may make one value of another for ever.
 
-A task that runs again makes all of its results again that are lost, and those that are only where the one was that is
-asked for: what one process has just found out about a node holds for the others, too, and each run costs a retry. The
-results that are elsewhere stay as they are. So it is with the items of a generator.
+When a task runs again for one lost result, it makes all of its lost results again, and those whose only copies are
+where that result's were: what one process has just found out about a node holds for the others, too, and each run costs
+a retry. Results that are elsewhere stay as they are. The same holds for the items of a generator.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CALL_BYTES = 1000
 
 
 class Lineage:
-    """The recipes of a process's stored objects. `retry(task)` runs a task again. Under the process's lock."""
+    """Keeps the recipes of a process's stored objects. `retry(task)` runs a task again. Under the process's lock."""
 
     def __init__(self, process: Process, ownership: Ownership, retry: Callable[[Task], None]) -> None:
         self._ownership = ownership
@@ -60,7 +60,7 @@ class Lineage:
         if task.stream is not None:
             self._miss_items(task, task.stream)
         else:
-            if task.kept:  # it ran again, for some of them
+            if task.kept:  # It ran again, for some results.
                 self._forget_results(task)
             for entry in task.all_entries():
                 self.keep_item(task, entry)
@@ -82,7 +82,7 @@ class Lineage:
             if one.state not in (LOST, FREED):
                 continue
             task: Task | None = one.details.recipe if one.details is not None else None
-            if task is not None and task.ingredients is None:  # it has not ended, or runs again
+            if task is not None and task.ingredients is None:  # It has not ended, or runs again.
                 self._await(one, task)
             elif task is None or task.retries == 0:
                 self._give_up(one, task)
@@ -138,7 +138,7 @@ class Lineage:
         _, places, why = entry.value if entry.state == LOST else (0, (), "")
         self._forget_freed(entry)
         entry.state, entry.value, entry.task = PENDING, None, task
-        if why:  # what these nodes have of it is of no use; a node that is gone has nothing
+        if why:  # The copies of these nodes are of no use; a node that is gone has none.
             for place in places or ("",):
                 self._ownership.clear_away((entry,), place)
         entry.more().recipe = None

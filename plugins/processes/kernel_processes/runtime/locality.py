@@ -7,7 +7,7 @@ from kernel_engine.tasks.task import Task
 from kernel_processes.transport.addresses import is_relayed
 
 NEAR_BYTES = 1 << 20
-"""Minimum size in bytes of all arguments together for choosing a place: smaller ones are copied quickly."""
+"""Minimum total size in bytes of a task's arguments for choosing a place: smaller ones are copied quickly."""
 
 
 def bytes_near(task: Task) -> dict[str, int]:
@@ -17,7 +17,7 @@ def bytes_near(task: Task) -> dict[str, int]:
         if entry.state == STORED:
             size, places = entry.value
             for place in places:
-                if not is_relayed(place):  # no tasks run at relayed places
+                if not is_relayed(place):  # No tasks run at relayed places.
                     found[place] = found.get(place, 0) + size
     return found
 

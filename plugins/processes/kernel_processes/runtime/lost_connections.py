@@ -1,4 +1,4 @@
-"""Find out whether a peer whose connection to this process broke, and which should dial again, has ended.
+"""Find out whether a peer has ended whose connection to this process broke, and which should dial again.
 
 The side that dialled finds out by dialling again. The other side only sees a broken socket: it asks its agent, which is
 notified of every process that has ended.

@@ -1,8 +1,8 @@
-"""Retry tasks whose worker was ended for memory: they rest a while, each time longer, and run again. Under the lock.
+"""Retry tasks whose worker was ended for memory: they rest, each time longer, and run again. Under the lock.
 
 A task that was ended to make room for a larger one loses no retry. The task that held most of the memory loses one, so
-that a task that can never fit fails in the end. A task that exceeded its own quota is not run again: it would do so
-again.
+that a task that can never fit fails in the end. A task that exceeded its own quota is not run again, because it would
+exceed it again.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from kernel_processes.protocol import memory_faults
 from kernel_processes.runtime.process import Process
 
 _WARN_FROM_SECONDS = 4.0
-"""A rest of this many seconds shows that a task was ended for memory again and again: then there is a warning."""
+"""A rest of so many seconds shows that a task was ended for memory repeatedly: then a warning is logged."""
 
 
 class MemoryRetries:
-    """The tasks of this process that rest; `run(task)` is called for each when its time has come."""
+    """Holds the tasks of this process that rest, and calls `run(task)` for each when its time has come."""
 
     def __init__(self, process: Process, table: TaskTable, run: Callable[[Task], None]) -> None:
         self._process = process

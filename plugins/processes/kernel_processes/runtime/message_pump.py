@@ -52,7 +52,7 @@ def sleep(signal: threading.Lock, seconds: float) -> None:
 
 
 class MessagePump:
-    """Decide which thread polls the reactor. `flush` writes what is queued on every connection."""
+    """Decides which thread polls the reactor. `flush` writes the queued messages of every connection."""
 
     def __init__(self, reactor: Reactor, flush: Callable[[], None], name: str) -> None:
         self._reactor = reactor
@@ -107,7 +107,7 @@ class MessagePump:
                     try:
                         if not self._poll_until(waiter, deadline):
                             return False
-                    except (OSError, ValueError) as error:  # what is polled was closed by another thread meanwhile
+                    except (OSError, ValueError) as error:  # Another thread closed the polled descriptor.
                         if not self._stopped:
                             raise
                         raise SessionEndedError("the session was shut down while this thread waited") from error
@@ -138,7 +138,7 @@ class MessagePump:
     def answer_promptly(self) -> None:
         """Flush and poll at once: another process, or a caller that can't poll itself, waits for the answer."""
         if self._loop_polls:
-            return  # it does both, and is helped when it is stuck
+            return  # The loop does both, and gets help when it is stuck.
         self._flush()
         self._promptly = True
         if self.backing_off or not self._in_background:
@@ -231,7 +231,7 @@ class MessagePump:
 
     @catches_interrupts(sleep)
     def _park(self, waiter: Waiter, timeout: float | None) -> None:
-        self._flush()  # what is waited for may be the answer to a message that is still queued
+        self._flush()  # This thread may wait for the answer to a message that is still queued.
         if self._reactor.flushing_thread:
             self._check_flush()
         signal = threading.Lock()

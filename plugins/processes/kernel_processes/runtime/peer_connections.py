@@ -11,7 +11,7 @@ from kernel_spec.ids import ProcessId
 
 
 class PeerConnections:
-    """Knows each connection until it has closed; several may lead to one peer. Under the lock of the process."""
+    """Keeps each connection until it has closed; several may lead to one peer. Under the lock of the process."""
 
     def __init__(self) -> None:
         self.all: set[Connection] = set()

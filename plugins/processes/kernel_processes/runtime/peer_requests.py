@@ -1,4 +1,4 @@
-"""Pending requests to other processes, kept by their sender."""
+"""Keep pending requests to other processes, for the process that sent them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernel_spec.errors import SessionEndedError
 
 
 class PeerRequest(Waiter):
-    """A pending request. The answer is `value`, or an error if it has `failed`."""
+    """Holds a pending request. The answer is `value`, or an error if the request has `failed`."""
 
     __slots__ = ("_error", "connection", "failed", "number", "value")
 
@@ -42,7 +42,7 @@ class PeerRequest(Waiter):
 
 
 class AnsweredRequest(PeerRequest):
-    """Calls `then(answer)`, which does not wait; nothing if there is no answer."""
+    """Calls `then(answer)`, which must not wait, and calls nothing if there is no answer."""
 
     __slots__ = ("_then",)
 
@@ -57,7 +57,7 @@ class AnsweredRequest(PeerRequest):
 
 
 class WithdrawnRequest(PeerRequest):
-    """Takes the place of a request whose sender does not wait any more: `undo` is called if it is granted."""
+    """Replaces a request whose sender no longer waits: `undo` is called if the request is granted."""
 
     __slots__ = ("_undo",)
 
@@ -72,7 +72,7 @@ class WithdrawnRequest(PeerRequest):
 
 
 class PeerRequests:
-    """The requests of a process that have no answer yet. Under its lock."""
+    """Holds the requests of a process that have no answer yet. Under its lock."""
 
     def __init__(self) -> None:
         self._open: dict[int, PeerRequest] = {}

@@ -49,7 +49,7 @@ Handler = Callable[[Connection, Message], None]
 
 
 class Process:
-    """Connections, requests and dispatch. Parts of the runtime register handlers for their operations."""
+    """Holds the connections, requests and dispatch of a process. Parts of the runtime register handlers with it."""
 
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
@@ -143,7 +143,7 @@ class Process:
         """Leave the session in a forked child: it belongs to the parent, whose threads are not here."""
         self.closing = True
         self.interrupts.remove()
-        self.lock = threading.RLock()  # the old one may be held by such a thread
+        self.lock = threading.RLock()  # Such a thread may hold the old lock.
         if self._listener is not None:
             self._listener.abandon()
         for connection in self.peers.all:
@@ -201,7 +201,7 @@ class Process:
         deadline = self.reactor.clock() + seconds
         for connection in list(self.peers.all):
             while connection.fd < 0 and connection.outbox and not connection.closed and self.reactor.clock() < deadline:
-                self.pump.poll_now()  # it is being connected
+                self.pump.poll_now()  # The connection is being made.
                 time.sleep(_MOMENT_SECONDS)
             connection.write_out(max(0.0, deadline - self.reactor.clock()))
 

@@ -56,7 +56,7 @@ _OUTPUT_SECONDS = 10.0
 
 
 class ProcessRuntime:
-    """Tasks, actors and objects of one process of a session."""
+    """Runs the tasks, actors and objects of one process of a session."""
 
     local_mode = False
 
@@ -116,7 +116,7 @@ class ProcessRuntime:
         self.io.methods["metrics"] = self.metrics
         self.io.methods["ping"] = lambda: None
         self.io.methods["tell_failures"] = self._tell_failures
-        self._export_lock = threading.RLock()  # what is serialized may call others, and so may destructors
+        self._export_lock = threading.RLock()  # Code that serializes, and destructors, may call it again.
         self._forever: list[ObjectRef] = []
 
     def open_tasks(self) -> list[dict[str, Any]]:

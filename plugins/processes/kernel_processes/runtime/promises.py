@@ -1,7 +1,7 @@
 """References whose value no task makes: they are ready once the head has answered a question.
 
-The value is known from the start; what it waits for is that it is true, as that of a placement group is when that has
-its place.
+The value is known from the start, and the reference waits until it holds: that of a placement group, for example, until
+the group has been placed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kernel_spec.ids import ObjectId, object_id
 
 
 class Promises:
-    """The promises of this process. `pending` maps an object to the thing that is asked why it takes so long."""
+    """Holds the promises of this process. `pending` maps an object to the thing that explains why it takes so long."""
 
     def __init__(self, process: Process, ownership: Ownership, table: TaskTable) -> None:
         self.pending: dict[ObjectId, tuple[str, str]] = {}
@@ -56,7 +56,7 @@ class Promises:
 
     def _keep(self, entry: ObjectEntry, value: Any, error: Exception | None) -> None:
         self.pending.pop(entry.id, None)
-        if entry.state != PENDING:  # the session has ended
+        if entry.state != PENDING:  # The session has ended.
             return
         if error is None:
             entry.resolve(INLINE, value)
@@ -66,7 +66,7 @@ class Promises:
 
 
 class _Promised(PeerRequest):
-    """A request whose answer is passed to `keep(error)`."""
+    """Holds a request whose answer is passed to `keep(error)`."""
 
     __slots__ = ("_keep",)
 

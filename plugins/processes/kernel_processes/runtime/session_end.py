@@ -1,4 +1,4 @@
-"""The reason why the session of a process has ended, as far as the process knows."""
+"""Keep the reason why the session of a process has ended, as far as the process knows it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kernel_spec.errors import SessionEndedError
 
 
 class SessionEnd:
-    """Remembers what the node agent said before it ended, or else how it was lost, and as whom this process began."""
+    """Remembers the last words of the node agent, or how it was lost, and the identity that this process began with."""
 
     def __init__(self) -> None:
         self._began_as = os.geteuid()

@@ -1,4 +1,4 @@
-"""Objects in a session: wait for values that other processes make."""
+"""Wait for objects that other processes of the session make."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from kernel_processes.runtime.store_access import StoreAccess
 from kernel_spec.errors import ObjectLostError, SessionEndedError
 
 PATIENCE_SECONDS = 5.0
-"""Seconds without progress after which a `get` says what is missing; later warnings come ever rarer."""
+"""Seconds without progress after which a `get` reports what is missing; the intervals between later warnings grow."""
 
 _HASTE_SECONDS = 0.2
-"""Seconds for other processes to say what is missing, once the time of a `get` is up."""
+"""Seconds for other processes to report what is missing, once the time of a `get` is up."""
 
 
 class SessionObjects(ObjectOperations):
-    """The objects of a process of a session.
+    """Waits for the objects of a process of a session.
 
     A worker sets `before_block` and `after_block`: they lend its CPU to others while a call waits in here for some
-    entries. `before_block` says whether it did; `after_block` waits until the CPU is free, or a deadline has passed.
+    entries. `before_block` returns whether it did; `after_block` waits until the CPU is free, or a deadline has passed.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class SessionObjects(ObjectOperations):
         io = self._io
         patience = PATIENCE_SECONDS
         gave_back = self.before_block(waiter, pending)
-        until: float | None = 0.0  # a wait that is interrupted does not wait for the CPU
+        until: float | None = 0.0  # An interrupted wait does not wait for the CPU.
         self._inspection.waits.begin(pending, waiter)
         try:
             while True:

@@ -1,4 +1,4 @@
-"""The stack of every thread of this process, for `kernel stack` where it can't be read from outside."""
+"""Read the stack of every thread of this process, for `kernel stack` where it can't be read from outside."""
 
 from __future__ import annotations
 

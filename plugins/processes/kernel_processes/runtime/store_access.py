@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 6.0
 """Seconds to wait for the store before a warning says why; the intervals between later warnings grow.
 
-Longer than the agent waits before it fails a hopeless request: then the error says it all.
+This is longer than the agent waits before it fails a hopeless request, whose error then explains everything.
 """
 LEAST_SECONDS = 1.0
 """Minimum time in seconds to wait for the store, whatever the deadline, so that values in memory can be read."""
@@ -111,7 +111,7 @@ class StoreAccess:
             raise
         try:
             return _map(client, location, size, unpin)
-        except ObjectLostError:  # its file is gone: no reader must be sent there again
+        except ObjectLostError:  # Its file is gone: readers must not be sent there again.
             with process.lock:
                 self.delete([id])
             request.connection.flush()
@@ -238,6 +238,6 @@ def _fault(method: str, error: Exception) -> Exception:
     """Return what to raise for what the client of the object store raised: its errors and interruptions as they are."""
     if isinstance(error, KernelError | MemoryError) or is_from_outside(error):
         return error
-    from kernel.plugin_faults import told  # only where something is wrong
+    from kernel.plugin_faults import told  # Only a fault needs it.
 
     return ObjectStoreError(told(f"the object store plugin: its {method}()", error))

@@ -27,7 +27,7 @@ _HOUSEKEEPING_SECONDS = 0.05
 
 
 class TaskSubmitter:
-    """Queues tasks by shape, asks for leases, and sends tasks to the workers of these."""
+    """Queues tasks by shape, asks for leases, and sends tasks to the leased workers."""
 
     def __init__(self, process: Process, table: TaskTable) -> None:
         self._process = process
@@ -127,7 +127,7 @@ class TaskSubmitter:
         if key not in self._known:
             self._known[key] = True
             self._process.send(connection, (op.FUNCTION, definition.id, definition.blob, {"name": definition.name}))
-            if definition.max_calls:  # no use in sending more than the worker will run
+            if definition.max_calls:  # The worker will run no more than these.
                 self._least_estimates[definition.id] = WINDOW_SECONDS / definition.max_calls
         pool.start(lease, task, self._estimates.get(definition.id, WINDOW_SECONDS))
         if len(lease.in_flight) == 1:
@@ -144,7 +144,7 @@ class TaskSubmitter:
 
     def _ask(self, pool: LeasePool) -> None:
         missing = pool.missing_requests()
-        if missing and pool.home:  # make room where the data is: what is idle there would be given back soon
+        if missing and pool.home:  # Free leases there that would be given back soon anyway.
             for lease in self._pools.idle_at(pool.home):
                 self._give_back(lease, broken=lease.worn_out)
         for _ in range(missing):
@@ -200,7 +200,7 @@ class TaskSubmitter:
     def _on_granted(self, connection: Connection, message: Message) -> None:
         _, id, worker, address, resources, devices = message
         if id in self._leases:
-            return  # sent once more, by a restarted head
+            return  # A restarted head may send a grant again.
         pool = self._pool_of_request.pop(id, None)
         if pool is None:  # withdrawn meanwhile
             self._process.tell_agent((op.RETURN_LEASE, id, False, worker))
@@ -237,7 +237,7 @@ class TaskSubmitter:
             return
         pool.requested.pop(said.lease, None)
         if pool.leases:
-            return  # the workers there are go on with the tasks
+            return  # The present workers go on with the tasks.
         error: KernelError = pickle.loads(said.error)
         while (task := pool.pop()) is not None:
             self._table.fail_with(task, error)
@@ -245,7 +245,7 @@ class TaskSubmitter:
     def _on_reclaim(self, connection: Connection, message: Message) -> None:
         lease = self._leases.get(message[1])
         if lease is None and message[1] in self._pool_of_request:
-            self._reclaimed_early.add(message[1])  # granted, but its worker is still starting
+            self._reclaimed_early.add(message[1])  # The lease is granted, but its worker is still starting.
         if lease is not None:
             lease.reclaimed = True
             self._touched.add(lease.pool)

@@ -1,6 +1,6 @@
 """Decide whether the tasks of a worker that died or can't be reached run again, or fail.
 
-It is known at once that a connection broke, and from the agent, a little later or earlier, how the worker died.
+A process learns at once that a connection broke, and from the agent, a little later or earlier, how the worker died.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kernel_spec.ids import ProcessId
 
 @dataclass(frozen=True, slots=True)
 class LostTasks:
-    """The tasks of a lost worker, in the order in which they would have run; `unsent` are the ids of unsent ones.
+    """Holds the tasks of a lost worker, in the order of execution; `unsent` are the ids of unsent ones.
 
     `place` is where the worker was.
     """
@@ -30,7 +30,7 @@ class LostTasks:
 
 
 class TaskRecovery:
-    """The tasks of lost workers, until it is known how these died. Under the lock of the process.
+    """Keeps the tasks of lost workers until it is known how these died. Under the lock of the process.
 
     Tasks that were ended for memory rest with `memory_retries` first; `retry(task)` runs others again.
     `forget_estimate(function)` is called for each function that did not end in time, if ever.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ProcessesSession:
-    """A session that this program has joined.
+    """Represents a session that this program has joined.
 
     `agent` is the node agent that this program started for it, None for one that ran before; `directory` is the
     session's directory, which is removed when that agent has ended.

@@ -1,4 +1,4 @@
-"""Connecting this program, as a driver, to a session whose agent runs."""
+"""Connect this program, as a driver, to a session whose agent runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Printing the output of workers in the driver, with the process that it comes from."""
+"""Print the output of workers in the driver, with the process that it comes from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joining a cluster from outside (`kernel://HOST:PORT`): the program starts its own agent, which runs no tasks."""
+"""Join a cluster from outside (`kernel://HOST:PORT`): the program starts its own agent, which runs no tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TLS_VARIABLE = "KERNEL_TLS"
 
 @dataclass(frozen=True, slots=True)
 class RemoteOptions:
-    """The settings for the agent of a remote driver. `place` is where the head listens ("HOST:PORT")."""
+    """Holds the settings for the agent of a remote driver. `place` is where the head listens ("HOST:PORT")."""
 
     given: SessionOptions
     place: str
@@ -36,7 +36,7 @@ class RemoteOptions:
         place = (given.address or "").removeprefix(REMOTE)
         parse_host_and_port(place)
         directory = given.tls or os.environ.get(TLS_VARIABLE)
-        tls = usable_tls(directory, os.environ)  # here rather than in the agent, whose error would come later
+        tls = usable_tls(directory, os.environ)  # Checked here, because the agent would report it later.
         return cls(given, place, _token_for(place, given.token_file), tls)
 
     def agent_config(self, directory: str, token: bytes, ephemeral: bool) -> AgentConfig:

@@ -1,4 +1,4 @@
-"""The beginning of a program that `children.start_child` has started: read the settings, open the log, report.
+"""Begin a program that `children.start_child` has started: read the settings, open the log, report.
 
 The settings arrive pickled on standard input, which stays open until the program that started this one has ended.
 """

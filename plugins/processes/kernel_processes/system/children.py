@@ -42,7 +42,7 @@ def start_child(
     finally:
         os.close(writer)
     assert process.stdin is not None
-    with suppress(BrokenPipeError):  # a child that is dead already shows by closing the pipe for its report
+    with suppress(BrokenPipeError):  # A dead child is noticed by its closed report pipe.
         process.stdin.write(pickled)
         process.stdin.flush()
     return process, reader

@@ -1,4 +1,4 @@
-"""Threads for calls that may block or never return: a thread that hangs is abandoned, and another replaces it."""
+"""Run calls that may block or never return in threads: a thread that hangs is abandoned, and another replaces it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_HANGING = 16
 
 
 class DaemonJob:
-    """One call. `begun` is the time at which a thread started it, None while it waits."""
+    """Holds one call. `begun` is the time at which a thread started it, None while it waits."""
 
     __slots__ = ("abandoned", "begun", "ended", "thread", "work")
 
@@ -32,7 +32,7 @@ class DaemonJob:
 
 
 class DaemonPool:
-    """Run jobs on up to `count` threads, started when they are needed. Its methods are called from one thread.
+    """Runs jobs on up to `count` threads, started when they are needed. Its methods are called from one thread.
 
     The threads are daemon threads named `name`, so a call that hangs doesn't delay the end of the process. Where no
     thread can be started (`ulimit -u`), each job runs at once in the thread that submits it. `clock()` returns seconds.
@@ -73,7 +73,7 @@ class DaemonPool:
                 self._add_thread()
             alone = not self._threads and not self.is_blocked
             self._changed.notify()
-        if alone:  # no thread could be started: run it here and now
+        if alone:  # No thread could be started, so the job runs here.
             self._serve(alone=True)
         return job
 
@@ -122,7 +122,7 @@ class DaemonPool:
                     if len(self._threads) >= self._count:
                         return
                     self._threads.add(threading.current_thread())
-            del job  # it may hold much memory, and the next may come much later
+            del job  # It may hold much memory, and the next job may come much later.
 
     def _take(self, alone: bool) -> DaemonJob | None:
         """Return the next job, or None after `close`; wait for one unless `alone`, where None means none waits."""

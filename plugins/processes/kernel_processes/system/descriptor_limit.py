@@ -8,7 +8,7 @@ import resource
 from contextlib import suppress
 
 ENOUGH = 1 << 16
-"""Highest limit that is asked for. Programs inherit it, and some of them close every descriptor up to the limit."""
+"""The highest limit that is requested. Programs inherit it, and some close every descriptor up to the limit."""
 _A_WORKER = 3
 """Descriptors that a worker needs in the agent: two pipes for its output, and a connection."""
 _RESERVE = 32
@@ -20,7 +20,7 @@ def raise_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = ENOUGH if hard == resource.RLIM_INFINITY else min(hard, ENOUGH)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(ValueError, OSError):  # some systems allow less than they say
+        with suppress(ValueError, OSError):  # Some systems allow less than they report.
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 

@@ -22,7 +22,7 @@ def left_out_note(count: int) -> str:
 
 
 class LogWriter:
-    """Append texts to `file`, in order, in a thread. Its methods may be called from any thread.
+    """Appends texts to `file`, in order, in a thread. Its methods may be called from any thread.
 
     The thread starts with the first text. Texts that it has not written when the process is killed are lost.
     `note(count)` returns the text that replaces `count` omitted lines in the file.
@@ -48,7 +48,7 @@ class LogWriter:
             self._characters += len(text)
             if self._thread is None:
                 self._thread = begin_thread(self._serve, "log")
-            if self._thread is None:  # no thread could be started: the writer has to wait
+            if self._thread is None:  # No thread could be started: the writer has to wait.
                 self._append(self._take())
             self._changed.notify()
 

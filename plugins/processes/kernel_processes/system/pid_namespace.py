@@ -16,7 +16,7 @@ _NUMBER = "/proc/self/ns/pid"
 
 @dataclass(frozen=True, slots=True)
 class PidNamespace:
-    """A PID namespace. `host` is the machine's name, `boot` the id of its last start, `number` that of the namespace.
+    """Identifies a PID namespace: `host` is the machine's name, `boot` the id of its last start, `number` its own.
 
     `boot` and `number` are "" where the system does not provide them.
     """

@@ -1,4 +1,4 @@
-"""Ending one of the kernel's own processes."""
+"""End one of the kernel's own processes."""
 
 from __future__ import annotations
 

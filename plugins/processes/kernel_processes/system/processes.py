@@ -1,4 +1,4 @@
-"""Processes of this machine: end process trees, and describe how a process ended. Written for Linux first."""
+"""End trees of processes on this machine, and describe how a process ended. Written for Linux first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernel.runtime import process_title
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NAME = 15
 _OFFERED_SCORE = 500
-"""Added to the `oom_score_adj` of a process: as if it held half of all memory more than it does."""
+"""Added to the `oom_score_adj` of a process, which then counts as if it held half of all memory in addition."""
 
 
 def _prctl(option: int, value: object) -> None:

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 
 class RotatingFile:
-    """Append text to the file at `path`. A file that has reached `file_bytes` is renamed to `path.1`, and so on.
+    """Appends text to the file at `path`. A file that has reached `file_bytes` is renamed to `path.1`, and so on.
 
     At most `files` files are kept. On a full disk lines are lost, but `write` does not raise. The file is created by
     `open` or by the first `write`.

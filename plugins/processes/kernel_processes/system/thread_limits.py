@@ -28,7 +28,7 @@ def begin(environment: MutableMapping[str, str] = os.environ) -> None:
 
 
 class ThreadLimits:
-    """The limits of one worker. Its constructor removes the variables that `begin` has set.
+    """Sets the limits of one worker. Its constructor removes the variables that `begin` has set.
 
     `own` are the names of variables that the program or the runtime_env sets; these are kept.
     """
@@ -50,5 +50,5 @@ class ThreadLimits:
         self._environment.update(dict.fromkeys(self._names, str(threads)))
         torch = sys.modules.get("torch")
         if torch is not None:
-            with suppress(Exception):  # torch may be partly imported, or another module of that name
+            with suppress(Exception):  # Torch may be partly imported, or the module another one of that name.
                 torch.set_num_threads(threads)

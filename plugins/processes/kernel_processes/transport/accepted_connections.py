@@ -34,7 +34,7 @@ class AcceptedConnections:
         self._on_messages = on_messages
         self._on_close = on_close
         self._on_refused = on_refused
-        self._silent: set[Connection] = set()  # accepted, without a message so far
+        self._silent: set[Connection] = set()  # Connections that are accepted and have sent no message yet.
 
     def adopt(self, sock: socket.socket) -> None:
         """Take a socket from which nothing has been read that the handshake needs."""

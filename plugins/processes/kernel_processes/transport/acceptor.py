@@ -1,4 +1,4 @@
-"""Accepting from a listening socket, in the loop, also when there are no descriptors left for a while."""
+"""Accept sockets from a listening socket, in the loop, and pause while there are no descriptors left."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _AT_ONCE = 64
 
 
 class Acceptor:
-    """Call `on_accepted(sock)` for each accepted socket, and `on_refused(reason)` when accepting fails."""
+    """Calls `on_accepted(sock)` for each accepted socket, and `on_refused(reason)` when accepting fails."""
 
     def __init__(
         self,

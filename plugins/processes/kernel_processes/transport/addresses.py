@@ -25,7 +25,7 @@ LONGEST_TARGET = 32
 """Maximum number of characters of a target, which is sent in a preamble of fixed length."""
 
 NOBODY = "nobody of that name is there"
-"""Text in the reason for the end of a connection whose place answers, but does not have the target."""
+"""Part of the reason for a connection's end, when its place answers but does not have the target."""
 
 VIA = "~"
 """Separates a relay from the route behind it."""
@@ -39,7 +39,7 @@ _TARGET = re.compile(rf"[a-z0-9_-]{{1,{LONGEST_TARGET}}}")
 
 @dataclass(frozen=True, slots=True)
 class TcpAddress:
-    """One target behind one gateway, or behind a relay and a route; `str` gives it back as it is written."""
+    """Identifies a target behind a gateway, or behind a relay and a route; `str` returns it as it is written."""
 
     host: str
     port: int

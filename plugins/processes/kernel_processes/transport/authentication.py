@@ -1,4 +1,4 @@
-"""Proving knowledge of the session token without sending it.
+"""Prove knowledge of the session token without sending it.
 
 Both sides send a fresh nonce and a keyed digest over both nonces, so a recorded handshake can't be played again
 and an impostor learns nothing. Messages have fixed lengths and nothing is interpreted before the digest was
@@ -22,7 +22,7 @@ _NONCE = 16
 _DIGEST = 32
 _TOKEN = 32
 TOKEN_VARIABLE = "KERNEL_TOKEN"
-"""The token may be given to a command in this variable; no process that it starts inherits it."""
+"""The variable by which a command may be given the token; no process that it starts inherits the variable."""
 
 
 def make_token() -> bytes:
@@ -63,7 +63,7 @@ def read_token(path: str | os.PathLike[str]) -> bytes:
 
 
 class Handshake:
-    """One side of the proof. Feed it what arrives; it returns what to send and, at the end, what came after."""
+    """Runs one side of the proof: takes the bytes that arrive, and returns bytes to send and, at the end, the rest."""
 
     def __init__(self, token: bytes, server: bool, random: Callable[[int], bytes] = os.urandom) -> None:
         self._token = token

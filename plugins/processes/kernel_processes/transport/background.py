@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Background:
-    """Does jobs in up to `count` threads called `name`, which start when there is work: with one, in order."""
+    """Does jobs in up to `count` threads called `name`, which start when there is work. One thread keeps the order."""
 
     def __init__(self, reactor: Reactor, name: str, count: int = 1) -> None:
         self._reactor = reactor

@@ -23,10 +23,10 @@ _ACCEPT_SECONDS = 5.0
 
 
 class Connector:
-    """Make the connections of a process.
+    """Makes the connections of a process.
 
     `network` is the target of the session's network ("module:attribute"), "" where the session has one machine. It is
-    imported when it is first needed. `tls` says that what it carries is in TLS.
+    imported when it is first needed. `tls` says that its connections are in TLS.
     """
 
     def __init__(self, token: bytes, reactor: Reactor, network: str = "", tls: TlsFiles | None = None) -> None:

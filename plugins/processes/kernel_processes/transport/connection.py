@@ -27,7 +27,7 @@ from kernel_processes.transport.resumption import Resumption
 from kernel_spec.errors import ProtocolError
 
 ATTACH_OPERATION = 0
-"""The meaning of an empty frame: the peer asks for file descriptors (see `descriptors`)."""
+"""The operation of an empty frame: the peer asks for file descriptors (see `descriptors`)."""
 MAXIMUM_FRAME = 1 << 30
 """Maximum length of a frame in bytes; longer ones are refused."""
 _CHUNK = 64 * 1024
@@ -38,11 +38,12 @@ _LIST = ord("[")
 
 
 class Connection(Resumption):
-    """Send and receive messages over one stream socket.
+    """Sends and receives messages over one stream socket.
 
     `on_messages(connection, messages)` is called with arriving messages in the polling thread, and
-    `on_close(connection, reason)` once at the end. `send` only queues; `flush` writes what the socket takes and leaves
-    the rest to the loop. Both may be called from any thread. No message in `outbox` has been sent, not even in part.
+    `on_close(connection, reason)` once at the end. `send` only queues; `flush` writes as much as the socket takes and
+    leaves the rest to the loop. Both may be called from any thread. No message in `outbox` has been sent, not even in
+    part.
     """
 
     _socket: socket.socket
@@ -164,7 +165,7 @@ class Connection(Resumption):
         except BlockingIOError:
             sent = 0
         except OSError:
-            self.outbox[:0] = messages  # the reading side learns of the end and reports it once
+            self.outbox[:0] = messages  # The reading side learns of the end and reports it once.
             return False
         if sent < len(data):
             self._pending += memoryview(data)[sent:]
@@ -249,7 +250,7 @@ class Connection(Resumption):
         position, end = 0, len(data)
         view = memoryview(data)
         if end > 4 and _LENGTH.unpack_from(data)[0] == end - 4:
-            return unpack_frame(view[4:])  # just one frame, as nearly always
+            return unpack_frame(view[4:])  # There is nearly always just one frame.
         messages: list[Message] = []
         while end - position >= 4:
             length = _LENGTH.unpack_from(data, position)[0]

@@ -1,4 +1,4 @@
-"""Passing file descriptors (shared memory) over a short connection of its own."""
+"""Pass file descriptors (shared memory) over a short connection of their own."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def fetch_descriptors(address: str, token: bytes, timeout: float = 10.0) -> tupl
                 sock.sendall(answer)
         sock.sendall(ATTACH)
         data, descriptors, _, _ = socket.recv_fds(sock, 1 << 16, _MAXIMUM_DESCRIPTORS)
-        for descriptor in descriptors:  # what a task starts is to have nothing of the store
+        for descriptor in descriptors:  # A task's child processes must not inherit the store.
             os.set_inheritable(descriptor, False)
         if len(data) < _LENGTH.size:
             raise ProtocolError("the node agent closed the connection instead of passing descriptors")

@@ -1,4 +1,4 @@
-"""Waiting for file descriptors: epoll where there is one, the best selector elsewhere."""
+"""Wait for file descriptors: by epoll where there is one, by the best selector elsewhere."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Poller(Protocol):
 
 
 class EpollPoller:
-    """The poller of Linux, by epoll."""
+    """Waits on Linux, by epoll."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -52,7 +52,7 @@ class EpollPoller:
 
 
 class SelectorPoller:
-    """The poller of other systems, by the best selector (kqueue on macOS)."""
+    """Waits on other systems, by the best selector (kqueue on macOS)."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()

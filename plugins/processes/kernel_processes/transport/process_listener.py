@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ProcessListener:
-    """Listen at `path`, and take the sockets that the node's `network` has accepted for this process, if it has one.
+    """Listens at `path`, and takes the sockets that the node's `network` has accepted for this process, if it has one.
 
     `on_messages` is called with the messages of peers that have proved the session token.
     """

@@ -1,4 +1,4 @@
-"""One loop over descriptors and timers. It owns no thread: the thread that calls `poll` runs the loop meanwhile."""
+"""Run one loop over descriptors and timers. It owns no thread: the thread that calls `poll` runs the loop meanwhile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Reactor:
     """Calls handlers of ready descriptors, then timers that are due.
 
     Handlers run in the thread that polls. `register`, `call_later` and `wake` may be called from any thread.
-    `on_error()` is called with an exception of a timer in hand; unless it is set, `poll` raises that.
+    `on_error()` is called while an exception of a timer is handled; unless it is set, `poll` raises that exception.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -11,7 +11,7 @@ WINDOW_SECONDS = 1.0
 
 
 class RefusalLog:
-    """Passes reasons to `tell`: up to ten a second as they are, of the others only their number and the last."""
+    """Passes reasons to `tell`: up to ten a second in full; of the others it reports the number and the last."""
 
     def __init__(self, reactor: Reactor, tell: Callable[[str], None]) -> None:
         self._reactor = reactor

@@ -9,8 +9,8 @@ class Resumption:
     """Settings of a connection for the time after a cut. They do nothing for one that ends with its socket.
 
     A connection that outlives its socket is cut when that breaks: messages wait, and both sides try to resume. It is
-    lost when they have not for a while, which is shorter where the peer seems to have ended: because it has closed its
-    socket in good order, or because nothing listens where it was.
+    lost when they have failed for a while. This is shorter if the peer seems to have ended, because it closed its
+    socket in good order, or because nothing listens at its place.
     """
 
     __slots__ = ()

@@ -11,15 +11,15 @@ from contextlib import suppress
 from kernel_processes.transport.reactor import Reactor
 
 SUFFIX = ".in"
-"""Appended to the path of a process's listener, this is the path of its socket receiver."""
+"""The suffix that makes the path of a process's socket receiver of the path of its listener."""
 NOTE = b"kernel"
-"""Sent with each socket: descriptors can't travel without data."""
+"""The byte string that is sent with each socket, because descriptors can't travel without data."""
 _AT_ONCE = 64
 _ROOM = socket.CMSG_SPACE(4 * array.array("i").itemsize)
 
 
 class SocketReceiver:
-    """Receive sockets at `path` and call `adopt(socket)` with each."""
+    """Receives sockets at `path` and calls `adopt(socket)` with each."""
 
     def __init__(
         self, path: str, reactor: Reactor, adopt: Callable[[socket.socket], None], on_refused: Callable[[str], None]
@@ -38,7 +38,7 @@ class SocketReceiver:
         """Stop receiving and remove the socket file."""
         self._reactor.unregister(self._socket.fileno())
         self._socket.close()
-        with suppress(FileNotFoundError, PermissionError):  # the directory may be gone, or not ours any more
+        with suppress(FileNotFoundError, PermissionError):  # The directory may be gone, or not ours any more.
             os.unlink(self.path)
 
     def abandon(self) -> None:

@@ -1,4 +1,4 @@
-"""Passing bytes both ways between two sockets, in the loop, in bounded memory."""
+"""Pass bytes both ways between two sockets, in the loop, in bounded memory."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kernel_processes.transport.poller import READ, WRITE
 from kernel_processes.transport.reactor import Reactor
 
 _CHUNK = 256 * 1024
-"""So much is read at once, and so much is held for a direction at most: before it is written no more is read."""
+"""Maximum number of bytes that are read at once, and held for a direction: none are read until these are written."""
 _RESET, _IN_GOOD_ORDER = struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)
-"""Times to linger: closing breaks the connection, or ends it after what was sent."""
+"""Values of SO_LINGER: with the first, closing resets the connection; with the second, it ends after the last byte."""
 
 
 class _Side:
-    """One socket: the bytes to be written to it, and whether it may still send."""
+    """Holds one socket, the bytes to be written to it, and whether it may still send."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.socket = sock
@@ -30,10 +30,10 @@ class _Side:
 
 
 class Splice:
-    """Connect `left` and `right` until both have ended, or one breaks; `first` was read from `left` already.
+    """Connects `left` and `right` until both have ended, or one breaks; `first` was read from `left` already.
 
     It owns both sockets. `on_end(splice)` is called once, when they are closed. With `brittle`, any end that is not in
-    good order resets both sockets, even the end of this process: so that no peer takes it for an end in good order.
+    good order resets both sockets, even the end of this process, so that no peer takes it for an end in good order.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Splice:
 
     def _linger(self, how: bytes) -> None:
         for side in (self._left, self._right):
-            with suppress(OSError):  # it may be broken already, which shows when it is read
+            with suppress(OSError):  # It may be broken already, which shows when it is read.
                 side.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, how)
 
     def abandon(self) -> None:

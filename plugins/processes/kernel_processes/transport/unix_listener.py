@@ -16,7 +16,7 @@ from kernel_processes.transport.reactor import Reactor
 
 
 class UnixListener:
-    """Listen at `path`, and hand over connections that have proved the token, with their first messages."""
+    """Listens at `path`, and hands over connections that have proved the token, with their first messages."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class UnixListener:
             listening.bind(path)
         except OSError as error:
             listening.close()
-            # which else does not name it; of one that is too long Python says so without a number
+            # The error does not name the path; for a path that is too long Python gives no error number either.
             raise OSError(error.errno or errno.ENAMETOOLONG, error.strerror or str(error), path) from None
         os.chmod(path, 0o600)
         listening.listen(1024)
@@ -44,7 +44,7 @@ class UnixListener:
         """Stop listening and remove the socket file."""
         self._acceptor.close()
         self._accepted.close()
-        with suppress(FileNotFoundError, PermissionError):  # the directory may be gone, or not ours any more
+        with suppress(FileNotFoundError, PermissionError):  # The directory may be gone, or not ours any more.
             os.unlink(self.path)
 
     def abandon(self) -> None:

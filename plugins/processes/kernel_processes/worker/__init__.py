@@ -1,1 +1,1 @@
-"""The part that only workers have: they execute tasks and actor calls of other processes."""
+"""The part of the runtime that only workers have: it executes tasks and actor calls of other processes."""

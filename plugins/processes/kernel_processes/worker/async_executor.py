@@ -1,6 +1,6 @@
 """Run the calls of an async actor on event loops.
 
-One loop is that of the main thread, which also reads this process's messages; each concurrency group has another.
+One loop is that of the main thread, which also reads this process's messages; each concurrency group has another one.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from kernel_processes.worker.message_loop import run_with_messages
 
 DEFAULT_CONCURRENCY = 1000
 _CANCELLING_SECONDS = 1.0
-"""Seconds for a coroutine that is cancelled because its actor ends to clean up."""
+"""Seconds for a coroutine to clean up when it is cancelled because its actor ends."""
 _LOOK_SECONDS = 0.01
 _END = object()
 
 
 class AsyncGroup:
-    """Calls that may run at once, those that wait, and the loop on which they run (none before there is one)."""
+    """Holds running and waiting calls, and the loop that runs them (None before there is one)."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -143,12 +143,12 @@ class AsyncExecutor(ExecutorBase):
         loop = group.loop
         assert loop is not None
         while group.queue and group.active < group.limit and self.exit_reason is None:
-            with self._io.lock:  # who cancels the call finds it in the queue, or running
+            with self._io.lock:  # A cancellation finds the call either queued or running.
                 if not group.queue:
                     return
                 call = group.queue.popleft()
                 if call[0].closed:
-                    continue  # its sender is gone
+                    continue  # The sender is gone.
                 group.active += 1
                 self.running[call[1][1]] = loop.create_task(self._run_call(call, group))
 
@@ -172,7 +172,7 @@ class AsyncExecutor(ExecutorBase):
             if returns < 0:
                 await self._run_generator(connection, task, value, name, extra)
             if task in self._cancelled:
-                raise asyncio.CancelledError  # it was busy all the time, or has kept its cancellation to itself
+                raise asyncio.CancelledError  # The call never waited, or caught its cancellation.
             if returns < 0:
                 runner.send_end(connection, task)
             else:
@@ -187,7 +187,7 @@ class AsyncExecutor(ExecutorBase):
             error = runner.post_mortem(error)
             failed = failure_of(error)
             if isinstance(error, asyncio.CancelledError):
-                if self.exit_reason is None:  # otherwise its caller learns that the actor is dead
+                if self.exit_reason is None:  # Otherwise its caller learns that the actor is dead.
                     runner.send_cancelled(connection, task, name)
             else:
                 runner.send_failure(connection, task, name, error)
@@ -238,7 +238,7 @@ class AsyncExecutor(ExecutorBase):
             if inspect.isasyncgen(value):
                 await value.aclose()
             elif inspect.isgenerator(value) and not value.gi_running:
-                value.close()  # else its thread drops it, after the step that it is in
+                value.close()  # Otherwise its thread closes it after the present step.
             self._taken.pop(task, None)
             self._taken_events.pop(task, None)
 

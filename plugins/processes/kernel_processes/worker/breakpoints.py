@@ -1,4 +1,4 @@
-"""The breakpoints of a worker: `breakpoint()` waits there for a debugger, which attaches by `kernel debug`.
+"""Stop a worker at a `breakpoint()`, where it waits for a debugger that attaches by `kernel debug`.
 
 No port is opened for it: requests come through the head like all others, whose users have proved the session's token.
 """
@@ -38,7 +38,7 @@ _log = Logger("kernel")
 
 
 class Breakpoints:
-    """Those that wait, by id. `name_of_actor()` is the class of the actor that this process is, if it is one."""
+    """Holds the waiting breakpoints by id. `name_of_actor()` is the class of the actor that this process is, if any."""
 
     def __init__(self, process: Process, name_of_actor: Callable[[], str]) -> None:
         self._process = process
@@ -60,7 +60,7 @@ class Breakpoints:
 
     def _breakpointhook(self, *args: Any, **kwargs: Any) -> Any:
         if os.environ.get("PYTHONBREAKPOINT") not in (None, "", "pdb.set_trace"):
-            return sys.__breakpointhook__(*args, **kwargs)  # none at all, or a debugger of the user's choice
+            return sys.__breakpointhook__(*args, **kwargs)  # The user has chosen no debugger, or another one.
         return self._stop(sys._getframe(1), kwargs.get("header"))
 
     def _set_trace(self, *args: Any, header: str | None = None, **others: Any) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 LEAST_SECONDS = 10e-6
-"""Shorter calls make no difference to a sender: it sends as many at a time as it may."""
+"""Shorter durations make no difference to a sender, which then sends as many calls at a time as it may."""
 REPEAT_SECONDS = 0.1
 """Seconds after which a duration is reported again, even if it has not changed."""
 _CHANGE = 2.0
 
 
 class CallDurations:
-    """Smoothed times. An owner plans with the reported time, so a change by half or double is reported at once."""
+    """Smooths durations. An owner plans with the reported one, so a change by half or double is reported at once."""
 
     def __init__(self) -> None:
         self._average: dict[bytes, float] = {}

@@ -1,7 +1,7 @@
-"""A concurrency group of calls: those that wait in it, and the threads that run them beside the main thread.
+"""Run a concurrency group of calls: keep its waiting calls, and the threads that run them beside the main thread.
 
 A thread joins in only when calls get stuck behind each other: when calls wait and none has finished for a millisecond.
-Calls that are quick never pay for a hop between threads, calls that block each get a thread.
+Quick calls never pay for a hop between threads, and each call that blocks gets a thread.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _STUCK_SECONDS = 0.001
 
 
 class CallGroup:
-    """A queue of calls and the threads that may work on it (`limit`; the main thread counts if it takes part).
+    """Holds a queue of calls and the threads that may work on it (`limit`; the main thread counts if it takes part).
 
-    `drain(group)` runs the calls that wait, until none is left or the executor `has_ended()`. The methods are called
+    `drain(group)` runs the waiting calls, until none is left or the executor `has_ended()`. The methods are called
     under the lock of the process `io`, but for `join`.
     """
 
@@ -82,7 +82,7 @@ class CallGroup:
         if self.finished == finished:
             busy = self._helpers - self._idle_helpers + (1 if self.with_main else 0)
             if busy >= self.limit:
-                return  # each takes the next call when it is done
+                return  # Each thread takes the next call when it is done.
             for _ in range(min(len(self.queue), self.limit - busy, max(1, busy))):
                 if self._idle_helpers:
                     self._wakeup.release()
@@ -97,7 +97,7 @@ class CallGroup:
         if thread is not None:
             self._threads.append(thread)
             return
-        self._helpers -= 1  # what is queued waits until another thread has time, or the next look at the group
+        self._helpers -= 1  # Queued calls wait for another thread, or the group's next check.
         self._io.log.error(f"no thread can be started for a call: {NO_ROOM}")
 
     def _help(self) -> None:
@@ -105,7 +105,7 @@ class CallGroup:
             try:
                 self._drain(self)
             except KeyboardInterrupt:
-                continue  # a cancellation that came too late for its call
+                continue  # A cancellation came too late for its call.
             except Exception as error:
                 if not is_from_outside(error):
                     raise

@@ -1,4 +1,4 @@
-"""A debugger's terminal: its output and input go to the attached user, through the agents and the head."""
+"""Connect a debugger's terminal to the attached user: output and input pass through the agents and the head."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from kernel_processes.runtime.process import Process
 
 AGAIN_SECONDS = 2.0
-"""Seconds between two reports of a waiting session to the head, which may be another head by then."""
+"""Seconds between two reports of a waiting session to the head, which may have been replaced meanwhile."""
 
 
 class DebugSession:
-    """A stand-in for the file objects of a terminal. `on_change(self)` is called when its row has changed.
+    """Stands in for the file objects of a terminal. `on_change(self)` is called when its row has changed.
 
-    `reply`, `attach` and the like are called by the thread that reads messages, all else by the one that is debugged.
+    The thread that reads messages calls `reply`, `attach` and the like; the debugged thread calls everything else.
     """
 
     encoding = "utf-8"
@@ -70,7 +70,7 @@ class DebugSession:
         self._line = ""
         self._on_change(self)
         while (line := self._await_line()) is None:
-            self._on_change(self)  # the head may be another by now
+            self._on_change(self)  # The head may be another one by now.
         self._on_change(self)
         return line + "\n"
 

@@ -1,4 +1,4 @@
-"""Running calls in a worker: in its main thread one after another, in more threads where an actor allows it.
+"""Run calls in a worker: in its main thread one after another, in more threads where an actor allows it.
 
 The main thread takes calls off the queue and runs them; when the queue is empty it polls for more. For an actor
 with `max_concurrency` above one, further threads join in when calls get stuck behind each other (see `CallGroup`).
@@ -36,7 +36,7 @@ _BETWEEN_CALLS = b""
 
 
 class Executor(ExecutorBase):
-    """Runs queued calls. `running` has their ids by thread, or nothing where one ends and the next begins."""
+    """Runs queued calls. `running` has their ids by thread, or a marker between the end of a call and the next one."""
 
     def __init__(self, runtime: ProcessRuntime, runner: CallRunner, lookup: Lookup, name_of: NameOf) -> None:
         super().__init__(runtime, runner, lookup, name_of)
@@ -101,7 +101,7 @@ class Executor(ExecutorBase):
                 else:
                     self._wait_for_work(queue)
             except KeyboardInterrupt:
-                continue  # a cancellation that came too late for its task
+                continue  # A cancellation came too late for its task.
             except Exception as error:
                 if not is_from_outside(error):
                     raise
@@ -112,7 +112,7 @@ class Executor(ExecutorBase):
             if queue or self._errands or self.exit_reason is not None:
                 return
             if not self.running:
-                self._cancelled.clear()  # of calls that had ended already
+                self._cancelled.clear()  # These calls had ended already.
             self._work = work
         if worker_title.is_idle or not self._io.pump.wait(work, time.monotonic() + IDLE_SECONDS):
             worker_title.idle()
@@ -155,7 +155,7 @@ class Executor(ExecutorBase):
                 break
             connection, message = call
             if connection.closed:
-                continue  # its sender is gone
+                continue  # The sender is gone.
             if message[2] != function or connection is not last:
                 if count and message[0] == op.TASK:
                     self._report(last, function, count, started)
@@ -174,7 +174,7 @@ class Executor(ExecutorBase):
                     flushed = now
                     self._io.flush()
                 elif not pump.backing_off:
-                    pump.flush_soon()  # the next call may take long
+                    pump.flush_soon()  # The next call may take long.
         if count:
             self._report(last, function, count, started)
 
@@ -217,19 +217,19 @@ class Executor(ExecutorBase):
             try:
                 self.running[thread] = task
                 if task in self._cancelled:
-                    raise KeyboardInterrupt  # which is what it would have got had it begun
+                    raise KeyboardInterrupt  # The call would have been interrupted so, had it begun.
                 function, name = self._lookup(message)
                 current_execution.set(Execution(task, name, extra["attempt"] if extra else 0))
                 if self._cancelled and task in self._cancelled:
-                    raise KeyboardInterrupt  # which nothing took while the function was being loaded
+                    raise KeyboardInterrupt  # Nothing raised it while the function was being loaded.
                 args, kwargs, arrival = runner.arguments(connection, arguments, slots)
                 value = function(*args, **kwargs)
                 if returns < 0:
                     self._run_generator(connection, task, returns, value, name, extra)
                 if self._looks_itself and task in self._looks_itself and task in self._cancelled:
-                    raise KeyboardInterrupt  # it has made an end of itself, as it was to
+                    raise KeyboardInterrupt  # The call noticed its cancellation and ended itself.
             finally:
-                self.running[thread] = _BETWEEN_CALLS  # from here on it is not interrupted
+                self.running[thread] = _BETWEEN_CALLS  # The call is not interrupted from here on.
                 args = kwargs = None  # type: ignore[assignment]
             if self._interrupts:
                 self._interrupts.pop(thread, None)
@@ -333,7 +333,7 @@ class Executor(ExecutorBase):
         while queue and (count is None or returned < count):
             try:
                 call = queue.pop()
-            except IndexError:  # another thread has begun the last one
+            except IndexError:  # Another thread has begun the last one.
                 break
             if call[1][0] == op.TASK and (only is None or call[0] is only):
                 by_connection.setdefault(call[0], []).append(call[1][1])
@@ -350,7 +350,7 @@ class Executor(ExecutorBase):
         if self.cancel_waiting(task):
             return
         if self.running:
-            self._cancelled.add(task)  # first: it may just be leaving the queue
+            self._cancelled.add(task)  # First, because it may just be leaving the queue.
         for thread, running in list(self.running.items()):
             if running == task and task not in self._looks_itself:
                 runs = lambda thread=thread: self.running.get(thread) == task  # noqa: E731
@@ -376,4 +376,4 @@ def flush_output() -> None:
     try:
         sys.stdout.flush()
     except (OSError, ValueError, AttributeError):
-        return  # user code closed or replaced it
+        return  # User code closed or replaced it.

@@ -1,4 +1,4 @@
-"""The common part of the executors of calls: the calls that wait and those that run, and how an executor ends."""
+"""Share what executors have in common: the calls that wait and those that run, and how an executor ends."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Call = tuple[Connection, Message]
 Lookup = Callable[[Message], tuple[Callable[..., Any], str]]
 """Returns the function that a message calls, and its name. May run code of the user, wait, and raise anything."""
 NameOf = Callable[[Message], str]
-"""Returns the name alone."""
+"""Returns only the name of the function that a message calls."""
 
 
 class ConcurrencyGroup(Protocol):
-    """A concurrency group. Its calls are taken off the left of `queue`, in any thread, without the lock."""
+    """Holds the calls of a concurrency group. Any thread takes them off the left of `queue`, without the lock."""
 
     queue: deque[Call]
     limit: int
 
 
 class ExecutorBase:
-    """`running` has something while calls run; `exit_reason` ends the executor after those."""
+    """Keeps waiting and running calls. `running` is not empty while calls run; `exit_reason` ends the executor then."""
 
     groups: Mapping[str, ConcurrencyGroup]
     running: Mapping[Any, Any]
@@ -60,7 +60,7 @@ class ExecutorBase:
         for group in self.groups.values():
             for call in list(group.queue):
                 if call[1][1] == task:
-                    with suppress(ValueError):  # it has just begun
+                    with suppress(ValueError):  # The call has just begun.
                         group.queue.remove(call)
                         self._runner.send_cancelled(call[0], task, self._name_of(call[1]))
                         return True

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for the calls of a concurrency group: one that blocks stops no other group."""
+"""Run an event loop in a thread of its own for a concurrency group, so that a call that blocks stops no other group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOMENT_SECONDS = 0.1
 
 
 class WritingSelector(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
-    """The machine's best selector, for a loop that writes what it has sent before it waits."""
+    """Is the machine's best selector, for a loop that writes its sent messages before it waits."""
 
     def __init__(self, flush: Callable[[], None]) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class WritingSelector(selectors.DefaultSelector):  # type: ignore[misc,valid-typ
 
 
 class NeighbourLoop(asyncio.SelectorEventLoop):
-    """A loop that notices events of its actor's other loops: an event set in one loop wakes coroutines of the others.
+    """Notices events of its actor's other loops: an event that is set in one loop wakes coroutines of the others.
 
     Python's own loop would notice only when something else wakes it.
     """

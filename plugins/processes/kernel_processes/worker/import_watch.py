@@ -19,7 +19,7 @@ def when_imported(name: str, then: Callable[[], None]) -> None:
 
 
 class _Finder:
-    """Finds one module, by asking the others, and is gone then."""
+    """Finds one module by asking the other finders, and then removes itself."""
 
     def __init__(self, name: str, then: Callable[[], None]) -> None:
         self._name = name

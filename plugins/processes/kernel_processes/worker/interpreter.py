@@ -1,4 +1,4 @@
-"""Workers with an interpreter of their own: the forked process begins anew as a program of that interpreter."""
+"""Give a worker an interpreter of its own: the forked process begins anew as a program of that interpreter."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def begin_anew(worker: dict[str, Any], session: dict[str, Any]) -> NoReturn:
 
     Raises OSError when that interpreter can't be run.
     """
-    ThreadLimits(worker["variables"].keys() | worker["env_vars"].keys())  # takes back what the template has set
+    ThreadLimits(worker["variables"].keys() | worker["env_vars"].keys())  # This undoes the settings of the template.
     environment = {**os.environ, **worker["variables"]}
     environment.update(expand(worker["env_vars"], environment))
     environment["PYTHONPATH"] = os.pathsep.join(without_library([*worker["path"], *sys.path]))

@@ -1,4 +1,4 @@
-"""A worker's CPU while its call waits: lent to others, and taken back before the call goes on.
+"""Lend a worker's CPU to others while its call waits, and take it back before the call goes on.
 
 The worker reports to the agent when a wait begins and ends. If other workers use the CPU meanwhile, the head sends a
 message, and the call goes on when another message says that they are done. It never waits for that beyond the deadline
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     import asyncio
 
 CPU_SECONDS = 30.0
-"""Maximum time in seconds that a call waits for its CPU. Then it goes on without, as do later waits of its lease."""
+"""Maximum time in seconds that a call waits for its CPU. Then it, and later waits of its lease, go on without one."""
 
 _OWNER_SECONDS = 0.2
-"""Seconds for an owner to say whether it has a value, before the CPU is lent all the same."""
+"""Seconds for an owner to report whether it has a value, before the CPU is lent anyway."""
 
 
 class CpuLending:
-    """Lends the CPU of the lease while all threads of a call that wait do. Any thread.
+    """Lends the CPU of the lease while all threads of a call wait. Any thread may call it.
 
     `is_actor()` says whether this process is an actor, whose CPU is its own again at once. `has_idle_cpu()` says
     whether this process holds, for tasks of its own, a worker that is idle and has as much CPU here.
@@ -79,7 +79,7 @@ class CpuLending:
             return False
         with self._process.lock:
             if self._permission is not None:
-                return False  # another thread of the call takes the CPU back just now
+                return False  # Another thread of the call is taking the CPU back.
             self._waiting += 1
             if self._waiting == 1:
                 if not self._is_actor():
@@ -138,7 +138,7 @@ class CpuLending:
         for entry in pending:
             details = entry.details
             if details is None or details.owner is None:
-                return False  # it is made by a call of this process
+                return False  # A call of this process makes it.
             owners[details.owner] = details.address
         echoes: list[PeerRequest] = []
         try:
@@ -149,7 +149,7 @@ class CpuLending:
             for echo in echoes:
                 if waiter.remaining > 0:
                     self._process.result(echo, max(0.0, end - time.monotonic()))
-        except (KernelError, OSError):  # an owner that is gone, or too busy
+        except (KernelError, OSError):  # The owner is gone, or too busy.
             return waiter.remaining <= 0
         return waiter.remaining <= 0
 
@@ -175,7 +175,7 @@ class CpuLending:
 
 
 class _Awaits:
-    """The awaited futures of one loop. Used in its thread."""
+    """Holds the awaited futures of one loop. Used in its thread."""
 
     def __init__(self, lending: CpuLending, loop: asyncio.AbstractEventLoop) -> None:
         self._lending = lending

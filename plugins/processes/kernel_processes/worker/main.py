@@ -40,7 +40,7 @@ _variables: dict[str, tuple[str, ...]] = {}
 
 def prepare(session: dict[str, Any]) -> dict[str, Any]:
     """Import and make, once in the template, what every worker of the session uses."""
-    importlib.import_module("kernel_engine.serialization.value_pickler")  # for functions and classes that come by value
+    importlib.import_module("kernel_engine.serialization.value_pickler")  # For functions and classes sent by value.
     if session["network"]:
         load_network(session["network"])
     manager = PluginManager.from_catalog(session["catalog"])
@@ -58,7 +58,7 @@ def main(worker: dict[str, Any], session: dict[str, Any]) -> int:
     set_title("kernel: worker", "(starting)")
     offer_to_end()
     prepared = session["prepared"]
-    for source in filter(None, map(sys.modules.get, ("random", "numpy.random"))):  # else it seeds itself when imported
+    for source in filter(None, map(sys.modules.get, ("random", "numpy.random"))):  # Others seed themselves on import.
         source.seed()
     os.environ.update(worker["variables"])
     os.environ.update(expand(worker["env_vars"], os.environ))
@@ -103,7 +103,7 @@ def leave_lost_session(session: dict[str, Any]) -> None:
     """End this process because the agent is gone. The template cleans up; if that is gone as well, we do."""
     template, agent = session["template"], session["agent"]
     deadline = time.monotonic() + _LAST_SECONDS
-    # A template that lives is about to kill us; an agent that closed its sockets may take a moment to be gone.
+    # A living template is about to kill us; an agent that closed its sockets may take a moment to end.
     while (os.getppid() == template or is_alive(agent)) and time.monotonic() < deadline:
         time.sleep(0.01)
     if os.getppid() != template and not is_alive(agent):

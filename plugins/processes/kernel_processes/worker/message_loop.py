@@ -20,7 +20,7 @@ _CANCELLING_SECONDS = 1.0
 
 
 class MessageSelector(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
-    """The machine's best selector, for a loop that also is the one to poll the messages of `io`."""
+    """Is the machine's best selector, for a loop that also polls the messages of `io`."""
 
     def __init__(self, io: Process) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The program of a worker that has an interpreter of its own: `interpreter.begin_anew` has begun it."""
+"""Run a worker that has an interpreter of its own, as the program that `interpreter.begin_anew` starts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Python's own debugger in a worker, which takes its commands from a `DebugSession` instead of a terminal.
+"""Run Python's own debugger in a worker, with a `DebugSession` in place of a terminal.
 
-It shows and stops in code of the user alone, and lets go of the thread as the call that it was begun in ends.
+It shows and stops in the user's code only, and releases the thread when the call in which it was started ends.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SUSPENSIONS = ("YIELD_VALUE", "YIELD_FROM", "SEND", "RESUME", "INSTRUMENTED_YIE
 
 
 class RemotePdb(pdb.Pdb):
-    """`pdb`, whose terminal is a session."""
+    """Debugs by `pdb`, with a session as the terminal."""
 
     def __init__(self, session: DebugSession) -> None:
         super().__init__(stdin=session, stdout=session, nosigint=True, readrc=False, skip=_SKIPPED)  # type: ignore[arg-type]
@@ -167,7 +167,7 @@ class RemotePdb(pdb.Pdb):
 
 def _set_locals(frame: FrameType) -> None:
     """Give the variables of a frame the values that they were given in `f_locals`, as after a trace function."""
-    if sys.version_info < (3, 13):  # from then on, what is set there is set
+    if sys.version_info < (3, 13):  # Later versions apply each change of `f_locals` at once.
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Worker:
-    """Connects the runtime of this process with what executes calls."""
+    """Connects the runtime of this process with the executor of its calls."""
 
     def __init__(self, runtime: ProcessRuntime, on_session_lost: Callable[[], None]) -> None:
         self.runtime = runtime
@@ -207,7 +207,7 @@ class Worker:
         worker_title.actor(self._class_name, creation["description"]["name"], starting=True)
         if creation["is_async"]:
             from kernel_processes.worker.async_executor import (
-                AsyncExecutor,  # half as much again as all else in a worker
+                AsyncExecutor,  # It takes half as much memory again as all else in a worker.
             )
 
             executor = AsyncExecutor(

@@ -1,4 +1,4 @@
-"""The end of a worker: in order, after its calls and the destructor of its actor, or at once."""
+"""End a worker: in order, after its calls and the destructor of its actor, or at once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TIDYING_SECONDS = 2.0
 
 
 class EndingWorker(Protocol):
-    """The parts of a worker that its end uses."""
+    """Offers the parts of a worker that its end uses."""
 
     instance: Any
     """The object of an actor, or None."""
@@ -82,7 +82,7 @@ class WorkerEnd:
         self._leave(f"its {TERMINATE}() was called")
 
     def _leave_by(self, method: str) -> None:
-        if self._worker.instance is not None:  # else it is the constructor, and that has failed
+        if self._worker.instance is not None:  # Otherwise the constructor calls it, and has failed.
             by = f"{method}()" if method else "a thread of its own"
             self._leave(f"it ended itself: {by} called exit_actor()")
 
@@ -100,13 +100,13 @@ class WorkerEnd:
         self._exit_code = code
         message = f"{name}() called sys.exit({error.code!r}), which ended worker process {os.getpid()}"
         if worker_info.actor:
-            # The callers learn of it when the process is gone; one that ends in order is not restarted.
+            # The callers learn of it when the process is gone. An actor that ends in order is not restarted.
             if code == 0:
                 self._leave(message)
             else:
                 self.begin(message)
             return
-        self._runtime.io.send(call[0], packed(op.WornOut()))  # before the failure, so that no other task is sent here
+        self._runtime.io.send(call[0], packed(op.WornOut()))  # Before the failure, so that no other task comes.
         self._worker.runner.send_failure(call[0], call[1][1], name, WorkerDiedError(message))
         self.begin(message)
 
@@ -116,7 +116,7 @@ class WorkerEnd:
         if worker_info.actor:
             timer = threading.Timer(LEAVING_SECONDS + _TIDYING_SECONDS, self._exit_now)
             timer.daemon = True
-            with contextlib.suppress(RuntimeError):  # there is room for no thread: then only the calls' own end counts
+            with contextlib.suppress(RuntimeError):  # Without room for a thread only the calls' own end counts.
                 timer.start()
 
     def finish(self) -> int:
@@ -158,7 +158,7 @@ class WorkerEnd:
             self._exit_soon(kindly)
 
     def _exit_soon(self, kindly: bool = True) -> None:
-        if begin_thread(lambda: self._exit_now(kindly), "exit") is None:  # room for no thread: then the loop does it
+        if begin_thread(lambda: self._exit_now(kindly), "exit") is None:  # No thread can start: the loop does it.
             self._exit_now(kindly)
 
     def _exit_now(self, kindly: bool = True) -> None:
