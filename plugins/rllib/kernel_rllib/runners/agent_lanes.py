@@ -33,7 +33,7 @@ from kernel_rllib.spaces.nested import Struct
 
 @dataclass(frozen=True)
 class Done:
-    """What an agent has done, and what the module put out that chose it elsewhere, arrays by name; None: none did."""
+    """The action that an agent took, and the module's outputs by name if a module chose it elsewhere."""
 
     action: Struct
     outputs: Mapping[str, Any] | None = None
@@ -48,7 +48,7 @@ class AgentLanes(AgentSlots):
     """Acts for all agents of a module that have seen something, in one forward pass."""
 
     def __init__(self, module_id: str, policy: PolicyBlueprint, place: RunnerPlace, seed: int) -> None:
-        """Make what acts.
+        """Make the module, the connectors and the exploration of the lanes.
 
         Args:
             module_id: The id of the module; the noise of modules differs.
@@ -74,7 +74,7 @@ class AgentLanes(AgentSlots):
         self.vector = np.zeros(self.module.table.size, np.float32)
         """The parameters that it acts with."""
         self.statistics: Statistics = {}
-        """What the filter works with, under the name that it has among those of all modules."""
+        """The statistics of the filter, under its name among the connectors of all modules."""
         self._parameters = self.module.table.views(self.vector)
         self._forward = self.module.explore if explores else self.module.infer
         self._noise = LaneNoise(self.exploration.noise, f"explore {module_id}", seed)

@@ -1,4 +1,4 @@
-"""Which lanes the agents of one module have: taken when an agent appears, given back when its episode is over.
+"""Assign lanes of one module to its agents: taken when an agent appears, given back when its episode is over.
 
 Each copy of an environment has lanes of its own, numbered from 0 as it needs them, so that the lane of an agent, and
 with it its noise, is the same whichever runner steps the copy.
@@ -10,7 +10,7 @@ import heapq
 from typing import Any
 
 SLOTS = 1 << 20
-"""How many lanes a copy may have for one module: lane `slot` of copy `c` has the number `c * SLOTS + slot`."""
+"""The most lanes of a copy for one module: lane `slot` of copy `c` has the number `c * SLOTS + slot`."""
 
 
 class AgentSlots:
@@ -21,7 +21,7 @@ class AgentSlots:
         self.numbers: list[int] = []
         """The numbers of all lanes that there ever were, by their positions."""
         self.owners: dict[int, tuple[int, Any]] = {}
-        """Whose lanes are taken, by their positions: the copy's place among those of the runner, and the agent."""
+        """The owners of taken lanes, by position: the copy's place among those of the runner, and the agent."""
         self._positions: dict[int, int] = {}
         self._used: dict[int, int] = {}
         self._free: dict[int, list[int]] = {}

@@ -1,4 +1,4 @@
-"""Whether the spaces of an agent are those of the policy that is to act for it."""
+"""Check that the spaces of an agent are those of the policy that is to act for it."""
 
 from __future__ import annotations
 

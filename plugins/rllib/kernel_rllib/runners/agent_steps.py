@@ -17,7 +17,7 @@ from kernel_rllib.data import columns
 from kernel_rllib.data.fragment import Fragment, empty_ends
 
 OPEN, DONE, TERMINATED, TRUNCATED, VOID = range(5)
-"""What became of a step: void is one of an environment that failed."""
+"""The states of a step. A void step is one of an environment that failed."""
 _STATE = "state."
 
 

@@ -51,7 +51,7 @@ class Agents:
         self.episodes: dict[int, MultiAgentEpisode] = {}
         """The episodes that go on now, by their places."""
         self.name = str(getattr(envs, "name", type(envs).__name__))
-        """What the environment is called in messages."""
+        """The environment's name in messages."""
         self._envs, self._copies, self._worker = envs, copies, worker
         self._observer = observer
         self.keeps_owners = False
@@ -192,7 +192,7 @@ class Agents:
         Args:
             version: Which weights chose the actions.
         """
-        for _, lanes in self.casts.former:  # nobody learns from these steps
+        for _, lanes in self.casts.former:  # No policy learns from these steps.
             lanes.fragment(version)
         made = {module_id: lanes.fragment(version) for module_id, lanes in self.modules.items()}
         return {module_id: fragment for module_id, fragment in made.items() if fragment is not None}

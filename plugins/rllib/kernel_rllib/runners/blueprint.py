@@ -1,4 +1,4 @@
-"""How the sampler of a runner is made, wherever that runs: environments, connectors, and what acts in them."""
+"""Make the sampler of a runner, in any process: environments, connectors, and the policy that acts in them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from kernel_rllib.runners.sampler import Sampler
 
 @dataclass(frozen=True)
 class EnvSettings:
-    """How environments are made and stepped.
+    """The settings by which environments are made and stepped.
 
     Attributes:
         maker: Makes one of its context.
@@ -94,7 +94,7 @@ class Blueprint(PolicyBlueprint):
         )
 
     def make_external(self, envs: ExternalLanes, place: RunnerPlace) -> ExternalSampler:
-        """Return what acts for the episodes of an external environment, in the runner of a place."""
+        """Return the sampler of an external environment's episodes, in the runner of a place."""
         context, callbacks = context_of(self.envs, place), self.callbacks
         return ExternalSampler(
             envs,

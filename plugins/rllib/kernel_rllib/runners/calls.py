@@ -66,7 +66,7 @@ class PatientCalls:
                             again[index] = handle.apply.remote(function, *arguments)
                             calls.append(again[index])
                 asked = again
-        except Exception:  # nobody waits for the others
+        except Exception:  # The other calls are not waited for.
             take_as_heard([*calls, *self._late.values()])
             raise
         group.forget_failures()

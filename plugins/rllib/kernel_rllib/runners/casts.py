@@ -1,4 +1,4 @@
-"""Who acts in which episode: it keeps its policies and its mapping until it is over, whatever changes meanwhile.
+"""Casts of episodes: an episode keeps its policies and its mapping until it is over, whatever changes meanwhile.
 
 Policies that are no longer there act on in the episodes that began with them, by the parameters that they had last.
 """
@@ -33,11 +33,11 @@ def make_lanes(policy_id: str, policy: PolicyBlueprint | ScriptedBlueprint, plac
 
 @dataclass(frozen=True, eq=False)
 class Cast:
-    """Who acts in an episode.
+    """The policies that act in an episode.
 
     Attributes:
-        modules: What acts, by the ids of modules.
-        policy_of: Returns the policy of an agent, given the agent, its episode and what is known of the runner.
+        modules: The lanes of each module, by its id.
+        policy_of: Returns the policy of an agent, given the agent, its episode and the context of the runner.
     """
 
     modules: Mapping[str, Lanes]

@@ -1,4 +1,4 @@
-"""Where a runner is while it is made: its process answers no call yet, and leaves word in the session meanwhile."""
+"""Report where a runner is while it is constructed: its process answers no call yet, and writes to the session."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Construction:
 
     def _tell(self, thread: int, is_over: threading.Event) -> None:
         said: Whereabouts | None = None
-        with suppress(KernelError):  # the session is over, and nobody waits
+        with suppress(KernelError):  # The session is over, and the report is not needed.
             while not is_over.wait(_EVERY_S):
                 found = whereabouts_of(thread)
                 if found != said:

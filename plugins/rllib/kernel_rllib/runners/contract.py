@@ -1,4 +1,4 @@
-"""What a runner asks of its sampler, whether one agent acts in each environment or many."""
+"""The contract between a runner and its sampler, for one agent in each environment and for many."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernel_rllib.runners.episodes import EpisodeSummary
 
 @dataclass
 class Collected:
-    """What a sampler brings.
+    """The results of a sampler.
 
     Attributes:
         fragments: The fragment of each module that made a step, by its id.
@@ -36,7 +36,7 @@ class LaneSampler(Protocol):
     lanes: Array
     """These numbers [L]."""
     weights_version: int
-    """Which parameters act."""
+    """The version of the parameters that act."""
 
     @property
     def observer(self) -> Any:

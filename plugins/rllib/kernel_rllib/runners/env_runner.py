@@ -19,7 +19,7 @@ from kernel_rllib.runners.episodes import EpisodeSummary
 
 @dataclass
 class Sample:
-    """What one call of `sample` brings: fragments by module, and what is reported of the way there.
+    """The result of one call of `sample`: fragments by module, and the reports of the steps in them.
 
     Attributes:
         fragments: The fragment of each module, by its id.
@@ -74,7 +74,7 @@ class EnvRunner:
         """
         self.index, self.work = index, work
         self.metrics: deque[Any] = deque(maxlen=MOST_METRICS)
-        """What is kept of episodes of samples that were asked for by hand, until somebody asks for it."""
+        """The metrics of episodes from direct calls of `sample`, until they are taken."""
         self.sampler = make_sampler()
         self.sampler.attach(self)
         self._clock = clock

@@ -1,4 +1,4 @@
-"""What is known of each episode while its steps go by: its return and its length."""
+"""Track each episode while its steps go by: its return and its length."""
 
 from __future__ import annotations
 

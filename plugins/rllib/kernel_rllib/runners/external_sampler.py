@@ -44,7 +44,7 @@ from kernel_rllib.runners.multi_agent_episode import MultiAgentEpisode
 from kernel_rllib.runners.place import RunnerPlace
 
 LOOK_SECONDS = 1.0
-"""How long calls are waited for before the program is looked at."""
+"""The time to wait for calls before the state of the program is checked."""
 SILENT_SECONDS = 60.0
 """After how long without a call a warning is due."""
 _EPISODES = 1 << 32
@@ -109,14 +109,14 @@ class ExternalSampler:
             envs, self._copies, modules=make_modules(), policy_of=policy_of, worker=worker, observer=self.observer
         )
         self._unlearned: Cast | None = None
-        """What acts in episodes that are not learned from."""
+        """The policies of episodes that are not learned from."""
         self._free = list(range(most))
         self._begun = [0] * most
         self._open: dict[str, _Open] = {}
         self._calls: deque[Call] = deque()
         """The calls that were taken, and are to be heard next."""
         self._waiting: dict[str, ActionsWanted | ActionsTaken] = {}
-        """What agents saw, by episode, for which nothing is chosen yet."""
+        """The observations of agents, by episode, for which no action is chosen yet."""
         self._actions: dict[int, Mapping[Any, Any]] = {}
         """By place, what agents did last; callbacks hear of it with what it brought."""
         self._gained: dict[int, tuple[dict[Any, float], dict[Any, Any]]] = {}
@@ -269,7 +269,7 @@ class ExternalSampler:
     # -- calls --------------------------------------------------------------------------------------------------------
 
     def _take_in(self, call: Call) -> None:
-        if call.episode_id in self._waiting:  # what comes next is after that action
+        if call.episode_id in self._waiting:  # The next call comes after that action.
             self._act()
         if isinstance(call, EpisodeStarted):
             self._start(call)

@@ -39,7 +39,7 @@ MakeSampler: TypeAlias = Callable[[RunnerPlace], LaneSampler]
 
 @dataclass
 class GroupSettings:
-    """How the runners of a group live.
+    """The settings of a group of runners.
 
     Attributes:
         lanes: The numbers of the lanes of each runner.
@@ -79,7 +79,7 @@ class RunnerGroup(RunnerCalls):
         self._make_sampler, self._settings = make_sampler, settings
         self._weights: Weights | None = None
         self.statistics: Statistics = {}
-        """What connectors have learned of all lanes, by their names. It changes where all have sampled."""
+        """The statistics of connectors over all lanes, by name. They change when all runners have sampled."""
         self._losses = Losses(settings.recovery, settings.tolerated_failures, settings.most_restarts)
         self._patience = Patience(settings.limits)
         self.stalls = StallWarning(settings.limits.late)
@@ -215,7 +215,7 @@ class RunnerGroup(RunnerCalls):
         """Wait for the oldest sample of each actor."""
         indices = sorted(index for index, runner in self._remote.items() if runner.requests)
         samples: list[Sample] = []
-        if self._settings.recovery is None:  # who dies is heard of at once: the others may be waiting for it
+        if self._settings.recovery is None:  # A death is raised at once: the others may be waiting for that runner.
             while indices:
                 samples.append(self._first(indices))
                 indices.remove(samples[-1].runner)
@@ -242,7 +242,7 @@ class RunnerGroup(RunnerCalls):
 
     @property
     def has_sample(self) -> bool:
-        """Whether `collect_first` would not wait: a sample is there, or a runner is heard of that died."""
+        """Whether `collect_first` would return at once: with a sample, or because a runner has died."""
         asked = [runner.requests[0].sample for runner in self._remote.values() if runner.requests]
         return bool(self._rounds or (asked and kernel.wait(asked, timeout=0)[0]))
 
@@ -276,7 +276,7 @@ class RunnerGroup(RunnerCalls):
         """
         self.gathered()
         self.hand_over_weights()
-        if self._is_exact:  # states are kept here at once: what is only asked for is lost with its runner
+        if self._is_exact:  # States are fetched at once: a mere request is lost with its runner.
             states = self.foreach(changed, function, make_sampler)
             for (_, runner), state in zip(sorted(self._remote.items()), states, strict=False):
                 runner.snapshot = kernel.put(state)
@@ -353,7 +353,7 @@ class RunnerGroup(RunnerCalls):
         except FaultError as error:
             self._replace(runner.place.index, error)
             return None
-        except Exception:  # raised by what users wrote
+        except Exception:  # Code of users may raise anything.
             self._drop_requests()
             raise
         runner.requests.pop(0)
@@ -389,7 +389,7 @@ class RunnerGroup(RunnerCalls):
             if not self._losses.may_replace(index, lost.place.lanes, error, others=len(self._remote)):
                 return
             snapshot = lost.beginning() if self._is_exact else None
-        except Exception:  # which may be the end of the program: what became of the others is no news then
+        except Exception:  # This may be the end of the program: the other failures are no news then.
             take_as_heard([ref for other in self._remote.values() for ref in other.samples()])
             raise
         place, before = lost.place, lost.steps_brought()

@@ -31,7 +31,7 @@ def forget_reports(state: Mapping[str, Any]) -> None:
 
 
 def _state_of(sample: Sample) -> dict[str, Any]:
-    assert sample.made is None  # what runners send in place of samples is not kept
+    assert sample.made is None  # The results that runners send in place of samples are not kept.
     return {
         "fragments": {module_id: fragment.arrays() for module_id, fragment in sample.fragments.items()},
         "episodes": [astuple(episode) for episode in sample.episodes],

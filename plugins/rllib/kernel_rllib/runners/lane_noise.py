@@ -9,7 +9,7 @@ from kernel_rllib.distributions.distribution import Noise
 from kernel_rllib.runners.noise import noise_of_lanes
 
 AHEAD = 64
-"""How many steps of a lane are drawn at once."""
+"""The number of steps of a lane that are drawn at once."""
 
 
 class LaneNoise:

@@ -1,4 +1,4 @@
-"""How the sampler of a runner is made where environments have several agents."""
+"""Make the sampler of a runner whose environments have several agents."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class MultiAgentBlueprint:
         return made
 
     def make_external(self, envs: ExternalLanes, place: RunnerPlace) -> ExternalSampler:
-        """Return what acts for the episodes of an external environment, in the runner of a place."""
+        """Return the sampler of an external environment's episodes, in the runner of a place."""
         return ExternalSampler(
             envs,
             place,
@@ -85,7 +85,7 @@ class MultiAgentBlueprint:
         )
 
     def make_modules(self, place: RunnerPlace) -> dict[str, Lanes]:
-        """Return what acts in the runner of a place, by the ids of modules."""
+        """Return the lanes of each module in the runner of a place, by the ids of modules."""
         return {policy_id: make_lanes(policy_id, made, place, self.seed) for policy_id, made in self.policies.items()}
 
     def make_observer(self, place: RunnerPlace, copies: Sequence[int]) -> AgentCallbacks | None:

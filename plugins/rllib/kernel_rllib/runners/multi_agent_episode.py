@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass
 class MultiAgentEpisode:
-    """What is known of an episode while it goes by. Functions that map agents to policies get it.
+    """The data of a running episode. Functions that map agents to policies get it.
 
     Attributes:
         episode_id: A number that no other episode of the run has.

@@ -54,4 +54,4 @@ class NoiseAhead:
 
 MOST_STEPS = 256
 MOST_NUMBERS = 65_536
-"""How far noise is drawn ahead: so many steps, or fewer if they need more numbers."""
+"""The limits of noise that is drawn ahead: so many steps, or fewer if they need more numbers."""

@@ -19,12 +19,12 @@ from kernel_spec.errors import FaultError
 
 _log = logging.getLogger("kernel.rllib")
 ANSWER_S = 1.0
-"""How long an answer is waited for at once; one that comes later is seen at the next look."""
+"""The time to wait for an answer at once. A later answer is seen at the next look."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How long runners are waited for, in seconds.
+    """The times to wait for runners, in seconds.
 
     Attributes:
         late: After how long a sample is late; None for never.
@@ -173,7 +173,7 @@ def _answer_to(ref: kernel.ObjectRef) -> Whereabouts | None:
         return None
     try:
         found: Whereabouts = kernel.get(ref)
-    except FaultError:  # it has died, which is seen by what is waited for
+    except FaultError:  # It has died, which the pending requests report.
         return None
     return found
 

@@ -1,4 +1,4 @@
-"""Where a runner is among the runners of a run."""
+"""The place of a runner among the runners of a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class RunnerPlace:
-    """Which lanes a runner steps, and what it is told of itself.
+    """The lanes of a runner, and its context.
 
     Attributes:
         index: Its number: 0 beside the learner, from 1 elsewhere.

@@ -1,4 +1,4 @@
-"""How a policy acts in any runner: its module, how it explores, and what becomes of observations and actions."""
+"""The parts by which a policy acts in any runner: its module, its exploration, and its connectors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kernel_rllib.spaces.squash import ActionScaler
 
 @dataclass(frozen=True)
 class ActionSettings:
-    """What becomes of the numbers that were chosen, before environments get them.
+    """The processing of chosen actions before environments get them.
 
     Attributes:
         unsquash: Whether they are from -1 to 1, and stretched to the bounds of the space.
@@ -41,7 +41,7 @@ def no_connectors(learns: bool) -> Sequence[ObservationConnector]:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyBlueprint:
-    """What a policy needs to act, wherever its runner is.
+    """Holds the parts by which a policy acts, in any runner.
 
     Attributes:
         observation_space: What it observes.
@@ -77,12 +77,12 @@ class PolicyBlueprint:
         return self.exploration
 
     def make_env_to_module(self, *, learns: bool | None = None) -> EnvToModule:
-        """Return what makes inputs of observations; `learns` says whether filters learn, if otherwise than usually."""
+        """Return the connectors from observations to inputs; `learns`, if given, says whether filters learn."""
         preprocessor = preprocessor_of(self.observation_space, self.preprocessor, self.model_options)
         return EnvToModule(preprocessor, self.observation_connectors(self.learns if learns is None else learns))
 
     def make_module_to_env(self) -> ModuleToEnv:
-        """Return what makes actions of choices."""
+        """Return the connectors from choices to actions."""
         connectors: list[ActionConnector] = [partial(actions_of, self.action_space)]
         scaler = ActionScaler(self.action_space)
         if self.actions.unsquash:

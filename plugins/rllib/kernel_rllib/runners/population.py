@@ -57,7 +57,7 @@ class _PlayRequest:
 
 @dataclass(frozen=True)
 class _Generation:
-    """What all trials of a generation have in common: the parameters by the store, its number, the statistics."""
+    """Holds the common data of a generation's trials: the parameters by the store, its number, the statistics."""
 
     vector: kernel.ObjectRef
     number: int
@@ -116,7 +116,7 @@ class Population:
                 except FaultError as error:
                     requests += self._again(request, common, error)
                 requests.pop(0)
-        except Exception:  # nobody waits for the others
+        except Exception:  # The other calls are not waited for.
             take_as_heard([request.outcomes for request in requests])
             raise
         return Outcomes.joined(found)

@@ -1,4 +1,4 @@
-"""What becomes of the lanes of runners that died: whether another runner may take them over, and for how long.
+"""Decide about the lanes of runners that died: whether another runner may take them over, and for how long.
 
 There are three modes:
 
@@ -36,9 +36,9 @@ class Losses:
         self._most_in_a_row, self._most_in_all = in_a_row, in_all
         self._in_a_row = 0
         self.replaced = 0
-        """How many runners were replaced."""
+        """The number of runners that were replaced."""
         self.has_sampled = False
-        """Whether a runner has ever brought a sample."""
+        """Whether any runner has brought a sample yet."""
 
     def forget(self) -> None:
         """Count deaths in a row from 0 again: a runner has brought a sample."""

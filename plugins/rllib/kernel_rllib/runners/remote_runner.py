@@ -111,6 +111,6 @@ class RemoteRunner:
 
 
 def take_as_heard(refs: Sequence[kernel.ObjectRef]) -> None:
-    """Let nobody be told that these have failed, or that they will: it is known, or will be heard of otherwise."""
+    """Don't log failures of these calls, past or future: they are known, or are reported otherwise."""
     for ref in refs:
         ref.future()

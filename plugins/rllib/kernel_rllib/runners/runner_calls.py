@@ -82,7 +82,7 @@ class RunnerCalls(ABC):
                 made = self._remote.get(index)
                 if made is not None and index not in answers:
                     asked[index] = self._call(made, function, arguments, hands_over=True)
-        except Exception:  # nobody waits for the others
+        except Exception:  # The other calls are not waited for.
             take_as_heard([ref for call in asked.values() for ref in call])
             raise
         return [answers[index] for index in sorted(answers)]

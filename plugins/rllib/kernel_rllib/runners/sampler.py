@@ -33,7 +33,7 @@ from kernel_rllib.runners.noise import NoiseAhead
 from kernel_rllib.runners.record import Record
 
 CHUNK = 32
-"""How many steps lanes make together before it is looked whether all of them have ended their last episodes."""
+"""The steps of the lanes between two checks whether all of them have ended their last episodes."""
 
 
 class Sampler:
@@ -320,7 +320,7 @@ class Sampler:
             self.observer.step(env_actions, step, self._steps_before + (t + 1))
 
     def _advance(self, record: Record, t: int, step: Step, outputs: Mapping[str, Any], previous: Previous) -> None:
-        """Make what the next step begins with of what this one gave."""
+        """Prepare the state for the next step from the results of this one."""
         count = len(self.lanes)
         self._resets[:] = False
         for name, value in outputs.get(columns.STATE_OUT, {}).items():

@@ -30,7 +30,7 @@ from kernel_rllib.spaces import nested
 AHEAD = 64
 """For how many steps the noise of a lane's actions is drawn at once."""
 MOST_FAULTS = 3
-"""How often a trial is begun anew because its environment failed."""
+"""The number of times that a trial is begun anew because its environment failed."""
 
 
 @dataclass(frozen=True, order=True)
@@ -48,7 +48,7 @@ class Trial:
 
 @dataclass
 class Outcomes:
-    """What trials brought, arrays [N, ...], one row a trial.
+    """The outcomes of trials, arrays [N, ...], one row a trial.
 
     Attributes:
         index: The numbers of their directions.
@@ -82,7 +82,7 @@ class Outcomes:
 
 @dataclass(frozen=True)
 class TrialSettings:
-    """How trials are played.
+    """The settings of trials.
 
     Attributes:
         blueprint: How environments are made, and what stands between them and the policy.
@@ -265,7 +265,7 @@ class _Round:
         self._returns[lane], self._lengths[lane] = 0, 0
         self._count[lane], self._mean[lane], self._squares[lane] = 0, 0, 0
         self._offsets[lane] = self._player._settings.offset if trial.side else 0
-        # Both sides of a direction play the same episode: what they bring differs by what they do.
+        # Both sides of a direction play the same episode: their returns differ only by their actions.
         occasion = (self._player._seed, self._generation, trial.index, int(trial.side == 0))
         seed = int(np.random.SeedSequence(occasion).generate_state(1)[0])
         return self._player._envs.reset_lane(lane, seed)

@@ -1,4 +1,4 @@
-"""Who may use a policy server: whoever has its token, which a file of the user's has where nobody chose one."""
+"""Control access to a policy server by a token, which is in a file of the user's where none was chosen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a policy is made, sent as the files of its checkpoint: it is made again of these, without a pickle."""
+"""Send a policy as the files of its checkpoint: it is made again from these, without a pickle."""
 
 from __future__ import annotations
 

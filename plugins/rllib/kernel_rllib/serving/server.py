@@ -30,7 +30,7 @@ from kernel_rllib.serving.policy_files import described
 from kernel_rllib.serving.wire import ARRAYS, JSON, packed, unpacked
 
 LARGEST_BODY = 64 << 20
-"""How many bytes a request may have."""
+"""The largest size of a request, in bytes."""
 ABANDONED_SECONDS = 30.0
 """After how long without an open connection an episode is abandoned."""
 _ARGUMENTS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -104,7 +104,7 @@ class PolicyServer:
         forget_token(self.port, self.token)
 
     def look(self) -> None:
-        """Abandon the episodes that nobody goes on with."""
+        """Abandon the episodes that no client continues."""
         for episode_id in self._attendance.abandoned():
             self.env.calls.abandon(episode_id)
 
@@ -202,7 +202,7 @@ def _checked(call: Any) -> tuple[str, dict[str, Any]]:
 
 
 class _Attendance:
-    """Which open connections have touched which episode, and since when none has."""
+    """Tracks which open connections have used each episode, and since when none has."""
 
     def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
         """Call an episode abandoned after so many seconds."""

@@ -1,4 +1,4 @@
-"""What of a value is outside of its space, in words."""
+"""Describe the part of a value that is outside of its space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an environment may return for a space, and the struct that is made of it.
+"""Check a value that an environment returned for a space, and make a struct of it.
 
 Environments are generous: they return lists and whole numbers for a Box of floats, numpy scalars, float64 for float32,
 a number where an array of one number is wanted. All that means the same is converted; what does not is a SpaceError

@@ -118,7 +118,7 @@ class AreaResize:
 def pixel_preprocessor(
     space: spaces.Space[Any], preference: str = "deepmind", options: Mapping[str, Any] | None = None
 ) -> PixelPreprocessor | GrayPreprocessor | MemoryPreprocessor | None:
-    """Return what makes pictures of this space small, or None where it is no picture of bytes.
+    """Return the preprocessor that shrinks pictures of this space, or None where it is no picture of bytes.
 
     preference: "deepmind" or "rllib", as `preprocessor_pref`. options: those of the model (`dim`, `grayscale`,
     `zero_mean`).

@@ -85,7 +85,7 @@ class NoPreprocessor(Preprocessor):
 
 
 class _Flattening(Preprocessor):
-    """What has flat rows."""
+    """The base of preprocessors with flat rows."""
 
     def _init_shape(self, obs_space: spaces.Space[Any], options: dict[str, Any]) -> tuple[int, ...]:
         self._flattener = Flattener(obs_space)

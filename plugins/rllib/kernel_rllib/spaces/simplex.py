@@ -9,7 +9,7 @@ from gymnasium.spaces import Box
 
 Array = np.ndarray[Any, Any]
 _TOLERANCE = 1e-3
-"""How far from 1 a sum of shares may be, in float32."""
+"""The most by which a sum of shares may differ from 1, in float32."""
 
 
 class Simplex(Box):

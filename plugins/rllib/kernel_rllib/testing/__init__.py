@@ -1,1 +1,1 @@
-"""What tests of this library share, and what tests of environments, networks and losses written elsewhere may use."""
+"""Shared tools of this library's tests, for tests of environments, networks and losses written elsewhere too."""

@@ -51,7 +51,7 @@ class Console(gymnasium.Env[Any, Any]):
 
 
 class Ale:
-    """What tells of the lives that are left."""
+    """Reports the lives that are left."""
 
     def __init__(self, console: Console) -> None:
         """Tell of those of a game."""

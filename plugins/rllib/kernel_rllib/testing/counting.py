@@ -53,7 +53,7 @@ class Counting(gymnasium.Env[Any, Any]):
 def counting_blueprint(
     env_config: dict[str, Any] | None = None, *, lstm: int | None = None, restart: bool = False, seed: int = 0
 ) -> Blueprint:
-    """Return what makes samplers that act at random in `Counting`."""
+    """Return the blueprint of samplers that act at random in `Counting`."""
     env = Counting(env_config or {})
     distribution = for_space(env.action_space)
     module = ActorCritic(2, distribution.parameter_size, options=ActorCriticOptions(hidden=(8,), lstm_cells=lstm))

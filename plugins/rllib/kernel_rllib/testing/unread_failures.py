@@ -1,4 +1,4 @@
-"""Calls that failed and whose results nobody asked for, as a session tells of them."""
+"""Collect the reports of a session about failed calls whose results were never read."""
 
 from __future__ import annotations
 

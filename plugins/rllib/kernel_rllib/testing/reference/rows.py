@@ -1,4 +1,4 @@
-"""What the losses share: means over rows, and the terms of a policy's distribution, one row at a time."""
+"""Parts that the losses share: means over rows, and the terms of a policy's distribution, one row at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Row = NDArray[np.float64]
 Rows = NDArray[np.float64]
 """[N] or [N, width]."""
 Valid = Sequence[bool] | NDArray[np.bool_] | None
-"""Which rows count; None: all."""
+"""The rows that count; None: all."""
 Reduction = Literal["mean", "sum"]
 
 
@@ -44,7 +44,7 @@ def softmax(logits: Row) -> Row:
 
 
 class PolicyTerms(NamedTuple):
-    """What a loss takes of a policy's distribution, a number a row."""
+    """The terms of a policy's distribution that a loss takes, a number a row."""
 
     log_probs: Rows
     """Of the actions taken."""
