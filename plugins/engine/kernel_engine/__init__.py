@@ -1,5 +1,5 @@
-"""What engines are made of: objects and their owners, tasks, values as bytes, and errors that travel.
+"""The parts that engines are made of: objects and their owners, tasks, values as bytes, and errors that travel.
 
-Nothing here opens a socket, starts a process or decides where a task runs. What it needs of its surroundings is in
-`surroundings`; `kernel_processes` brings them with many processes, `kernel_local_mode` with one.
+Nothing here opens a socket, starts a process or decides where a task runs. `surroundings` defines what the parts need
+for that; `kernel_processes` provides it with many processes, `kernel_local_mode` with one.
 """

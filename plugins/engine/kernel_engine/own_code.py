@@ -1,4 +1,4 @@
-"""Tells the kernel that the code here is an engine's own: nothing interrupts it, and users are not shown its lines.
+"""Register this package's code with the kernel: nothing interrupts it, and users are not shown its lines.
 
 Engines import this before they open a session.
 """

@@ -1,9 +1,9 @@
-"""Defaults for a runtime that does not offer everything: it refuses what it lacks by name.
+"""Defaults for a runtime that does not offer everything: it refuses missing operations by name.
 
     class ThreadsRuntime(PartialRuntime):
         engine = "threads"
 
-A runtime overrides what it offers. It must define tasks (`submit`) and objects itself.
+A runtime overrides the operations that it offers. It must define tasks (`submit`) and objects itself.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def refuse_options(engine: str, options: SessionOptions, honoured: Collection[st
 
 
 class PartialRuntime:
-    """A runtime without actors, streams, placement groups and cancelling. See `kernel.runtime.interface`."""
+    """Refuses actors, streams, placement groups and cancelling. See `kernel.runtime.interface`."""
 
     engine = "?"
     """The engine's name, for the refusals."""

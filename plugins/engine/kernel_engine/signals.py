@@ -34,7 +34,7 @@ from kernel.runtime.critical_sections import (
 )
 
 _python: Any = importlib.import_module("_signal")
-"""The module in C that the module `signal`, and all that was imported from it, calls."""
+"""The module in C that the module `signal` calls, and with it all functions that were imported from that."""
 _set_handler: Callable[[int, Any], Any] = _python.signal
 _get_handler: Callable[[int], Any] = _python.getsignal
 _send: Callable[[int, int], None] = _python.pthread_kill
@@ -47,10 +47,10 @@ _has_receiver: Callable[[], bool] | None = None
 
 
 class _Repeat:
-    """`repeat[number]` has Python call the handler of a signal again, with the next step that it looks for signals.
+    """Has Python call the handler of a signal again by `repeat[number]`, at its next look for signals.
 
-    It is no call: after one Python looks for signals, and would find this one before the handler that asks for it has
-    returned.
+    This is an item access and no call: after a call Python looks for signals, and would find this one before the
+    handler that asks for it has returned.
     """
 
     __getitem__ = _thread.interrupt_main
@@ -60,7 +60,7 @@ _repeat: Any = _Repeat()
 
 
 class DeferredHandler:
-    """Calls `handler` as soon as nothing is left half done by it."""
+    """Calls `handler` as soon as it can leave nothing half done."""
 
     __slots__ = ("_deferred_in", "_is_deciding", "_sender_in", "handler")
 
@@ -71,7 +71,7 @@ class DeferredHandler:
         """The process in which the signal is deferred, and that in which a thread sends it again."""
 
     def __call__(self, number: int, frame: FrameType | None) -> Any:
-        if self._is_deciding:  # what is decided holds for this signal, too
+        if self._is_deciding:  # The present decision holds for this signal, too.
             return
         self._is_deciding = True
         try:
@@ -95,7 +95,7 @@ class DeferredHandler:
             self._sender_in = process
             try:
                 _thread.start_new_thread(self._send_again, (number, process))
-            except RuntimeError:  # no thread can start: the signal may be late by a call of C
+            except RuntimeError:  # No thread can start: a call of C may delay the signal.
                 self._sender_in = 0
 
     def _send_again(self, number: int, process: int) -> None:
@@ -113,7 +113,7 @@ class DeferredHandler:
         """Send the signal no more, and let one that was sent before arrive while that calls no handler."""
         if self._deferred_in:
             self._deferred_in = 0
-            _thread.get_ident()  # Python looks for signals after each call of C
+            _thread.get_ident()  # Python looks for signals after each call of C.
 
     def drop(self) -> None:
         """Send a deferred signal no more: another handler takes it."""
@@ -133,7 +133,7 @@ class DeferredHandler:
 
 def _situation(frame: FrameType | None) -> tuple[bool, bool]:
     """Return whether a thread merely waits in `frame`, and whether its signals are to be deferred."""
-    if frame is not None and frame.f_code is _set_deferred.__code__:  # the program changes a handler
+    if frame is not None and frame.f_code is _set_deferred.__code__:  # The program changes a handler.
         frame = frame.f_back
     if frame is None or not is_guarded():
         return False, False

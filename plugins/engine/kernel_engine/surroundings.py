@@ -1,6 +1,6 @@
-"""What the parts of an engine ask of what is around them: the process, its connections, and its store.
+"""The interfaces that the parts of an engine require of their surroundings: the process, its connections, its store.
 
-`kernel_processes` has them with sockets and shared memory, `kernel_local_mode` within one process.
+`kernel_processes` implements them with sockets and shared memory, `kernel_local_mode` within one process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kernel_spec.ids import ObjectId, ProcessId
 
 
 class EngineIdentity(Protocol):
-    """A process of a session; `gateway` is where other machines reach its node, "" if they can't."""
+    """Identifies a process of a session; `gateway` is where other machines reach its node, "" if they can't."""
 
     id: ProcessId
     node: bytes
@@ -23,14 +23,14 @@ class EngineIdentity(Protocol):
 
 
 class EnginePeer(Protocol):
-    """Another process, and where it is reached."""
+    """Identifies another process, and where it is reached."""
 
     id: ProcessId
     address: str
 
 
 class EngineConnection(Protocol):
-    """A way to another process, `info`."""
+    """Sends messages to another process, `info`."""
 
     closed: bool
     info: EnginePeer
@@ -47,7 +47,7 @@ class Pump(Protocol):
 
 
 class EngineProcess(Protocol):
-    """This process: its lock, and its messages to others and from them.
+    """Represents this process: its lock, and its messages to others and from them.
 
     `handlers` has a function per number of a message, called under the lock. `ended` says why the session is over, if
     it is. `on_peer_lost` are called when a process has died, `on_peer_met` when one has connected.
@@ -78,7 +78,7 @@ class EngineProcess(Protocol):
 
 
 class EngineStore(Protocol):
-    """The object store, as this process sees it. `drop_idle_views` frees mapped values that nobody points into."""
+    """Accesses the object store for this process. `drop_idle_views` frees mapped values to which nothing refers."""
 
     drop_idle_views: Callable[[], None]
 
@@ -104,7 +104,7 @@ class EngineStore(Protocol):
 
 
 class CallRuntime(Protocol):
-    """The runtime that calls run in: what a `CallRunner` uses of it."""
+    """Offers a `CallRunner` the parts of the runtime that it uses for calls."""
 
     serializer: Any
     identity: EngineIdentity

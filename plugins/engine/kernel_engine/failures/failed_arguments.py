@@ -1,4 +1,4 @@
-"""The error of an actor whose constructor got a failed argument."""
+"""Make the error of an actor whose constructor got a failed argument."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def argument_failed(failure: Failure, class_name: str, actor: bytes, identity: E
     kind, data = failure
     name = f"{class_name}.__init__"
     if kind == op.USER_ERROR:
-        from kernel_engine.failures.task_error import of_constructor  # only where it happens
+        from kernel_engine.failures.task_error import of_constructor  # Only a failure needs it.
 
         where = (name, identity.id.hex()[:8], pid, identity.node.hex()[:8], None)
         return kind, of_constructor(data, where, actor.hex())

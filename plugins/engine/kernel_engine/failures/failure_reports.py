@@ -1,4 +1,4 @@
-"""Show failures whose results are never asked for. The process that submitted the task is the one that knows.
+"""Show failures whose results are never asked for. The process that submitted the task reports them.
 
 A driver shows its own failures; those of tasks that workers submitted reach it through the head, which keeps all of
 them for `kernel.errors()` and `kernel events`.
@@ -27,10 +27,10 @@ from kernel_spec.errors import FaultError, SessionEndedError
 
 Row = dict[str, Any]
 """`task` (id), `name`, `type`, `message`, `text` (with the traceback, where it is shown `in_full`), `time` (seconds
-since the epoch), `in_full`. Of those that were left out, `left_out` says how many."""
+since the epoch), `in_full`. `left_out` is the number of failures that were left out."""
 
 _TURN_SECONDS = 1.0
-"""Seconds for which a thread waits for another that is reporting: that may wait for a lock which this thread has."""
+"""Seconds to wait for another thread that is reporting: it may itself wait for a lock that this thread holds."""
 
 _log = Logger("kernel")
 
@@ -47,7 +47,7 @@ def show_left_out(count: int) -> None:
 
 
 class FailureReports:
-    """The failures of the calls that this process made. Under the process's lock, unless it says otherwise.
+    """Holds the failures of calls that this process made. Under the process's lock, unless a method says otherwise.
 
     `send(row)` reports an unread failure to the session, and `show(row)` to the user; both are called from the thread
     that calls `look` or `close`, without the lock.
@@ -160,7 +160,7 @@ def _row(unread: Unread, in_full: bool) -> Row:
     kind, data = unread.failure
     row = {"task": bytes(unread.task), "name": unread.name, "in_full": in_full}
     if kind == op.USER_ERROR:
-        record = pickle.loads(data)  # plain values: the user's exception stays packed
+        record = pickle.loads(data)  # These are plain values: the user's exception stays pickled.
         row |= {"type": record["type"], "message": record["message"]}
     else:
         error = pickle.loads(data)
@@ -173,7 +173,7 @@ def _text(kind: int, data: bytes) -> str:
     try:
         error = rebuild(data) if kind == op.USER_ERROR else pickle.loads(data)
         return "".join(traceback.format_exception(error)).rstrip()
-    except Exception as trouble:  # whatever code of the user's runs when an exception is unpickled or shown
+    except Exception as trouble:  # Unpickling or showing an exception runs the user's code.
         if is_from_outside(trouble):
             raise
         return f"(its traceback could not be put together: {type(trouble).__name__}: {trouble})"

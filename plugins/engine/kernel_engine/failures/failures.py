@@ -1,4 +1,4 @@
-"""Why an object can't be had, as the value of an entry that has failed."""
+"""Say why an object is not available, as the value of an entry that has failed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kernel_spec.errors import KernelError, ObjectLostError, OwnerDiedError
 from kernel_spec.ids import ProcessId
 
 Failure = tuple[int, bytes]
-"""The kind of it (see `process_messages`), and the error, pickled."""
+"""The kind of failure (see `process_messages`), and the pickled error."""
 
 
 def failure_of(error: KernelError) -> Failure:

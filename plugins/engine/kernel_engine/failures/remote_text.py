@@ -1,4 +1,4 @@
-"""The record of what a task raised, as the text that Python would have printed in the task's process."""
+"""Format the record of a task's exception as Python would have printed it in the task's process."""
 
 from __future__ import annotations
 

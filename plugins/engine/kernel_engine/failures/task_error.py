@@ -1,11 +1,11 @@
 """Carry the exception of a task to the process that asks for its result.
 
-`capture` runs in the worker and can't fail: whatever an exception is or holds, there is text. `rebuild` runs where
-the result is asked for and makes an exception that is both a `TaskError` and of the user's own type, so that
+`capture` runs in the worker and can't fail: it makes a text of every exception, whatever this holds. `rebuild` runs
+where the result is asked for and makes an exception that is both a `TaskError` and of the user's own type, so that
 `except` clauses written for one process work for many; its traceback continues with the remote lines.
 
-A task that fails because a task it waited for failed adds its own lines and its name to the record that came, so
-the whole chain reads as one traceback, and one line says through which tasks it went.
+A task that fails because a task it waited for failed adds its own lines and its name to the record that it received.
+So the whole chain reads as one traceback, and one line names the tasks through which it went.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def rebuild(data: bytes) -> BaseException:
 
 
 class RemoteTaskError(TaskError):
-    """The `TaskError` half of what `rebuild` makes; the class actually raised is named after the user's type."""
+    """Is the `TaskError` half of what `rebuild` makes; the class actually raised is named after the user's type."""
 
     def __init_subclass__(cls, **_: Any) -> None:
         """Do not call the user's `__init_subclass__` for this generated class."""
@@ -196,7 +196,7 @@ class RemoteTaskError(TaskError):
             said = f"{said}: {record['message']}"
         return said if _HAS_NOTES else f"{said}\n{_where(record)}"
 
-    # Those below give way to what the user's exception has under the same name.
+    # The properties below give way to attributes of the user's exception with the same names.
 
     @cached_property
     def function_name(self) -> str:  # type: ignore[override]
@@ -229,7 +229,7 @@ class RemoteTaskError(TaskError):
 
 
 class ConstructorError(RemoteTaskError, ActorDiedError):
-    """The same for what an actor's constructor raised: every call of the actor raises it."""
+    """Is the same for an exception of an actor's constructor, which every call of the actor raises."""
 
 
 def _rebuilt(record: Record) -> BaseException:
@@ -343,7 +343,7 @@ def _task_error_class(name: str, user_type: type[BaseException] | None, base: ty
         bases = (own, base)
     if user_type is not None and not any(issubclass(kind, user_type) for kind in bases):
         bases = (*bases, user_type)
-    # Of module "builtins", so that tracebacks show the bare name; pickle goes by __reduce__ and never looks it up.
+    # In module "builtins", so that tracebacks show the bare name. Pickle uses __reduce__ and never looks it up.
     members = {
         "__module__": "builtins" if own is plain else own.__module__,
         "__doc__": f"A task raised {name}.",

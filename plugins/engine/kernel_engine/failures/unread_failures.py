@@ -1,4 +1,4 @@
-"""Decide which failures were never asked for, and when to say so, from events and the time alone.
+"""Decide which failures were never asked for, and when to report them, from events and the time alone.
 
 A failure is identified by its data, the very bytes that arrived: results that fail together, because they are of one
 call, or because one was an argument of the other, carry the same bytes. Asking for one of them counts for all.
@@ -18,12 +18,12 @@ SHOWN_AT_ONCE = 5
 """The number of failures that are shown in full within a window; the others are counted."""
 WINDOW_SECONDS = 10.0
 SETTLED_KEPT = 256
-"""The number of read or shown failures that are remembered: another result may yet fail with one of them."""
+"""Number of read or shown failures that are remembered, because other results may still fail with the same data."""
 
 
 @dataclass(slots=True, eq=False)
 class Unread:
-    """A failure that was not asked for. `carriers` are the ids of the objects that have it as their value.
+    """Holds a failure that was not asked for. `carriers` are the ids of the objects that have it as their value.
 
     `is_awaited()` says whether a thread still waits for one of them, and will ask for it, however late.
     """
@@ -39,7 +39,7 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """Show a failure, with its traceback or (not `in_full`) only where failures are looked up."""
+    """Show a failure, with its traceback; if not `in_full`, only in listings of failures."""
 
     unread: Unread
     in_full: bool
@@ -47,7 +47,7 @@ class Show:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Say that so many failures were not shown in full."""
+    """Report the number of failures that were not shown in full."""
 
     count: int
 

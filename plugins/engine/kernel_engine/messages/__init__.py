@@ -1,4 +1,4 @@
-"""What the processes of a session say to each other about tasks and objects.
+"""The messages of a session's processes about tasks and objects.
 
-Local mode says it within one process. Nothing here sends anything.
+Local mode uses them within one process. Nothing here sends anything.
 """

@@ -1,4 +1,4 @@
-"""The reasons for the end of an actor, as its callers see them."""
+"""Describe to an actor's callers why it has ended."""
 
 from __future__ import annotations
 

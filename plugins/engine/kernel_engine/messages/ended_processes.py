@@ -1,4 +1,4 @@
-"""The processes that a process knows to have ended: the latest of them."""
+"""Remember the latest of the processes that a process knows to have ended."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kernel_spec.ids import ProcessId
 
 
 class EndedProcesses:
-    """Remembers the latest `kept` ended processes, so that the memory of a process that lives long does not grow."""
+    """Remembers the latest `kept` ended processes, so that the memory of a long-lived process does not grow."""
 
     def __init__(self, kept: int) -> None:
         self._kept = kept

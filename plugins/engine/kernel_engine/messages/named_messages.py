@@ -1,7 +1,7 @@
 """Messages with named fields: each kind is a class of `MessageFields`, and on the wire a plain tuple.
 
-Kinds that are sent for every task, lease or object are no classes: they stay tuples that are written where they are
-sent, and are described beside their numbers. The page on the wire (docs/wire.md) is made from both.
+Kinds that are sent for every task, lease or object have no classes: their tuples are written where they are sent, and
+described beside their numbers. The page about the wire (docs/wire.md) is made from both.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from kernel_spec.errors import ProtocolError
 
 Message = tuple[Any, ...]
-"""What the wire carries of a message: its number and its fields."""
+"""A message on the wire: its number and its fields."""
 
 Kind = TypeVar("Kind", bound=tuple[Any, ...])
 """A class of `MessageFields`."""

@@ -1,4 +1,4 @@
-"""The metrics of one process: what its code has counted, and the calls that it waits for."""
+"""Read the metrics of one process: the counts of its code, and the calls that it waits for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics of a session as a whole, made of what status queries know."""
+"""Make the metrics of a whole session from the numbers of status queries."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _STORE = {
 
 @dataclass(frozen=True, slots=True)
 class SessionNumbers:
-    """What there is at a moment.
+    """Holds the numbers of a session at one moment.
 
-    `nodes`, `workers` and `actors` are the state of each. `stores` are the sums of what object stores hold,
-    `total` and `available` the resources in plain quantities. `waiting` requests for a worker wait, `leases` are there.
-    `silent` processes did not answer.
+    `nodes`, `workers` and `actors` are the state of each. `stores` are the sums over all object stores, `total` and
+    `available` the resources in plain quantities. `waiting` is the number of requests that wait for a worker, `leases`
+    that of the leases, `silent` that of the processes that did not answer.
     """
 
     nodes: Iterable[str]

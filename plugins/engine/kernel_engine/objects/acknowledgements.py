@@ -1,4 +1,4 @@
-"""Messages to owners of objects that need an acknowledgement, and the work that waits for it."""
+"""Send messages to owners of objects that they must acknowledge, and do the work that waits for that."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kernel_spec.ids import ProcessId
 
 @dataclass(slots=True)
 class Arrival:
-    """The origin of a value that is being deserialized: its sender, and the registrations that it still waits for."""
+    """Holds the origin of a value that is being deserialized: its sender, and registrations that it still awaits."""
 
     sender: ProcessId
     unsettled: Waiter
 
 
 class Acknowledgements:
-    """Acknowledgements that one process waits for. It does not wait for owners that have ended."""
+    """Holds the acknowledgements that one process waits for. It does not wait for owners that have ended."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)

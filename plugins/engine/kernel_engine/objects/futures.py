@@ -1,4 +1,4 @@
-"""Values as futures: for other threads, and for event loops."""
+"""Offer values as futures: for other threads, and for event loops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OnAwait = Callable[["asyncio.AbstractEventLoop", "asyncio.Future[Any]"], None]
 
 
 class Futures:
-    """Report when a value is ready, without a thread that waits for it.
+    """Reports when a value is ready, without a thread that waits for it.
 
     `when_ready(entry, callback)` calls back once, now or from the thread that learns of the value; `load(entry)`
     returns it; `asked(entry)` notes that a failure has a reader; `answer_promptly()` has messages read even if no
@@ -60,17 +60,17 @@ class Futures:
                 future.set_exception(hide_internal_frames(error))
             else:
                 future.set_result(value)
-            if self._awaited:  # to read a value from the store this thread has polled, and leaves others without
+            if self._awaited:  # This thread has polled to read a value from the store; nobody else polls now.
                 self._answer_promptly()
 
         def ready(entry: ObjectEntry) -> None:
             if read:
-                self._asked(entry)  # at once: before a thread comes to it, this process may have ended
+                self._asked(entry)  # At once: this process may end before a thread comes to it.
             self._delivery_threads.submit(fill)
 
         self._awaited.add(future)
         self._when_ready(ref._entry, ready)
-        if len(self._awaited) == 1:  # of many at once the first is in no hurry: they travel together
+        if len(self._awaited) == 1:  # Later ones travel together with the first.
             self._answer_promptly()
 
     def deliver_async(self, ref: ObjectRef, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:
@@ -109,12 +109,12 @@ class Futures:
 
 def call_in(loop: asyncio.AbstractEventLoop, function: Callable[[], object]) -> None:
     """Have `loop` call `function` soon, from any thread. A closed loop is ignored: nothing waits in it any more."""
-    import asyncio  # here, where there is a loop: a program without one need not load it
+    import asyncio  # A program without a loop need not load it.
 
     try:
         if asyncio._get_running_loop() is loop:
             loop.call_soon(function)
         else:
             loop.call_soon_threadsafe(function)
-    except RuntimeError:  # what a closed loop raises
+    except RuntimeError:  # A closed loop raises it.
         return

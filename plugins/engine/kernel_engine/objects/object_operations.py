@@ -1,4 +1,4 @@
-"""The operations on objects that all runtimes share: put them, get their values, wait for some of several."""
+"""Put objects, get their values, and wait for some of several: the operations that all runtimes share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ObjectOperations(ABC):
-    """Operations on objects, for any thread. Each runtime defines how it blocks, and how it explains a wait."""
+    """Offers operations on objects, to any thread. Each runtime defines how it blocks, and how it explains a wait."""
 
     def __init__(
         self, io: EngineProcess, ownership: Ownership, store: EngineStore, tasks: TaskTable, serializer: ValueSerializer
@@ -75,7 +75,7 @@ class ObjectOperations(ABC):
         self._ownership.objects[id] = entry
         frame = sys._getframe(depth)
         if "__tracebackhide__" in frame.f_globals and frame.f_back is not None:
-            frame = frame.f_back  # a library's own put, which hides its lines: that one's caller is the user
+            frame = frame.f_back  # A library hides the lines of its own put: its caller is the user.
         entry.more().site = (frame.f_code, frame.f_lineno)
         return ref
 
@@ -191,7 +191,7 @@ class ObjectOperations(ABC):
             for entry in pending:
                 if entry.waiters is not None and waiter in entry.waiters:
                     entry.waiters.remove(waiter)
-            waiter.remaining = 0  # the wait has ended
+            waiter.remaining = 0  # The wait has ended.
 
     def _raise_late(self, pending: list[ObjectEntry], timeout: float | None) -> None:
         missing = [entry for entry in pending if entry.state == PENDING]

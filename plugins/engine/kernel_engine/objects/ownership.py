@@ -47,11 +47,11 @@ if TYPE_CHECKING:
 
 Carried = Sequence[tuple[ObjectId, ProcessId, str]]
 DEAD_OWNERS_KEPT = 1000
-"""The number of ended owners that are remembered. A request to a forgotten one finds out once more."""
+"""Number of ended owners that are remembered. A request to a forgotten one finds out again that it has ended."""
 
 
 class Ownership:
-    """The table of all objects this process owns or borrows."""
+    """Holds all objects that this process owns or borrows."""
 
     def __init__(self, process: EngineProcess, store: EngineStore) -> None:
         self.process = process
@@ -202,7 +202,7 @@ class Ownership:
 
     def drop_idle_views(self) -> None:
         """Forget mapped values that no user value points into."""
-        for entry in list(self.objects.values()):  # `put` adds to them without the lock
+        for entry in list(self.objects.values()):  # `put` adds to them without the lock.
             if entry.details is not None:
                 entry.details.view = None
 
@@ -254,7 +254,7 @@ class Ownership:
             return
         if entry is None or entry.state != STORED:
             self.delete_at(id, result[2])
-        else:  # it was made again for the sake of another result of its task, perhaps elsewhere
+        else:  # Its task ran again for another result, and made it again, too.
             entry.value = (entry.value[0], tuple(dict.fromkeys((*entry.value[1], *result[2]))))
 
     def _decline(self, id: ObjectId, carried: Carried, sender: ProcessId) -> None:

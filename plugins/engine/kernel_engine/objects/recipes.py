@@ -1,4 +1,4 @@
-"""What ownership and the table of tasks require of others: recipes of objects, and receivers of task events."""
+"""The interfaces that ownership and the table of tasks require: recipes of objects, and receivers of task events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernel_engine.tasks.task import Task
 
 
 class Recipes(Protocol):
-    """The recipes of a process's stored objects. Under the process's lock."""
+    """Keeps the recipes of a process's stored objects. Under the process's lock."""
 
     def recover(self, entry: ObjectEntry) -> None:
         """Have a lost object made again; it fails if that can't be."""
@@ -32,7 +32,7 @@ class Recipes(Protocol):
 
 
 class NoRecipes:
-    """Recipes of a process that loses no object."""
+    """Keeps no recipes, for a process that loses no object."""
 
     def recover(self, entry: ObjectEntry) -> None:
         """Do nothing: no object is lost."""
@@ -55,7 +55,7 @@ class NoRecipes:
 
 
 class TaskEvents(Protocol):
-    """The receiver of the events of tasks. Called under the process's lock."""
+    """Receives the events of tasks. Called under the process's lock."""
 
     def task_ended(self, task: Task) -> None:
         """Let what the task ran on run others."""

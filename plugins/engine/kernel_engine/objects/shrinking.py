@@ -1,7 +1,7 @@
-"""Memory of tables that were large once.
+"""Free the memory of tables that were large once.
 
-A dict keeps room for as many entries as it ever had, and the C library keeps what Python gives back. Of a program that
-has let go of a million references both would stay for good.
+A dict keeps room for as many entries as it ever had, and the C library keeps memory that Python frees. Without this, a
+program that once held a million references would never get that memory back.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import MutableMapping
 from typing import Any
 
 LEAST = 100_000
-"""Tables that never had so many entries are left alone: they cost less than looking after them."""
+"""Tables that never had so many entries are left alone: they cost less memory than watching them costs time."""
 _SHARE = 8
 
 
 class Shrinking:
-    """Makes a table small again that has become far smaller than it was. `look` is called now and then."""
+    """Shrinks a table that has far fewer entries than it once had. `look` is called now and then."""
 
     def __init__(self, table: MutableMapping[Any, Any]) -> None:
         self._table = table

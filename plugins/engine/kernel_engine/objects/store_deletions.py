@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class StoreDeletions:
-    """The deletions of one process. `here` and `elsewhere` (by place) hold those that were not sent yet."""
+    """Collects the deletions of one process. `here` and `elsewhere` (by place) hold those that were not sent yet."""
 
     def __init__(self, process: EngineProcess, store: EngineStore) -> None:
         self._process = process

@@ -24,9 +24,9 @@ Block = Callable[[Waiter, list[ObjectEntry], "float | None"], bool]
 
 
 class StreamConsumer:
-    """Reads the streams of this process. Any thread.
+    """Reads the streams of this process. Any thread may use it.
 
-    `block(waiter, entries, deadline)` waits as `get` does for entries, and `explain(entry)` says what one waits for.
+    `block(waiter, entries, deadline)` waits as `get` does for entries, and `explain(entry)` returns what one waits for.
     """
 
     def __init__(self, process: EngineProcess, block: Block, explain: Callable[[ObjectEntry], str]) -> None:

@@ -1,4 +1,4 @@
-"""The names of actors, and what handles to an actor are made from."""
+"""Keep the names of actors, and the values from which handles to an actor are made."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def describe_actor(
 
 
 class ActorNames:
-    """Which living actor has which name, by namespace. Used under the lock of the engine."""
+    """Maps names to living actors, by namespace. Used under the lock of the engine."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[str, str], Mapping[str, Any]] = {}

@@ -1,6 +1,6 @@
-"""Running one call in this process: arguments in, the user's function, results or failure out.
+"""Run one call in this process: arguments in, the user's function, results or failure out.
 
-Arguments and results are really serialized, so nothing leaks that would not travel between processes.
+Arguments and results are really serialized, so that a value which could not travel between processes fails here, too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kernel_spec.errors import WorkerDiedError
 
 Function = Callable[..., Any]
 Ended = Callable[[BaseException | None, str], None]
-"""Called once when a call is over, with what it raised, and why that ends its actor (ExitActor, SystemExit) or ""."""
+"""Called once when a call is over, with its exception, and why that ends its actor (ExitActor, SystemExit) or ""."""
 
 
 @calls_user_code
@@ -34,7 +34,7 @@ def call_user(function: Function, args: Sequence[Any], kwargs: Mapping[str, Any]
 
 
 class CallThreads:
-    """Knows which call runs in which thread."""
+    """Records which call runs in which thread."""
 
     def __init__(
         self, transport: InProcessTransport, table: TaskTable, generators: Generators, trace: CallTrace
@@ -117,7 +117,7 @@ class CallThreads:
     def _generate(self, run: GeneratorRun, value: Any) -> None:
         self._generators.begin(run, value)
         if not run.ended:
-            self.threads.pop(run.task.id, None)  # put aside: it runs in whichever thread goes on with it
+            self.threads.pop(run.task.id, None)  # Put aside: it runs in whichever thread continues it.
 
     def _finish(
         self,

@@ -1,4 +1,4 @@
-"""One call of a function or method, for an engine that decides when and in which thread it is made."""
+"""Hold one call of a function or method, for an engine that decides when and in which thread it runs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from kernel_spec.ids import ActorId
 
 
 class CalledActor(Protocol):
-    """The actor that a call is of, as errors name it."""
+    """Names the actor of a call, for errors."""
 
     id: ActorId
     name: str
 
 
 class Call:
-    """A call that has not ended. `result` is what `.remote()` returns."""
+    """Holds a call that has not ended. `result` is the value that `.remote()` returns."""
 
     def __init__(
         self, core: OneProcessCore, definition: FunctionDefinition | CallOptions, name: str, retries: int,
@@ -35,10 +35,10 @@ class Call:
         self.actor = actor
         self.name = name
         self.method = definition.name
-        of = name.removesuffix(definition.name).rstrip(".")  # the class that a method is of
+        of = name.removesuffix(definition.name).rstrip(".")  # The class of the method.
         self.task, self.result = core.tasks.prepare(definition, retries, args, kwargs, of)
         self.id = self.task.id
-        frame = sys._getframe(3)  # the user's line: `prepare` takes its caller for the engine
+        frame = sys._getframe(3)  # The user's line: `prepare` takes its caller for the engine.
         self.task.site = frame.f_code, frame.f_lineno
         self._runner: CallRunner = core.make_runner(of)
         self._channel = core.io.channel()

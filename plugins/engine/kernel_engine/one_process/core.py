@@ -1,4 +1,4 @@
-"""The common part of all runtimes of one process: objects, streams, the names of actors, and the shutdown."""
+"""Share what all runtimes of one process have in common: objects, streams, the names of actors, and the shutdown."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from kernel_spec.errors import SessionEndedError
 from kernel_spec.ids import JobId, NodeId, ObjectId, ProcessId
 
 JANITOR_SECONDS = 0.25
-"""Seconds between looks for references and streams that the program has dropped."""
+"""Seconds between two checks for references and streams that the program has dropped."""
 
 
 class OneProcessCore:
-    """All of `kernel.runtime.interface.Runtime` but tasks, actors, cancelling, and what is asked about the session.
+    """Implements `kernel.runtime.interface.Runtime` but for tasks, actors, cancelling, and questions about the session.
 
     A subclass decides in `task_ended` and `run_again` what becomes of tasks, and calls `_begin` when all its parts are
     made. `callers` are the threads that have called the runtime.

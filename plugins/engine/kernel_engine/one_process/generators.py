@@ -1,8 +1,8 @@
-"""Generators in one process: they advance only when they are consumed, so that an endless one does no harm.
+"""Run generators in one process: they advance only when they are consumed, so that an endless one does no harm.
 
-A generator runs in the calling thread until it is a little ahead of its consumer, is put aside there, and goes on
-when an item is wanted that is not there, when its end is waited for, or when its actor is wanted by another call.
-In a thread of its own (`in_thread`) it runs freely and waits for its consumer only where `stream_ahead` says so.
+A generator runs in the calling thread until it is a little ahead of its consumer, and is put aside there. It goes on
+when its consumer needs another item or its end, or when another call needs its actor.
+In a thread of its own (`in_thread`) it runs freely and waits for its consumer only if `stream_ahead` is set.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from kernel_engine.tasks.task import Task
 from kernel_spec.dataclass import dataclass
 
 AHEAD = 64
-"""How many items a generator without `stream_ahead` may be ahead before it is put aside."""
+"""Number of items by which a generator without `stream_ahead` may be ahead before it is put aside."""
 
 
 @dataclass(slots=True, eq=False)
 class GeneratorRun:
-    """One generator task between its items. `on_end(error)` is called once, outside of the lock.
+    """Holds one generator task between its items. `on_end(error)` is called once, outside of the lock.
 
     `in_thread`: the thread that has begun it makes all of its items.
     """
@@ -68,10 +68,10 @@ class GeneratorRun:
 
 
 class Generators:
-    """The generators that are under way.
+    """Holds the generators that have begun and not ended.
 
     An engine that runs generators in the threads of their callers sets two functions: `later(function)` calls one
-    outside of the lock, `when_aside(place, aside)` hears, under the lock, of a generator that is put aside or goes on.
+    outside of the lock, `when_aside(place, aside)` is told, under the lock, when a generator is put aside or goes on.
     """
 
     def __init__(self, transport: InProcessTransport) -> None:
@@ -86,7 +86,7 @@ class Generators:
         """Take a new generator as far as it may go now."""
         run.items = iterator_of(value, run.name, run.task.definition.returns)
         self.runs[run.task.id] = run
-        run.closed = run.task.cancelled  # it may have been cancelled before it was known here
+        run.closed = run.task.cancelled  # It may have been cancelled before it was known here.
         if run.task.definition.returns == DYNAMIC:
             self.advance(run, 0)
         elif run.in_thread:

@@ -1,4 +1,4 @@
-"""Objects in one process: put, get and wait, as `ObjectOperations` has them."""
+"""Put, get and wait for objects in one process, by `ObjectOperations`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernel_engine.tasks.tasks import TaskTable
 
 
 class OneProcessObjects(ObjectOperations):
-    """The objects of this process. A thread that waits for one blocks until another thread has made it."""
+    """Holds the objects of this process. A thread that waits for one blocks until another thread has made it."""
 
     def __init__(
         self,

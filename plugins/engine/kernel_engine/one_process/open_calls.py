@@ -1,4 +1,4 @@
-"""The calls that have not ended: they can be cancelled, and fail when their actor or the session ends."""
+"""Keep the calls that have not ended: they can be cancelled, and fail when their actor or the session ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernel_spec.errors import PendingCallsLimitError, SessionEndedError
 
 
 class OpenCalls(OneProcessCore):
-    """Keeps every call from `begin` until its results are there. What one returns that was broken is dropped."""
+    """Keeps every call from `begin` until its results are there. Results of a call that was broken off are dropped."""
 
     def __init__(
         self, namespace: str | None, serializer: ValueSerializer | None = None, process: bytes | None = None
@@ -68,7 +68,7 @@ class OpenCalls(OneProcessCore):
         """Have a call fail, and what it has submitted. One that waits never runs; one that runs may ask."""
         cancelled = {ref.task_id()}
         with self.lock:
-            for call in list(self.open_calls.values()):  # in the order of submission: what it has submitted comes later
+            for call in list(self.open_calls.values()):  # In the order of submission: a call's own calls come later.
                 if call.id in cancelled or (recursive and call.task.parent in cancelled):
                     cancelled.add(call.id)
                     self.break_call(call, (CANCELLED, pickle.dumps(cancelled_error(call.task))))

@@ -1,4 +1,4 @@
-"""Where the code of a call runs, as it sees it."""
+"""Tell the code of a call where it runs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from kernel.runtime.execution_context import Execution, current_execution
 
 
 class Place(Protocol):
-    """What a call has around it: at least which call it is."""
+    """Describes the surroundings of a call: at least which call it is."""
 
     def occupied(self, execution: Execution) -> AbstractContextManager[None]:
         """Run a block there."""
 
 
 class PlainPlace:
-    """The place of a call that has nothing of its own."""
+    """Describes a call without surroundings of its own."""
 
     @contextmanager
     def occupied(self, execution: Execution) -> Iterator[None]:

@@ -36,7 +36,7 @@ class OneProcessRuntime(OpenCalls, PartialRuntime):
 
 
 class OneProcessSession:
-    """A session that consists of its runtime alone. See `kernel_spec.engines.EngineSession`."""
+    """Is a session that consists of its runtime alone. See `kernel_spec.engines.EngineSession`."""
 
     def __init__(self, runtime: OneProcessRuntime) -> None:
         self.runtime = runtime

@@ -26,14 +26,14 @@ _TICK_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class InProcessPeer:
-    """The only peer of such a process: the process itself."""
+    """Stands in for the only peer of such a process: the process itself."""
 
     id: ProcessId
     address: str = ""
 
 
 class InProcessChannel:
-    """A connection of the process to itself. What an actor sends after it was killed (`closed`) is dropped."""
+    """Connects the process to itself. Messages of an actor after it was killed (`closed`) are dropped."""
 
     def __init__(self, process: ProcessId) -> None:
         self.info = InProcessPeer(process)
@@ -42,14 +42,14 @@ class InProcessChannel:
 
 @dataclass(frozen=True, slots=True)
 class InProcessIdentity:
-    """The identity of this process, as errors show it."""
+    """Identifies this process in errors."""
 
     id: ProcessId
     node: bytes
 
 
 class InProcessPump:
-    """Block threads, each within `blocked()`.
+    """Blocks threads, each within `blocked()`.
 
     `on_tick` is called now and then while a thread waits without a deadline, and may raise.
     """
@@ -58,7 +58,7 @@ class InProcessPump:
         self.blocked: Callable[[], AbstractContextManager[None]] = nullcontext
         self.on_tick: Callable[[], None] = lambda: None
 
-    @calls_user_code  # a signal's handler may raise here: there is nothing to be put back
+    @calls_user_code  # A signal's handler may raise here: nothing needs to be undone.
     def wait(self, waiter: Waiter, deadline: float | None = None) -> bool:
         """Park until `waiter` has nothing left or `deadline` (monotonic seconds); return whether it has not."""
         if waiter.remaining <= 0:
@@ -81,7 +81,7 @@ class InProcessPump:
 
 
 class InProcessTransport:
-    """The stand-in for `kernel_processes.runtime.process.Process`."""
+    """Stands in for `kernel_processes.runtime.process.Process`."""
 
     address = ""
     agent = None
@@ -125,7 +125,7 @@ class InProcessTransport:
 
 
 class InProcessStore:
-    """The stand-in for `StoreAccess`: large values as read-only bytes in a dictionary."""
+    """Stands in for `StoreAccess`: it keeps large values as read-only bytes in a dictionary."""
 
     def __init__(self) -> None:
         self.values: dict[ObjectId, memoryview] = {}
@@ -157,7 +157,7 @@ class InProcessStore:
 
 
 class InProcessOwnership(Ownership):
-    """Every object is owned here, so a reference that travels needs no registration."""
+    """Owns every object here, so that a reference that travels needs no registration."""
 
     def carry(self, inner: Iterable[ObjectEntry], receiver: ProcessId, key: bytes) -> Carried:
         """Return what to put into a message about references that the sender keeps alive meanwhile."""

@@ -1,1 +1,1 @@
-"""Values as bytes: the default serializer, what it lets out of a process, and what can't leave and why."""
+"""Convert values to bytes and back: the default serializer, its checks, and the reasons why a value can't be sent."""

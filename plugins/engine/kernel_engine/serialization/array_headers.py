@@ -1,7 +1,7 @@
 """Cache of numpy pickle headers: arrays of one dtype and shape share theirs, and differ in their data alone.
 
 Numpy pickles an array as `prefix + data + suffix` (data in band), or with one header for all (data out of band). Both
-are learnt by letting numpy pickle an array, so the result is byte for byte what numpy makes of a read-only array:
+are learnt by letting numpy pickle an array, so the result equals numpy's own for a read-only array byte for byte:
 received arrays are read-only, however small they are.
 """
 
@@ -71,7 +71,7 @@ def _learn_inside(array: Any, key: tuple[Any, ...]) -> tuple[bytes, bytes] | Non
 
     pickles = []
     for byte in (b"\x00", b"\xff"):
-        filled = numpy.frombuffer(byte * array.nbytes, array.dtype).reshape(array.shape)  # read-only, as the bytes are
+        filled = numpy.frombuffer(byte * array.nbytes, array.dtype).reshape(array.shape)  # Read-only, as the bytes are.
         pickles.append(pickle.dumps(filled, _PROTOCOL))
     zeros, ones = pickles
     different = [index for index, (a, b) in enumerate(zip(zeros, ones, strict=True)) if a != b]

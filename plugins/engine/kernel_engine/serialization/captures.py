@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from kernel_engine.serialization.value_pickler import ReducerSource
 
 LIMIT_BYTES = 100_000_000
-"""The most that a function may take along; `KERNEL_CAPTURE_LIMIT` (bytes) says another limit, 0 none."""
+"""Maximum size of a function's captures. `KERNEL_CAPTURE_LIMIT` (bytes) sets another limit, with 0 none."""
 WARN_BYTES = 10_000_000
-"""From here on a function that takes so much along is named in a warning."""
+"""A function whose captures are of this size or larger is named in a warning."""
 _DEPTH = 5
-"""How deep a large part is looked for, in functions that a function uses and methods of a class."""
+"""Depth of the search for a large part in functions that a function uses and in methods of a class."""
 _MB = 1_000_000
 
 _log = Logger("kernel")
 
 
 class CapturesTooLargeError(Exception):
-    """More was written than may be."""
+    """Raised when more is written than the limit allows."""
 
 
 class _Bounded(io.BytesIO):
-    """Keeps what is written, up to a limit. Large values are written whole, so that they are never copied in vain."""
+    """Keeps written bytes, up to a limit. Large values are written whole, so that they are never copied in vain."""
 
     def __init__(self, limit: int) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class _Bounded(io.BytesIO):
 
 
 class _Counter:
-    """Counts what is written, and lets go of it. Arrays are not even written: `announce` counts them."""
+    """Counts written bytes without keeping them. Arrays are not even written: `announce` counts them."""
 
     def __init__(self, limit: int) -> None:
         self.size = 0
@@ -137,7 +137,7 @@ def _largest(function: Any, serializer: ReducerSource, limit: int) -> tuple[str,
             if part_size > limit:
                 break
         path, part, part_size = largest
-        if part_size * 2 < size or not part_size:  # of many small things the whole says more
+        if part_size * 2 < size or not part_size:  # Of many small parts the total says more.
             break
         description, size = _variable(found, path), part_size
         if not isinstance(part, type) and not hasattr(part, "__code__"):
@@ -154,7 +154,7 @@ def _size(part: Any, serializer: ReducerSource, limit: int) -> int:
     try:
         with Capture():
             ValuePickler(counter, serializer, counter.announce).dump(part)  # type: ignore[arg-type]
-    except Exception as error:  # too large, or another reason for which it can't be sent: so far it was counted
+    except Exception as error:  # It is too large or can't be sent for another reason: its size so far counts.
         if is_from_outside(error):
             raise
     return counter.size

@@ -2,7 +2,7 @@
 
 Pickle rebuilds an exception by calling its class with `args`. That fails, or changes the exception, for every class
 whose `__init__` takes other arguments than it passes on. So an exception is taken apart instead, unless its class
-defines how it is pickled. Attributes that can't leave their process (a lock, a socket) are left out, and only those.
+defines how it is pickled. Only attributes that can't leave their process (a lock, a socket) are left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kernel.runtime.remote_traceback import is_group
 
 _HEAP_TYPE = 1 << 9
 _NOT_DATA = frozenset({"__dict__", "__weakref__"})
-_READ_ONLY = frozenset({"exceptions", "message"})  # of groups; they have it from args
+_READ_ONLY = frozenset({"exceptions", "message"})  # Exception groups have these from args.
 _PLACE_OF_MEMBERS = Exception("a member of a group")
 _DESCRIPTORS = (type(OSError.filename), type(BaseException.args))
 
@@ -95,7 +95,7 @@ def put_together(cls: type[BaseException], parts: Parts) -> BaseException:
     args, attributes, members = parts
     bases = [kind for kind in cls.__mro__ if not kind.__flags__ & _HEAP_TYPE and kind is not object]
     error = _new(cls, bases, args)
-    with contextlib.suppress(TypeError):  # if args were changed after construction; they are set below
+    with contextlib.suppress(TypeError):  # Needed if args were changed after construction; they are set below.
         bases[0].__init__(error, *args)  # type: ignore[misc]
     BaseException.__dict__["args"].__set__(error, args)
     for name, descriptor in _members(cls):
@@ -103,7 +103,7 @@ def put_together(cls: type[BaseException], parts: Parts) -> BaseException:
             try:
                 descriptor.__set__(error, members[name])
             except (AttributeError, TypeError):
-                continue  # read-only: the constructor had it from args
+                continue  # Read-only: the constructor took it from args.
     error.__dict__.update(attributes)
     return error
 

@@ -70,6 +70,6 @@ def _copy(target: memoryview, buffer: Buffer, length: int) -> None:
     if length < _BIG_COPY:
         target[:] = memoryview(buffer).cast("B")
         return
-    import numpy  # gives other threads a chance to run while it copies
+    import numpy  # Lets other threads run while it copies.
 
     numpy.copyto(numpy.frombuffer(target, numpy.uint8), numpy.frombuffer(buffer, numpy.uint8))

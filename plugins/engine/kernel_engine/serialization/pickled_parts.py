@@ -1,4 +1,4 @@
-"""The parts of a value that pickle would visit next, each with the Python expression that reaches it."""
+"""Find the parts of a value that pickle would visit next, each with the Python expression that reaches it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hints on values that can't leave their process: one sentence for each known kind."""
+"""Give a one-sentence hint for each known kind of value that can't leave its process."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Why a value can't leave its process: the exact path to the culprit, and what to do about it.
+"""Find out why a value can't leave its process: the exact path to the culprit, and advice.
 
-The search goes breadth first through what pickle would go through, so the path found is a shortest one. Paths are
-written as the Python that gets there, `config["logger"].handlers[0].lock`; variables that a function closes over
-go by name, `train.__closure__["lock"]`.
+The search goes breadth first through everything that pickle would visit, so that the path found is a shortest one. A
+path is written as the Python expression that reaches the culprit, `config["logger"].handlers[0].lock`; variables that a
+function closes over are written by name, `train.__closure__["lock"]`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TEXT_LIMIT = 300
 
 @dataclass
 class UnpicklablePart:
-    """Something that can't leave its process: `path` is the Python that gets to it, `parent` what has it."""
+    """Names a part that can't be sent: `path` is the Python expression that reaches it, `parent` has it."""
 
     value: Any
     path: str
@@ -93,7 +93,7 @@ def find_culprits(value: Any, name: str = "value", serializer: ReducerSource | N
     """Return at most three parts of `value` that can't be pickled whatever they contain, nearest first."""
     deadline = time.monotonic() + _SECONDS_LIMIT
     queue: deque[tuple[str, Any, Any]] = deque([(name, value, None)])
-    # Holding on to what was seen keeps ids from being given to something else.
+    # References to visited objects keep their ids from being used again.
     seen: dict[int, Any] = {id(value): value}
     culprits: list[UnpicklablePart] = []
     while queue and len(culprits) < _CULPRIT_LIMIT and len(seen) < _OBJECT_LIMIT and time.monotonic() < deadline:

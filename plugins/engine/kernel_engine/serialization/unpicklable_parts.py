@@ -1,4 +1,4 @@
-"""Asking which part of a value can't be sent, before it is sent."""
+"""Check which part of a value can't be sent, before it is sent."""
 
 from __future__ import annotations
 

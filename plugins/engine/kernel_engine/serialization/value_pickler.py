@@ -1,6 +1,6 @@
 """The pickler for values that plain pickle can't be trusted with: functions and classes by value, our own reducers.
 
-Apart from `serialization`, because importing cloudpickle costs as much as the rest of the runtime.
+It is apart from `serialization`, because importing cloudpickle costs as much as the rest of the runtime.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KNOWN_LIMIT = 4096
 
 
 class ReducerSource(Protocol):
-    """The source of the reducers of types. `_known` is its cache."""
+    """Provides the reducers of types. `_known` is its cache."""
 
     _known: dict[type, Reducer | None]
 
@@ -32,7 +32,7 @@ class ReducerSource(Protocol):
 
 
 class NoReducers:
-    """A source for picklers that add nothing."""
+    """Provides no reducers, for picklers that add nothing."""
 
     def __init__(self) -> None:
         self._known: dict[type, Reducer | None] = {}
@@ -43,7 +43,7 @@ class NoReducers:
 
 
 class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """cloudpickle's pickler, with the reducers of a `ValueSerializer`."""
+    """Pickles as cloudpickle does, and with the reducers of a `ValueSerializer`."""
 
     def __init__(
         self, file: io.BytesIO, source: ReducerSource, buffer_callback: Callable[[pickle.PickleBuffer], object] | None
@@ -94,7 +94,7 @@ def _cloudpickle(value: Any) -> tuple[Any, ...]:
 
 
 class _DispatchTable(dict[type, Any]):
-    """cloudpickle's table and `copyreg`'s as one dict: pickle looks every type up, and a ChainMap is slow."""
+    """Merges cloudpickle's table and `copyreg`'s into one dict: pickle looks every type up, and a ChainMap is slow."""
 
     def __missing__(self, cls: type) -> Any:
         return copyreg.dispatch_table[cls]

@@ -1,15 +1,15 @@
-"""Values to bytes and back: the default serializer, and the chain of serializer plugins around it.
+"""Convert values to bytes and back: the default serializer, and the chain of serializer plugins around it.
 
 `ValueSerializer.dumps` is on the path of every task's arguments and result, so it takes the cheapest way that is
-right. Plain pickle is quick, but would send what a program's `__main__` defines by name, which no other process can
+correct. Plain pickle is quick, but would send definitions of a program's `__main__` by name, which no other process can
 look up; so plain pickle is used only for values that are provably made of atoms (and numpy arrays of them), after a
-look that is bounded. Everything else goes through `value_pickler`, which sends such things by value.
+bounded check. Everything else goes through `value_pickler`, which sends such definitions by value.
 
 Buffers stay outside the head, uncopied, and come back read-only. A value that is one small array or bytes object is
 cheaper whole, inside the head.
 
-A head that begins with the opcode of a pickle is one. A head that begins with `ENCODED` went through `encode` of the
-plugins whose names follow.
+A head that begins with the opcode of a pickle is a pickle. A head that begins with `ENCODED` went through `encode` of
+the plugins whose names follow.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ _BYTES_HEAD = _template(bytes)
 class ValueSerializer:
     """Serializes values for other processes of the session, with the selected plugins.
 
-    Safe to call from any thread at any time. `plugins` in the order in which they were selected.
+    Any thread may call it at any time. `plugins` are in the order in which they were selected.
     Raises `ContractError` when two plugins have one name.
     """
 
@@ -166,7 +166,7 @@ class ValueSerializer:
         self._registered: dict[type, Reducer] = {}
         self._encoders = tuple(plugin for plugin in self._plugins if _encodes(plugin))
         self._pickler_class: type[ValuePickler] | None = None
-        # Type to reducer (None: what pickle does by itself), filled as types are met.
+        # Type to reducer (None: pickle's own), filled as types occur.
         self._known: dict[type, Reducer | None] = {}
         self._look_inside = self._may_look_inside()
         if self._encoders:
@@ -410,7 +410,7 @@ def _checked_reducers(plugin: Serializer) -> Mapping[str, Reducer]:
     try:
         reducers = plugin.reducers()
     except Exception as error:
-        from kernel.plugin_faults import told  # only where something is wrong
+        from kernel.plugin_faults import told  # Only a fault needs it.
 
         raise PluginError(told(f"reducers() of the serializer plugin {plugin.name!r}", error)) from error
     if not isinstance(reducers, Mapping):
@@ -447,7 +447,7 @@ def _named_reducer(plugin: str, name: str, reducer: Reducer) -> Reducer:
 
 
 def _told(what: str, error: Exception) -> str:
-    from kernel.plugin_faults import lines_of, summary  # only where something is wrong
+    from kernel.plugin_faults import lines_of, summary  # Only a fault needs it.
 
     return f"{what}: {summary(error)}{lines_of(error)}"
 

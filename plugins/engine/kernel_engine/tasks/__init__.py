@@ -1,1 +1,1 @@
-"""Tasks: what was submitted and has not ended, its arguments, how one call is run, and what ran when."""
+"""Keep submitted tasks until they end, send their arguments, run one call, and record past calls."""

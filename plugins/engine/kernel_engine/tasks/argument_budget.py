@@ -12,19 +12,19 @@ from typing import Protocol
 from kernel_engine.objects.value_placement import INLINE_BYTES
 
 BUDGET_BYTES = 256 << 20
-"""The bytes of arguments that may wait in the memory of a process."""
+"""Maximum number of bytes of arguments that may wait in the memory of a process."""
 SMALL_BYTES = 4 << 10
 """Smaller arguments always travel inside messages, and are not counted: a call itself takes half a kilobyte."""
 
 
 class Weighty(Protocol):
-    """A call. `weight` is the size of those arguments that count, in bytes: 0 if they are small, or stored."""
+    """Is a call. `weight` is the size of those arguments that count, in bytes: 0 if they are small, or stored."""
 
     weight: int
 
 
 class ArgumentBudget:
-    """Counts the arguments that wait. Those of up to `largest` bytes travel inside messages now."""
+    """Counts waiting arguments. Those of up to `largest` bytes travel inside messages at present."""
 
     def __init__(self, budget: int = BUDGET_BYTES) -> None:
         self.waiting = 0

@@ -1,4 +1,4 @@
-"""Running one call in a worker: arguments in, the user's function, results or failure out. Any thread."""
+"""Run one call in a worker: arguments in, the user's function, results or failure out. Any thread."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ZERO = (0).to_bytes(4, "little")
 
 
 class CallRunner:
-    """Knows how values travel between this worker and the callers."""
+    """Runs calls, and moves their values between this worker and the callers."""
 
     def __init__(self, runtime: CallRuntime) -> None:
         self._runtime = runtime
@@ -187,7 +187,7 @@ class CallRunner:
             with io.lock:
                 self._runtime.store.delete(stored)
             if io.agent is not None:
-                io.agent.flush()  # before its owner hears, and has another worker store them anew
+                io.agent.flush()  # Before the owner hears of it, and has others store them.
 
     def _send_results(self, connection: EngineConnection, task: bytes, results: list[Any], refs: list[Any]) -> None:
         carried: list[Any] = []
@@ -214,7 +214,7 @@ class CallRunner:
         An error of the kernel about this very call stays as it is; any error that came out of the user's code, even one
         of the kernel, becomes a TaskError that tells where it was raised.
         """
-        if ends_actor and isinstance(error, (ExitActor, SystemExit)):  # raised in the caller, it would end that as well
+        if ends_actor and isinstance(error, (ExitActor, SystemExit)):  # Raised in the caller, it would end that, too.
             how = "exit_actor()" if isinstance(error, ExitActor) else f"sys.exit({error.code!r})"
             error = ActorDiedError(f"{name}() called {how}", actor_id=self._actor_id())
         if _is_said_of_the_call(error):
@@ -254,7 +254,7 @@ def _is_said_of_the_call(error: BaseException) -> bool:
     entry = error.__traceback__
     while entry is not None and is_internal(entry.tb_frame.f_code.co_filename):
         if entry.tb_frame.f_globals is globals():
-            return True  # below here, frames of plugins look like the user's
+            return True  # Frames of plugins below would look like the user's.
         entry = entry.tb_next
     return entry is None
 

@@ -1,4 +1,4 @@
-"""The tasks and actor calls that this process has submitted and that have not ended, as rows for listings."""
+"""List the unfinished tasks and actor calls that this process has submitted, as rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task or actor call on its way, as the process that submitted it knows it."""
+"""Hold a task or actor call, as the process that submitted it knows it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernel_spec.ids import TaskId
 
 
 class Task:
-    """One submitted task or actor call."""
+    """Holds one submitted task or actor call."""
 
     __slots__ = (
         "actor",

@@ -1,4 +1,4 @@
-"""The arguments of tasks on their way: packed when a task is submitted, waited for, and sent along with it."""
+"""Pack the arguments of a task when it is submitted, wait for them, and send them along with it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 WITH_KEYWORDS = 1
 WITH_REFERENCES = 2
 _OWN_OBJECT = 0xFFFFFFFF
-"""The index, among the objects of a task, of that which holds its arguments if they are large."""
+"""Index, among the objects of a task, of the object that holds its arguments if they are large."""
 
 
 class TaskArguments:
-    """Of the tasks that one process submits.
+    """Packs the arguments of the tasks that one process submits, and waits for those that are references.
 
     A reference that is itself an argument fills a *slot*: the worker is given its value. Everything but `pack` runs
     under the process's lock.

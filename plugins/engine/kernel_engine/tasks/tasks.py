@@ -1,4 +1,4 @@
-"""The unfinished tasks and actor calls that were submitted here, and what happens when each one ends.
+"""Keep the unfinished tasks and actor calls that were submitted here, and end each one.
 
 `submission` (leases) and `actor_calls` decide where a task runs. Here the worker's answer becomes the values of the
 task's objects. Everything but `prepare` runs under the process's lock.
@@ -35,7 +35,7 @@ _ZERO = (0).to_bytes(4, "little")
 
 
 class TaskTable:
-    """Every unfinished task submitted by this process."""
+    """Holds every unfinished task that this process has submitted."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class TaskTable:
             for entry, result, refs in zip(task.all_entries(), results, carried, strict=False):
                 if entry.state in (PENDING, LOST):
                     self.ownership.settle(entry, result, refs, sender, entry.id)
-                else:  # of a task that ran again because another result of it was lost
+                else:  # Its task ran again because another result was lost.
                     self.ownership.discard(entry.id, result, refs, sender)
         if task.stream is not None:
             task.stream.finish()
@@ -247,7 +247,7 @@ class TaskTable:
         if stream.sender is not connection:
             stream.sender = connection
             allowance = stream.allowance()
-            if allowance is not None:  # not sent yet, or to a worker that has died
+            if allowance is not None:  # It was not sent yet, or its worker has died.
                 self.process.send(connection, (op.STREAM_TAKEN, id, allowance))
         if stream.finished or index <= stream.received:
             self._on_repeated_item(connection, task, stream, message)

@@ -1,4 +1,4 @@
-"""Record which calls ran when in this process, in a bounded ring that is read for a timeline only."""
+"""Record which calls ran when in this process, in a bounded ring that is read only for a timeline."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def failure_of(error: BaseException) -> Mapping[str, Any]:
     """Return the `extra` of a call that raised `error`."""
     try:
         text = str(error)
-    except Exception:  # it is the user's
+    except Exception:  # The user's code may raise anything.
         text = "(its text can't be had)"
     return {**FAILED, "error": f"{type(error).__name__}: {text}"[:ERROR_LETTERS]}
 
 
 class CallTrace:
-    """The last calls of this process. Adding one costs a tenth of a microsecond."""
+    """Holds the last calls of this process. Adding one costs a tenth of a microsecond."""
 
     def __init__(self) -> None:
         self._ring: deque[tuple[Any, ...]] = deque(maxlen=KEPT)
