@@ -166,10 +166,10 @@ class Gradient:
     """Holds the gradient that a runner sends in place of its experience.
 
     Attributes:
-        metrics: What the loss reported.
+        metrics: The metrics of the loss.
         gradient: The gradient by all parameters [size].
-        version: Which parameters it was computed with.
-        count: How many steps it is of.
+        version: The version of the parameters that it was computed with.
+        count: The number of steps that it was computed from.
     """
 
     metrics: Metrics

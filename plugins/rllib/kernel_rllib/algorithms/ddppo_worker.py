@@ -26,7 +26,7 @@ class Learned:
 
     Attributes:
         metrics: Means of what the loss reported.
-        count: How many rows it learned from, in all passes.
+        count: The number of rows that it learned from, in all passes.
         state: All that its learner needs to go on elsewhere; of the first worker only.
     """
 

@@ -13,13 +13,13 @@ class Progress:
     """Holds the counts of steps of a run. The policies of an algorithm share it.
 
     Attributes:
-        env_steps_sampled: How many steps the environments have made.
-        agent_steps_sampled: How many of them agents have made; of one agent each, it is the same number.
-        env_steps_trained: How many rows learners were given.
-        module_steps: How many steps agents have made, by the policies that acted.
-        env_steps_new: How many steps the environments made for the training step that is going on.
-        policy_lags: How many updates the policies that sampled for it were behind those that learn, by fragment.
-        seconds: How long each phase of the iteration took.
+        env_steps_sampled: The number of steps of the environments.
+        agent_steps_sampled: The number of steps of agents. With one agent in each environment it is the same.
+        env_steps_trained: The number of rows that the learners were given.
+        module_steps: The number of steps of agents, by the policy that acted.
+        env_steps_new: The number of steps of the environments for the current training step.
+        policy_lags: The number of updates by which each fragment's policy was behind the learner's.
+        seconds: The duration of each phase of the iteration.
     """
 
     env_steps_sampled: int = 0

@@ -18,8 +18,8 @@ class Spaces:
     """The spaces of one environment.
 
     Attributes:
-        observation: What it observes.
-        action: What it takes.
+        observation: The observation space.
+        action: The action space.
     """
 
     observation: Space[Any]

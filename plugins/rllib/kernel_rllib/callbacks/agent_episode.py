@@ -14,10 +14,10 @@ class AgentTrack:
     """Holds the observations, actions and rewards of one agent so far.
 
     Attributes:
-        observations: What the environment returned for it.
-        infos: What was told with these.
-        actions: What it did.
-        rewards: What it got, by the steps of the environment in which it got something.
+        observations: The observations of the agent.
+        infos: The infos with these.
+        actions: The actions of the agent.
+        rewards: Its rewards, by the steps of the environment in which it got any.
     """
 
     def __init__(self) -> None:
@@ -38,9 +38,9 @@ class AgentsEpisodeView(NamesOfEpisodes):
         custom_metrics: Numbers that are reported: their means, least and greatest ones over episodes.
         hist_data: Lists of numbers that are reported as they are, in `hist_stats`.
         media: Whatever is to be reported as it is, in `episode_media`.
-        length: How many steps the environment has made.
-        tracks: What each agent observed, did and got, by agent.
-        common_info: What was told last of all agents together, under `"__common__"`.
+        length: The number of steps of the environment.
+        tracks: The observations, actions and rewards of each agent, by agent.
+        common_info: The last info of all agents together, under `"__common__"`.
         is_terminated: Whether it came to its own end.
         is_truncated: Whether it was cut from outside.
     """

@@ -52,7 +52,7 @@ class RLlibCallback:
     """Receives the events of an algorithm's training. Derive from it, and write the methods that you need.
 
     Each process has an object of its own: the algorithm, for its events, and each runner, for those of `IN_RUNNERS`.
-    What a callback is to tell others goes into `episode.custom_metrics`, or to the `metrics_logger`.
+    A callback writes its own metrics into `episode.custom_metrics`, or to the `metrics_logger`.
     """
 
     def on_algorithm_init(self, *args: Any, **kwargs: Any) -> None:

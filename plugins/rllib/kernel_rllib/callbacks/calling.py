@@ -44,8 +44,8 @@ class _Call:
     """One function that an event calls.
 
     Attributes:
-        label: What it is called in messages.
-        function: What is called.
+        label: The name in messages.
+        function: The function that is called.
         named: The arguments that it names.
         takes_all: Whether it takes all others as well.
     """

@@ -44,8 +44,8 @@ class EpisodeView(NamesOfEpisodes):
         hist_data: Lists of numbers that are reported as they are, in `hist_stats`.
         media: Whatever is to be reported as it is, in `episode_media`.
         total_reward: The sum of its rewards.
-        length: How many steps it has.
-        observations: What the environment returned, one more than there are steps.
+        length: The number of its steps.
+        observations: The observations, one more than there are steps.
         is_terminated: Whether it came to its own end.
         is_truncated: Whether it was cut from outside.
     """

@@ -12,7 +12,7 @@ class MultiCallbacks(DefaultCallbacks):
     """Stands for several callbacks: each event calls all of them, in order.
 
     Attributes:
-        members: What it stands for.
+        members: The callbacks that it calls, in order.
     """
 
     classes: ClassVar[tuple[Callable[[], Any], ...]] = ()

@@ -38,7 +38,7 @@ class EpisodeReport:
     """The data that callbacks left in an ended episode. Reports of all lanes have one order.
 
     Attributes:
-        ended_at: How many steps its lane had made by its end.
+        ended_at: The number of steps of its lane by its end.
         lane: The number of that lane.
         custom_metrics: Numbers by name.
         hist_data: Lists of numbers by name.

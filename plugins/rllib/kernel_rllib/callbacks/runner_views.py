@@ -40,8 +40,8 @@ class RunnerView:
     Attributes:
         worker_index: Its number: 0 beside the learner, from 1 elsewhere.
         env: Its environments.
-        module: What acts.
-        metrics: What takes in what callbacks report.
+        module: The module that acts.
+        metrics: The logger of the metrics of callbacks.
         policy_map: Its policies by their ids.
     """
 

@@ -23,14 +23,14 @@ class Numbers:
     """The numbers of a result that are shown.
 
     Attributes:
-        iteration: Which it is, from 1.
-        steps: How many steps the environment has made so far.
+        iteration: The number of the iteration, from 1.
+        steps: The number of steps of the environment so far.
         mean_return: Of the last episodes; NaN before the first has ended. `least` and `most` are those of single ones.
         length: The mean length of these episodes, in steps.
-        episodes: How many there were so far.
+        episodes: The number of episodes so far.
         sampled: The steps of this iteration.
         rate: These in a second.
-        seconds: How long all iterations took.
+        seconds: The duration of all iterations.
         phases: Seconds of this iteration by what was done in them.
     """
 

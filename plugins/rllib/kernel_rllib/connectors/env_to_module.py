@@ -18,8 +18,8 @@ class Previous:
     """The step that led to what is observed now, in all lanes.
 
     Attributes:
-        actions: What was chosen, as rows [L, ...]; see `spaces.action_rows`.
-        rewards: What it brought, as it is learned from [L].
+        actions: The chosen actions, as rows [L, ...]; see `spaces.action_rows`.
+        rewards: The rewards of that step, as learners get them [L].
         resets: Where an episode begins with what is observed now [L]: there the step belongs to the one before.
     """
 

@@ -25,7 +25,7 @@ class Moments:
     """The count, mean and sum of squared deviations of some rows; or of those of several lanes, with an axis for lanes.
 
     Attributes:
-        count: How many rows: [], or [L].
+        count: The number of rows: [], or [L].
         mean: Their mean: [...], or [L, ...].
         squares: The sum of the squares of their deviations from it, of the same shape.
     """

@@ -23,7 +23,7 @@ class Surroundings:
     """Holds the context that connectors are made for.
 
     Attributes:
-        action_space: What the environment takes.
+        action_space: The action space of the environment.
         learns: Whether filters learn from what is observed.
         synchronised: Whether filters share what they have learned.
     """

@@ -24,14 +24,14 @@ class Fragment:
 
     Attributes:
         columns: Arrays [T, L, ...] by their names.
-        last_obs: What was observed after the last step of each lane [L, ...]: values of returns that go on start there.
-        final_at: Where episodes ended: pairs of a step and the position of a lane, [K, 2], ordered by step, then lane.
-        final_obs: What was observed at these ends [K, ...]; the row after an end is the first of the next episode.
+        last_obs: The observation after the last step of each lane [L, ...], whose value returns are bootstrapped with.
+        final_at: The ends of episodes: pairs of a step and the position of a lane, [K, 2], ordered by step, then lane.
+        final_obs: The observations at these ends [K, ...]; the row after an end is the first of the next episode.
         lanes: The numbers of the lanes among all lanes of a run [L]; they say in which order fragments are joined.
-        weights_version: Which weights chose the actions.
+        weights_version: The version of the weights that chose the actions.
         valid: Which entries are steps that were made [T, L]; None if all are. The others fill up lanes that have fewer
             steps, or are steps of an environment that failed: nothing is to be learned from them.
-        state_in: What recurrent modules remembered before each step, arrays [T, L, ...] by their names.
+        state_in: The states of recurrent modules before each step, arrays [T, L, ...] by their names.
     """
 
     columns: dict[str, Array]

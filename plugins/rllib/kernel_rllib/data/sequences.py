@@ -27,7 +27,7 @@ class SequenceBatch(Batch):
     only fill up a sequence, `loss_mask` [length * N] is 0; there is none where all rows count.
 
     Attributes:
-        state_in: What the module remembered before the first step, arrays [N, ...] by their names. The module finds it
+        state_in: The state of the module before the first step, arrays [N, ...] by their names. The module finds it
             under the name `"state_in"`.
     """
 
@@ -64,7 +64,7 @@ class Sequences:
 
     Attributes:
         columns: Arrays [length, N, ...] by their names.
-        state_in: What was remembered before the first step of each, arrays [N, ...] by their names.
+        state_in: The state before the first step of each, arrays [N, ...] by their names.
     """
 
     def __init__(self, whole: Mapping[str, Array], state_in: Mapping[str, Array]) -> None:

@@ -113,7 +113,7 @@ class MultiAgentStep(NamedTuple):
     obs: list[dict[Any, Struct]]
     """Observations by agent: of those that act next. Where an episode ended, those of the next episode."""
     rewards: list[dict[Any, float]]
-    """By agent: of any that got one in this step."""
+    """The rewards of the agents that got one in this step."""
     terminateds: list[dict[Any, bool]]
     """By agent, and "__all__"."""
     truncateds: list[dict[Any, bool]]

@@ -26,8 +26,8 @@ class Played:
 
     Attributes:
         episodes: The episodes that ended, in the order of lanes.
-        env_steps: How many steps the environments made.
-        reports: What callbacks reported.
+        env_steps: The number of steps of the environments.
+        reports: The reports of callbacks.
     """
 
     episodes: list[EpisodeSummary] = field(default_factory=list)

@@ -23,10 +23,10 @@ class Passing:
     """The goal of an experiment: of `seeds` seeds, `needed` reach a return within some steps.
 
     Attributes:
-        mean_return: What the mean return of 100 episodes has to reach, played after training by the best known actions.
+        mean_return: The mean return that 100 episodes must reach, played after training by the best known actions.
         steps: How many steps the environment makes before.
-        seeds: How many seeds are tried.
-        needed: How many of them must reach it.
+        seeds: The number of seeds.
+        needed: The number of seeds that must reach it.
     """
 
     mean_return: float
@@ -40,19 +40,19 @@ class Experiment:
     """One experiment.
 
     Attributes:
-        name: What it is called; its directory has this name.
+        name: The name of the experiment and of its directory.
         run: The algorithm's name.
         env: The environment, as `AlgorithmConfig.environment` takes it.
         config: The settings, of any generation.
         stop: Metrics, and the value at which the run ends when one of them reaches it.
-        checkpoint_freq: How many iterations there are between checkpoints; 0 for none.
+        checkpoint_freq: The number of iterations between checkpoints; 0 for none.
         checkpoint_at_end: Whether one is written when it ends.
-        keep_checkpoints_num: How many are kept, the last ones or the best; None for all.
+        keep_checkpoints_num: The number of checkpoints that are kept, the last ones or the best; None for all.
         checkpoint_score_attr: By which metric the best ones are found, with `min-` before it where less is better.
-        num_samples: How often each combination of settings is run.
+        num_samples: The number of runs of each combination of settings.
         local_dir: The directory that the experiment's directory is in; "" for the usual one.
         restore: The checkpoint that it goes on from.
-        passing: What a good one reaches.
+        passing: The goal of the experiment.
         source: The file that it is from.
     """
 

@@ -20,7 +20,7 @@ class PlayedEpisode:
     """One episode.
 
     Attributes:
-        number: Which it is, from 1.
+        number: The number of the episode, from 1.
         total_reward: The sum of its rewards.
         steps: Its steps: observation, action, next observation, reward, whether it ended, info.
     """

@@ -43,7 +43,7 @@ class Outcome:
     """The end of a run.
 
     Attributes:
-        run: What it was, with its last result.
+        run: The run, with its last result.
         reason: Why it ended, in words.
         checkpoint: The last checkpoint, or "".
         is_interrupted: Whether somebody wanted it to end before.

@@ -21,7 +21,7 @@ class Variant:
         index: Its number, from 0.
         env: The environment.
         config: The settings, with one value of each grid.
-        chosen: What was chosen for it, by the path in the settings.
+        chosen: The values that were chosen for it, by the path in the settings.
     """
 
     index: int

@@ -51,7 +51,7 @@ class Exploration(Protocol):
 class NoiseProcess(Protocol):
     """An exploration whose noise depends on that of the step before, or on the length of a run.
 
-    What it remembers of lanes is kept by who steps them, beside all else that a lane has: it is in snapshots.
+    The sampler keeps its state of each lane beside the lane's other state: it is in snapshots.
     """
 
     def memory(self) -> Mapping[str, tuple[int, ...]]:

@@ -12,7 +12,7 @@ class Exploration:
     """Chooses actions for what a model puts out. Define `get_exploration_action`.
 
     Attributes:
-        action_space: What is chosen from.
+        action_space: The action space.
         framework: `"torch"` where it is given tensors, otherwise `"numpy"`.
         policy_config: The settings of the policy, as a dict.
         model: None: it is given what the model puts out.

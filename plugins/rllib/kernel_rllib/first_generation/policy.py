@@ -19,8 +19,8 @@ class Policy:
     """Acts and learns by its own code. Define `compute_actions`, and what else is to differ.
 
     Attributes:
-        observation_space: What it is given.
-        action_space: What it returns.
+        observation_space: The observation space.
+        action_space: The action space.
         config: The settings, which can be read as a dict.
         exploration: None: it explores by itself.
     """

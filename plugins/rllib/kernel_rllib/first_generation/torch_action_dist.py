@@ -17,7 +17,7 @@ class TorchDistributionWrapper(ActionDistribution):
 
     Attributes:
         dist: A `torch.distributions.Distribution` over N rows.
-        last_sample: What was sampled last.
+        last_sample: The last sample.
     """
 
     dist: Any

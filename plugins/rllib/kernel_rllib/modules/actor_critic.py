@@ -29,10 +29,10 @@ class ActorCriticOptions:
         activation: The name of their activation.
         more: The widths of those that follow; after convolutions there are these alone.
         more_activation: The name of the activation of these.
-        convolutions: How the convolutions are built, where observations are images.
+        convolutions: The options of the convolutions, where observations are images.
         share_layers: Whether policy and value use the same hidden layers.
         lstm_cells: The width of a long short-term memory after the hidden layers, or None. It is shared by both.
-        attention: How a transformer in its place is built, or None.
+        attention: The options of a transformer in its place, or None.
     """
 
     hidden: tuple[int, ...] = (64, 64)

@@ -48,10 +48,10 @@ class ActorQCriticsOptions:
     Attributes:
         policy: The policy's hidden layers.
         critic: Each critic's hidden layers.
-        critics: How many critics there are.
-        initial_temperature: What weighs the entropy at first; None where nothing does.
-        convolutions: How the convolutions are built that each network begins with, where observations are images.
-        quantiles: How many quantiles of returns each critic gives; None where it gives their mean.
+        critics: The number of critics.
+        initial_temperature: The initial weight of the entropy; None for no entropy term.
+        convolutions: The options of the convolutions that each network begins with, where observations are images.
+        quantiles: The number of quantiles of returns of each critic; None where it gives their mean.
     """
 
     policy: HiddenLayers = HiddenLayers()

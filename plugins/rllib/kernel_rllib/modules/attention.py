@@ -29,14 +29,14 @@ class AttentionOptions:
     """The options of a transformer.
 
     Attributes:
-        units: How many of its blocks follow one another.
+        units: The number of blocks in a row.
         width: The width of what passes between them.
-        heads: How many heads each has.
+        heads: The number of heads of each.
         head_width: The width of a head.
-        memory: How many steps before a step it attends to when acting.
+        memory: The number of earlier steps that it attends to when acting.
         memory_learning: The same, when learning.
         dense: The width of the dense layers within a block.
-        gate_bias: How much gates prefer what went in to what a layer made of it, at first.
+        gate_bias: The initial preference of gates for a layer's input over its output.
     """
 
     units: int = 1
@@ -54,9 +54,9 @@ class Transformer:
     """A layer that remembers: its state is what went into each block in the last steps, and how many these are.
 
     Attributes:
-        name: What its parameters' names, and those of its state, begin with.
+        name: The prefix of the names of its parameters and of its state.
         inputs: The width of what it takes.
-        options: How it is built.
+        options: The options of the transformer.
     """
 
     name: str
@@ -128,8 +128,8 @@ class Block:
     """One block: attention and dense layers, a gate after each.
 
     Attributes:
-        name: What its parameters' names begin with.
-        options: How it is built.
+        name: The prefix of its parameters' names.
+        options: The options of the transformer.
     """
 
     name: str
@@ -228,7 +228,7 @@ class Gate:
     section 3.2 of the paper, "Gated-Recurrent-Unit-type gating".
 
     Attributes:
-        name: What its parameters' names begin with.
+        name: The prefix of its parameters' names.
         width: The width of all of it.
         bias: How b begins: a positive one lets nearly x alone pass at first.
     """

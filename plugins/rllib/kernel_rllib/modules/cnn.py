@@ -57,14 +57,14 @@ class Convolution:
     """One convolution with an activation.
 
     Attributes:
-        name: What its parameters' names begin with.
-        inputs: How many channels it takes.
-        outputs: How many it gives.
-        kernel: How many rows and columns it sees at a time.
-        stride: How far it moves at a time.
+        name: The prefix of its parameters' names.
+        inputs: The number of input channels.
+        outputs: The number of output channels.
+        kernel: The size of the kernel, in rows and columns.
+        stride: The stride.
         padding: `"same"` or `"valid"`; see `Ops.conv2d`.
         activation: The name of an activation.
-        initializer: How its weight begins; its bias is 0 at first.
+        initializer: The initializer of its weight; its bias is 0 at first.
     """
 
     name: str

@@ -25,13 +25,13 @@ class CustomModel:
 
     Attributes:
         given: Its class, a function that makes one, or a network of torch as it is.
-        observation_space: What the environment observes.
-        action_space: What it takes.
+        observation_space: The observation space of the environment.
+        action_space: The action space.
         observation: The shape of one row of observations, as connectors give it.
-        outputs: How many numbers it is to return for each row.
+        outputs: The number of outputs for each row.
         options: The options `model` of the config.
-        arguments: What the user says to it.
-        seed: What its first parameters are drawn from.
+        arguments: The user's arguments.
+        seed: The seed of its initial parameters.
         previous: What of the last step is in these rows; None for nothing. Models of the first generation are told of
             observations without it.
     """

@@ -16,9 +16,9 @@ class EpisodePieces:
     Attributes:
         rows: For each step of each piece its row among the T * N rows, step after step and sequence after sequence in
             each, int64 [B, S]. A shorter piece is filled up with its own last row.
-        lengths: How many steps each piece has, int64 [B].
+        lengths: The number of steps of each piece, int64 [B].
         places: For each of the T * N rows its place among the B * S, int64 [T * N].
-        lanes: Which sequence each piece is cut from, int64 [B].
+        lanes: The sequence that each piece is cut from, int64 [B].
         begins: Whether an episode begins with the piece, bool [B]. Others go on with what came before the sequence.
     """
 

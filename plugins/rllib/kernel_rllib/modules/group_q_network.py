@@ -29,8 +29,8 @@ class GroupLayout:
     """The layout of a group's rows.
 
     Attributes:
-        agents: How many agents there are.
-        width: How many columns each has.
+        agents: The number of agents.
+        width: The number of columns of each.
         obs: The first and the last but one column of what an agent sees, among its own.
         action_mask: The same of the flags of actions that it may take; None: it may take all.
         state: The same of the global state, of which the first agent's counts; None: it is what all agents see.

@@ -29,9 +29,9 @@ class ImplicitQuantileOptions(QNetworkOptions):
     """The options of the network: those of a Q-network of one atom, and those of its levels.
 
     Attributes:
-        cosines: How many cosines of a level it is embedded by.
+        cosines: The number of cosines in the embedding of a level.
         acting_levels: At how many levels the quantiles are whose mean is an action's value.
-        risk_measure: How levels are distorted where actions are valued; None: not at all.
+        risk_measure: The distortion of levels where actions are valued; None for none.
         risk_eta: The parameter of the measure.
     """
 

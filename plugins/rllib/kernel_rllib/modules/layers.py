@@ -55,12 +55,12 @@ class Dense:
     """A linear layer with an activation: `activation(x @ weight + bias)`.
 
     Attributes:
-        name: What its parameters' names begin with.
+        name: The prefix of its parameters' names.
         inputs: The width of what it takes.
         outputs: The width of what it gives.
         activation: The name of an activation, or None.
-        initializer: How its weight begins.
-        bias_initializer: How its bias begins.
+        initializer: The initializer of its weight.
+        bias_initializer: The initializer of its bias.
     """
 
     name: str

@@ -33,10 +33,10 @@ class ArmFeatures:
     """The columns of the arms' features in a flat observation [width].
 
     Attributes:
-        arms: How many arms there are.
-        width: How many numbers an observation has.
-        item: Where the vectors of the arms are; None: arms have none, and a model each.
-        user: Where the vector is of who the arms are for; None if there is none.
+        arms: The number of arms.
+        width: The width of an observation.
+        item: The columns of the arms' vectors; None: arms have none, and a model each.
+        user: The columns of the vector of the user whom the arms are for; None if there is none.
     """
 
     arms: int
@@ -51,7 +51,7 @@ class ArmFeatures:
         Args:
             space: The space of observations. In a Dict, `item` is a Box [arms, features], and `user`, if there is one,
                 a vector of numbers or, as a Discrete, one-hot.
-            arms: How many arms there are.
+            arms: The number of arms.
             width: How many numbers an observation has when it is flat.
 
         Raises:

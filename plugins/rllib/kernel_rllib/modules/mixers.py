@@ -58,8 +58,8 @@ class MonotonicMixer:
     """A network whose weights are not negative, and come from networks of the global state (QMIX, section 4).
 
     Attributes:
-        name: What its parameters' names begin with.
-        agents: How many values it takes.
+        name: The prefix of its parameters' names.
+        agents: The number of values that it takes.
         state: The width of the global state.
         width: The width of its hidden layer.
     """

@@ -15,7 +15,7 @@ class TorchModelV2:
     Attributes:
         obs_space: The space of observations; one that was flattened has the environment's as `original_space`.
         action_space: The space of actions.
-        num_outputs: How many numbers `forward` is to return for each row.
+        num_outputs: The number of outputs of `forward` for each row.
         model_config: The options `model` of the config, as a dict.
         name: The name of the model.
     """

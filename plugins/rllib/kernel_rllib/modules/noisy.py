@@ -25,12 +25,12 @@ class NoisyDense:
     """A linear layer with an activation, and noise on its weights.
 
     Attributes:
-        name: What its parameters' names begin with.
+        name: The prefix of its parameters' names.
         inputs: The width of what it takes.
         outputs: The width of what it gives.
         activation: The name of an activation, or None.
-        sigma: How large the noise is at first, before it is divided by the root of `inputs`.
-        first: Where its numbers begin in a row of the noise of all layers.
+        sigma: The initial size of the noise, before it is divided by the root of `inputs`.
+        first: The first column of its numbers in a row of the noise of all layers.
     """
 
     name: str

@@ -35,8 +35,8 @@ class QNetworkOptions:
         v_min: The lowest atom.
         v_max: The highest atom.
         noisy: Whether the heads' layers carry learned noise.
-        sigma: How large that noise is at first.
-        convolutions: How the convolutions are built that images pass in place of hidden layers.
+        sigma: The initial size of that noise.
+        convolutions: The options of the convolutions that images pass in place of hidden layers.
     """
 
     hidden: tuple[int, ...] = (256, 256)

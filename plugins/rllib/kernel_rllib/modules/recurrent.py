@@ -16,7 +16,7 @@ class LSTM:
     """A layer that remembers: its state is what it last gave, and its cell.
 
     Attributes:
-        name: What its parameters' names, and those of its state, begin with.
+        name: The prefix of the names of its parameters and of its state.
         inputs: The width of what it takes.
         cells: The width of what it gives and remembers.
         horizon: For how many steps it remembers at first; 0: biases begin at 0, and it forgets half in each step.
@@ -76,7 +76,7 @@ class GRU:
     """A layer that remembers what it last gave, and is smaller than an LSTM (Cho et al., 2014).
 
     Attributes:
-        name: What its parameters' names, and those of its state, begin with.
+        name: The prefix of the names of its parameters and of its state.
         inputs: The width of what it takes.
         cells: The width of what it gives and remembers.
     """

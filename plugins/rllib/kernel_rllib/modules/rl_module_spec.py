@@ -12,7 +12,7 @@ class RLModuleSpec:
 
     Attributes:
         module_class: A `TorchRLModule`, a `torch.nn.Module`, or a `kernel_rllib.Module`.
-        model_config: What it reads as `self.model_config`, or takes as keyword arguments.
+        model_config: The options that it reads as `self.model_config`, or takes as keyword arguments.
         observation_space: The space of observations; None for the environment's.
         action_space: The space of actions; None for the environment's.
     """

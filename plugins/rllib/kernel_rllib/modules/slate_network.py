@@ -29,10 +29,10 @@ class SlateLayout:
     """The columns of users, documents and clicks in a flat observation.
 
     Attributes:
-        documents: How many documents there are to choose from.
-        size: How many a slate has.
-        user: Where the numbers of the user are.
-        doc: Where those of all documents are, one after the other.
+        documents: The number of documents to choose from.
+        size: The number of documents in a slate.
+        user: The columns of the user.
+        doc: The columns of all documents, one after the other.
         clicks: Where it is said of each place of the last slate that it was clicked on.
     """
 

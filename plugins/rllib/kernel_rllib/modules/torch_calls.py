@@ -35,8 +35,8 @@ class Call:
     Attributes:
         rows: Rows of observations [N, ...]; of a network that remembers [B * S, ...], sequence after sequence.
         obs: The same in the shape of the environment's space.
-        state: What it remembered before, tensors [B, ...] by their names; empty if it doesn't remember.
-        lengths: How long each sequence is, int64 [B]; None if it doesn't remember. The longest has S steps, and others
+        state: Its state before the call, tensors [B, ...] by their names; empty if it has none.
+        lengths: The length of each sequence, int64 [B]; None if it has no state. The longest has S steps, and others
             are filled up.
         previous: `prev_actions` and `prev_rewards` [N, ...], for models of the first generation that asked for them.
     """

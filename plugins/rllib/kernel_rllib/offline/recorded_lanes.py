@@ -105,11 +105,11 @@ class RecordedBlueprint:
 
     Attributes:
         acting: Makes what steps environments, for sources that ask for it.
-        policies: What steps of each policy have to be like, by its id.
+        policies: The requirements on the steps of each policy, by its id.
         make_reader: Makes the reader of a lane, given where it is.
         config: The settings, for readers of the user's own.
         is_normalised: Whether recorded actions of boxes are from -1 to 1.
-        log_dir: Where the run writes its results.
+        log_dir: The directory of the run's results.
         fragment_length: How many steps a batch has that is made in an environment.
     """
 

@@ -28,8 +28,8 @@ class ReaderMaker:
     """Makes the reader that settings describe. It is sent to where runners are.
 
     Attributes:
-        source: What `input_` names.
-        shuffle_buffer_size: How many batches are mixed; 0: none.
+        source: The source that `input_` names.
+        shuffle_buffer_size: The number of batches that are mixed; 0: none.
     """
 
     source: Any

@@ -35,7 +35,7 @@ class HeldParameters(Protocol):
 
 
 class LearnerParameters:
-    """Those of a learner."""
+    """The parameters of a learner."""
 
     def __init__(self, learner: Learner, changed: Callable[[], None] = lambda: None) -> None:
         """Take the learner's; `changed` is called after they were replaced."""
@@ -63,7 +63,7 @@ class LearnerParameters:
 
 
 class RunnerParameters:
-    """Those that a runner acts with."""
+    """The parameters that a runner acts with."""
 
     def __init__(self, sampler: Sampler) -> None:
         """Take those of this sampler."""

@@ -14,13 +14,13 @@ class RolloutMetrics(NamedTuple):
     """One episode that ended.
 
     Attributes:
-        episode_length: How many steps it had.
+        episode_length: The number of its steps.
         episode_reward: The sum of its rewards.
-        agent_rewards: What each agent earned, by (agent as text, policy); one agent alone is `"agent0"`.
-        custom_metrics: What callbacks reported of it.
-        perf_stats: How long the sample took that it ended in: `sample_time_ms`.
+        agent_rewards: The return of each agent, by (agent as text, policy); one agent alone is `"agent0"`.
+        custom_metrics: The metrics that callbacks reported of it.
+        perf_stats: The duration of the sample that it ended in: `sample_time_ms`.
         hist_data: Lists of numbers that callbacks reported of it.
-        media: What else they reported of it.
+        media: The other data that they reported of it.
     """
 
     episode_length: int

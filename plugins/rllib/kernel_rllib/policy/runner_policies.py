@@ -24,7 +24,7 @@ from kernel_rllib.runners.scripted_lanes import ScriptedLanes
 
 
 class LaneParameters:
-    """Those that a runner acts with for the agents of one policy."""
+    """The parameters that a runner acts with for the agents of one policy."""
 
     def __init__(self, lanes: AgentLanes) -> None:
         """Take those of these lanes."""

@@ -43,8 +43,8 @@ class PolicyView:
     """One policy of an algorithm, or of one of its runners.
 
     Attributes:
-        observation_space: What the environment observes.
-        action_space: What the environment takes.
+        observation_space: The observation space of the environment.
+        action_space: The action space of the environment.
         config: The settings, as a dict.
     """
 
@@ -67,8 +67,8 @@ class PolicyView:
         Args:
             held: Its parameters.
             inference: What chooses its actions.
-            observation_space: What the environment observes.
-            action_space: What the environment takes.
+            observation_space: The observation space of the environment.
+            action_space: The action space of the environment.
             distribution: The distribution of its actions, where it has one.
             stream: What draws of `dist_class` come from.
             config: The settings.

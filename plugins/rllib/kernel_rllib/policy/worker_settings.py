@@ -32,10 +32,10 @@ class WorkerSettings:
     """The settings of all workers of an algorithm.
 
     Attributes:
-        blueprint: What their environments and modules are made by.
-        policies: What is known of the policies that learn, by their ids.
+        blueprint: The blueprint of their environments and modules.
+        policies: The settings of the policies that learn, by their ids.
         config: The settings, as a dict.
-        steps: How many steps each lane of a worker makes for one sample, by the number of the worker.
+        steps: The number of steps of each lane of a worker for one sample, by the number of the worker.
         policy_of: Returns the policy of a runner's sampler; None for a view of its module.
         policies_to_train: Ids of the policies that learn, or a function of an id and a batch; None for all.
     """

@@ -27,8 +27,8 @@ class Piece:
 
     Attributes:
         columns: Arrays [T, ...] by their names; `obs` has one row more, what was observed after the last step.
-        state_in: What was remembered before the first step, by names.
-        burn_in: How many steps at its beginning only say what is remembered after them.
+        state_in: The state of the module before the first step, by names.
+        burn_in: The number of steps at its beginning that only compute the state after them.
     """
 
     columns: dict[str, Array]
@@ -49,8 +49,8 @@ class Episodes:
     """Several pieces side by side, those that are shorter filled up with zeros.
 
     Attributes:
-        obs: What was observed [T + 1, N, ...], the last row after the last step.
-        state_in: What was remembered before the first steps, arrays [N, ...] by their names.
+        obs: The observations [T + 1, N, ...], the last row after the last step.
+        state_in: The states of the module before the first steps, arrays [N, ...] by their names.
         columns: `actions`, `rewards` and `terminateds`, arrays [T, N, ...].
         mask: 1 where there is a step [T, N].
     """

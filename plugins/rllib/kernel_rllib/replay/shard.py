@@ -22,7 +22,7 @@ class Experience:
     Attributes:
         rows: Transitions.
         errors: Their errors by the parameters that acted [N]; None where these were not computed.
-        version: Which parameters acted.
+        version: The version of the parameters that acted.
     """
 
     rows: Batch

@@ -25,7 +25,7 @@ class ShardActor:
         Args:
             seed: The seed of the run.
             index: The number of the shard.
-            incarnation: How many died before it in its place.
+            incarnation: The number of shards that died before it in its place.
             replays: What makes the buffer of each policy.
         """
         self._shard = ReplayShard(philox.stream(seed, "replay_shard", index, incarnation))
@@ -76,8 +76,8 @@ class RemoteShard:
     Attributes:
         index: Its number, from 0.
         handle: The actor.
-        incarnation: How many died before it in its place.
-        rows: How many rows of each policy it is known to hold.
+        incarnation: The number of shards that died before it in its place.
+        rows: The number of rows of each policy that it is known to hold.
         adding: Samples that it has not said to have kept yet, the oldest first.
         drawing: Minibatches that it was asked for and that were not taken yet, by policy.
         draws: How many were taken.

@@ -34,13 +34,13 @@ class EnvSettings:
 
     Attributes:
         maker: Makes one of its context.
-        config: What the user says to each.
-        kind: How lanes are stepped: see `envs.making.make_vector`.
+        config: The user's settings for each.
+        kind: The kind of vector that steps the lanes: see `envs.making.make_vector`.
         restart_failed: Whether one that raises is made anew alone.
-        max_episode_steps: Where episodes are cut off, or None.
-        batch_wait_ms: How long environments in actors are waited for once one is ready.
+        max_episode_steps: The step at which episodes are truncated, or None.
+        batch_wait_ms: The time to wait for environments in actors once one is ready.
         ends_are_cuts: Whether ends of episodes count as cuts, after which there would be more.
-        tasks: What environments are to do, by the numbers of their lanes, where that was set.
+        tasks: The tasks of environments, by the numbers of their lanes, where they were set.
         videos: The directory for videos of the first lane of all; None: none are made.
     """
 
@@ -60,10 +60,10 @@ class Blueprint(PolicyBlueprint):
     """Makes the sampler of a runner. It is sent to where that runs.
 
     Attributes:
-        envs: How environments are made and stepped.
+        envs: The settings by which environments are made and stepped.
         complete_episodes: Whether samples are to be of whole episodes.
         seed: The seed of the run.
-        callbacks: What of the user's runners call; None for nothing.
+        callbacks: The user's callbacks, which runners call; None for none.
     """
 
     envs: EnvSettings

@@ -19,9 +19,9 @@ class Collected:
 
     Attributes:
         fragments: The fragment of each module that made a step, by its id.
-        env_steps: How many steps the environments made.
-        agent_steps: How many of these agents made; of one agent each, it is the same number.
-        report: What callbacks reported; None where there are none.
+        env_steps: The number of steps of the environments.
+        agent_steps: The number of steps of agents. With one agent in each environment it is the same.
+        report: The report of the callbacks; None where there are none.
     """
 
     fragments: dict[str, Fragment]

@@ -24,14 +24,14 @@ class Sample:
     Attributes:
         fragments: The fragment of each module, by its id.
         episodes: The episodes that ended.
-        env_steps: How many steps the environments made.
-        agent_steps: How many of these agents made; of one agent each, it is the same number.
-        seconds: How long it took.
+        env_steps: The number of steps of the environments.
+        agent_steps: The number of steps of agents. With one agent in each environment it is the same.
+        seconds: The duration of the call.
         runner: The number of the runner that sampled.
-        report: What callbacks reported; None where there are none.
-        learned: What connectors learned of each of its lanes meanwhile, by their names.
-        made: What the runner made of the fragments, where that is its work.
-        ref: Where all of it is in the object store; None where the runner is here.
+        report: The report of the callbacks; None where there are none.
+        learned: The statistics that connectors collected meanwhile in each of its lanes, by their names.
+        made: The result of the runner's work on the fragments, if it has any.
+        ref: The reference to all of it in the object store; None where the runner is in this process.
     """
 
     fragments: dict[str, Fragment]

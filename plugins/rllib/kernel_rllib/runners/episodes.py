@@ -16,10 +16,10 @@ class EpisodeSummary:
     """One episode that ended. Those of all lanes have one order, whichever runners they were in.
 
     Attributes:
-        ended_at: How many steps its lane had made by its end.
+        ended_at: The number of steps of its lane by its end.
         lane: The number of that lane.
         total_reward: The sum of its rewards.
-        length: How many steps it had.
+        length: The number of its steps.
         agents: Of several agents, what each earned: (agent as text, policy, sum of rewards).
     """
 

@@ -118,7 +118,7 @@ class ExternalSampler:
         self._waiting: dict[str, ActionsWanted | ActionsTaken] = {}
         """The observations of agents, by episode, for which no action is chosen yet."""
         self._actions: dict[int, Mapping[Any, Any]] = {}
-        """By place, what agents did last; callbacks hear of it with what it brought."""
+        """The last actions of agents, by place. Callbacks get them with the rewards that follow."""
         self._gained: dict[int, tuple[dict[Any, float], dict[Any, Any]]] = {}
         self._steps = place.steps_before
         self._agent_steps = 0

@@ -45,13 +45,13 @@ class GroupSettings:
         lanes: The numbers of the lanes of each runner.
         remote: Whether runners are actors; otherwise there is one, and it is here.
         options: Options of the actors, as of `kernel.remote`.
-        recovery: What becomes of the lanes of a runner that died; None: its death is an error.
-        tolerated_failures: How many failures in a row, without a sample between them, are tolerated.
-        incarnation: How many groups before this one were lost; see `RunnerPlace`.
-        steps_before: How many steps each lane made in them.
-        work: What each runner makes of its samples before it sends them, or None; see `EnvRunner`.
-        most_restarts: How many runners may be replaced in all.
-        limits: How long runners are waited for.
+        recovery: The treatment of the lanes of a runner that died; None: its death is an error.
+        tolerated_failures: The most failures in a row, without a sample between them, that are tolerated.
+        incarnation: The number of groups before this one that were lost; see `RunnerPlace`.
+        steps_before: The number of steps of each lane in them.
+        work: The work of each runner on its samples before it sends them, or None; see `EnvRunner`.
+        most_restarts: The most runners that may be replaced in all.
+        limits: The times to wait for runners.
     """
 
     lanes: Sequence[Sequence[int]]

@@ -26,12 +26,12 @@ class MultiAgentBlueprint:
     """Makes the sampler of a runner. It is sent to where that runs.
 
     Attributes:
-        envs: How environments are made and stepped.
-        policies: What acts, by the ids of policies. Parameters come in this order.
+        envs: The settings by which environments are made and stepped.
+        policies: The blueprints of the policies, by their ids. Parameters come in this order.
         policy_of: Returns the policy of an agent, given the agent, its episode, and the context of its environment.
         complete_episodes: Whether samples are to be of whole episodes.
         seed: The seed of the run.
-        callbacks: What of the user's runners call; None for nothing.
+        callbacks: The user's callbacks, which runners call; None for none.
     """
 
     envs: EnvSettings

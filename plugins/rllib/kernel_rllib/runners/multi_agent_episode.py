@@ -13,12 +13,12 @@ class MultiAgentEpisode:
 
     Attributes:
         episode_id: A number that no other episode of the run has.
-        length: How many steps the environment has made in it.
+        length: The number of steps of the environment in it.
         policies: The policies of all agents that have been in it, by agent.
         live: The positions of the lanes of those that are in it now, by agent.
         ended: Those who were in it, and have left.
-        rewards: What each agent was given.
-        early: What agents were given before they first acted.
+        rewards: The rewards of each agent.
+        early: The rewards of agents before they first acted.
         user_data: Whatever users want to keep.
     """
 

@@ -28,8 +28,8 @@ class Limits:
 
     Attributes:
         late: After how long a sample is late; None for never.
-        sign_of_life: How long environments of a late runner may take for one step.
-        ready: How long a runner may take to be made.
+        sign_of_life: The longest time for one step of a late runner's environments.
+        ready: The longest time for the construction of a runner.
     """
 
     late: float | None = None

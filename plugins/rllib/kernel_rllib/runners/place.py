@@ -12,10 +12,10 @@ class RunnerPlace:
     Attributes:
         index: Its number: 0 beside the learner, from 1 elsewhere.
         lanes: The numbers of its lanes.
-        runners: How many runners there are elsewhere.
-        all_lanes: How many lanes all runners have together.
-        incarnation: How many died before it in this place: its environments get other seeds then.
-        steps_before: How many steps each of its lanes has made before.
+        runners: The number of runners elsewhere.
+        all_lanes: The number of lanes of all runners together.
+        incarnation: The number of runners that died before it in this place: its environments get other seeds then.
+        steps_before: The number of steps of each of its lanes before.
     """
 
     index: int

@@ -44,17 +44,17 @@ class PolicyBlueprint:
     """Holds the parts by which a policy acts, in any runner.
 
     Attributes:
-        observation_space: What it observes.
-        action_space: What it chooses from.
-        module: What acts.
-        exploration: How it chooses.
-        actions: What becomes of its choices.
+        observation_space: The observation space.
+        action_space: The action space.
+        module: The module that acts.
+        exploration: The exploration by which actions are chosen.
+        actions: The processing of its choices.
         observation_connectors: Makes the connectors that rows of observations pass through; called with whether their
             filters learn.
         learns: Whether they do in runners.
         clip_rewards: Gives the rewards [L] that are learned from for those of the environment; None: the same.
-        preprocessor: How pictures are made small, or None.
-        model_options: What says how large they become.
+        preprocessor: The preprocessor that shrinks pictures, or None.
+        model_options: The options that give their size.
         told: The numbers in infos that are columns of what one agent of each environment does.
     """
 

@@ -23,9 +23,9 @@ class Request:
     """A sample that a runner was asked for, with all that it takes to ask another runner for the same one.
 
     Attributes:
-        steps: How many times each lane is stepped.
+        steps: The number of steps of each lane.
         weights: The parameters to act with; None for those that the runner has.
-        statistics: What connectors are to work with.
+        statistics: The statistics for the connectors.
         sample: The sample, once it is there.
         snapshot: The state of the lanes after it; of None where that was not asked for.
     """
@@ -42,13 +42,13 @@ class RemoteRunner:
     """A runner in an actor.
 
     Attributes:
-        place: Which lanes it steps.
+        place: The lanes that it steps.
         handle: The actor.
-        construction: Where its constructor is, until that has returned.
+        construction: The position of its constructor, until that has returned.
         snapshot: The state before its oldest request; None for that in which any runner of its place begins.
-        steps: How many steps each of its lanes will have made after all requests.
-        version: Which parameters it will have then.
-        requests: What it was asked for and has not brought yet, the oldest first.
+        steps: The number of steps of each of its lanes after all requests.
+        version: The version of its parameters by then.
+        requests: The requests that it has not answered yet, the oldest first.
         is_made: Whether it is known that its constructor has returned.
         began: When that was called, by a clock that only goes forward.
         awaited: What it is waited for with now, and since when, by the same clock.

@@ -23,8 +23,8 @@ class ScriptedBlueprint:
 
     Attributes:
         make: The class: called with the two spaces and a dict of settings.
-        observation_space: What it observes.
-        action_space: What it chooses from.
+        observation_space: The observation space.
+        action_space: The action space.
         config: The settings.
     """
 

@@ -54,7 +54,7 @@ class Outcomes:
         index: The numbers of their directions.
         side: Their sides.
         returns: The sums of their rewards, float64.
-        lengths: How many steps they had.
+        lengths: The numbers of their steps.
         count, mean, squares: The moments of what was observed; see `connectors.moments`.
     """
 
@@ -85,12 +85,12 @@ class TrialSettings:
     """The settings of trials.
 
     Attributes:
-        blueprint: How environments are made, and what stands between them and the policy.
-        distribution: What makes actions of the policy's outputs: its mode.
-        noise_stdev: How far parameters are moved along a direction.
+        blueprint: The blueprint of the environments, and of the connectors between them and the policy.
+        distribution: The distribution whose mode, by the policy's outputs, is the action.
+        noise_stdev: The distance by which parameters are moved along a direction.
         action_noise_std: The deviation of what is added to continuous actions of disturbed episodes.
-        offset: What is taken off each reward of disturbed episodes.
-        noise_size: How many numbers the table of noise has.
+        offset: The number that is subtracted from each reward of disturbed episodes.
+        noise_size: The size of the table of noise.
     """
 
     blueprint: Blueprint

@@ -14,7 +14,7 @@ class Console(gymnasium.Env[Any, Any]):
 
     Attributes:
         actions: The actions of the game that is going on.
-        games: How many games were begun.
+        games: The number of games that were begun.
     """
 
     observation_space = Box(0, 255, (210, 160, 3), np.uint8)

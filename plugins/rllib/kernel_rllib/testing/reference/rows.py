@@ -47,7 +47,7 @@ class PolicyTerms(NamedTuple):
     """The terms of a policy's distribution that a loss takes, a number a row."""
 
     log_probs: Rows
-    """Of the actions taken."""
+    """The log-probability of the action taken."""
     entropies: Rows
     divergences: Rows
     """From the older distribution to this one: the mean under the older of log p(older) - log p(this)."""
