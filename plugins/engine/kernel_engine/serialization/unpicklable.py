@@ -29,7 +29,7 @@ _TEXT_LIMIT = 300
 
 @dataclass
 class UnpicklablePart:
-    """Names a part that can't be sent: `path` is the Python expression that reaches it, `parent` has it."""
+    """Something that can't leave its process: `path` is the Python that gets to it, `parent` what has it."""
 
     value: Any
     path: str
