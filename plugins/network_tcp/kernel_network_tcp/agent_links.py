@@ -17,17 +17,17 @@ from kernel_spec.ids import ObjectId, ProcessId
 Handlers = dict[int, Callable[..., None]]
 AGAIN_SECONDS = 1.0
 PATIENCE_SECONDS = 60.0
-"""Seconds for which an unreachable place is tried. By then the head has said so if its node is gone."""
+"""Seconds for which an unreachable place is tried. By then the head has reported if its node is gone."""
 
 
 class AgentLinks:
-    """Connections to other agents, made when they are first needed.
+    """Connects this agent to others, when a connection is first needed.
 
     When one ends, messages that may not have arrived are sent again until the node is known to be gone. They do no harm
     when they arrive twice.
     A *place* is where a node is reached: its gateway ("HOST:PORT"), perhaps behind a relay. `forward(process,
-    message)`, `delete(objects)` and `keep(object)` do here what another agent asks for. `relay` leads to all others, if
-    there is one. Feed `on_messages` and `on_close` to the gateway.
+    message)`, `delete(objects)` and `keep(object)` carry out here the orders of other agents. `relay` leads to all
+    others, if there is one. Pass `on_messages` and `on_close` to the gateway.
     """
 
     def __init__(

@@ -46,7 +46,7 @@ from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import ProtocolError
 
 PASSING_SECONDS = 60.0
-"""Seconds for which a process that takes no sockets, because it is busy or stopped, is tried again."""
+"""Seconds for which the gateway retries a process that takes no sockets, because it is busy or stopped."""
 _AGAIN_SECONDS = 0.02
 _MAXIMUM_SPLICES = 1024
 _TLS_HELLO = b"\x16"
@@ -57,16 +57,16 @@ _PROCESS = re.compile(r"[0-9a-f]{16}")
 
 @dataclass(slots=True)
 class _IncomingSocket:
-    """A socket of which not enough was read to know whom it is for."""
+    """Holds a socket until enough bytes were read to know its target."""
 
     socket: socket.socket
     read: bytes = b""
     refused: bool = False
-    """Whether a refusal was sent, and only has to arrive."""
+    """Whether a refusal was sent and may still be under way."""
 
 
 class SocketRelay(Protocol):
-    """What a gateway needs of a relay. The relay owns the sockets from then on; they do not block."""
+    """Relays sockets for a gateway. It owns them from then on; they do not block."""
 
     def forward(self, sock: socket.socket, route: str) -> None:
         """Relay what a peer that has the token sends next to `route`."""
@@ -101,7 +101,7 @@ class Gateway:
         self.splice_to = splice_to
         self._tls = tls
         self._targets: dict[str, IncomingConnections | Admissions] = {}
-        self._arrivals: dict[int, _IncomingSocket] = {}  # by descriptor, the oldest first
+        self._arrivals: dict[int, _IncomingSocket] = {}  # By descriptor, the oldest first.
         self._passing = 0
         self._splices: set[Splice] = set()
         self._courier = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
@@ -277,7 +277,7 @@ class Gateway:
             self._answer(arrival, NOT_HERE)
             if target != HEAD:
                 self._on_refused(f"a peer asked for process {target}, which is not here")
-            elif not self.splice_to:  # else it is away, and started again soon: nodes keep asking
+            elif not self.splice_to:  # Otherwise it is away and restarts soon: nodes keep asking.
                 self._on_refused("a peer asked for the head, which is not here")
         except OSError as error:
             late = self._reactor.clock() >= deadline or self._passing >= MAXIMUM_STRANGERS

@@ -1,4 +1,4 @@
-"""The network of TCP: what a process needs of it is imported here, what a node needs when that opens it."""
+"""The network of TCP. The parts for a process are imported here, those for a node when a node opens the network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class TcpNetwork:
-    """See `kernel_spec.networks.Network`."""
+    """Implements `kernel_spec.networks.Network`."""
 
     def check_tls(self, files: TlsFiles) -> None:
         """Raise OptionError, which names the file, when `files` can't be used."""
@@ -27,7 +27,7 @@ class TcpNetwork:
 
         Raises OptionError when the port can't be had, SessionEndedError when there is no relay.
         """
-        from kernel_network_tcp.node_network import TcpNodeNetwork  # which most processes do without
+        from kernel_network_tcp.node_network import TcpNodeNetwork  # Most processes do not need it.
 
         return TcpNodeNetwork(settings, loop, on_refused)
 
@@ -37,4 +37,4 @@ class TcpNetwork:
 
 
 network = TcpNetwork()
-"""What the entry point names."""
+"""The target of the entry point."""

@@ -16,11 +16,11 @@ from kernel_spec.networks import Message, NodeStore, Pulled
 
 CONNECT_SECONDS = 5.0
 _FETCHING = ProcessId(b"transfer")
-"""Under this id the network uses the store."""
+"""The id by which the network uses the store."""
 
 
 class TcpNodeLinks:
-    """See `kernel_spec.networks.NodeLinks`. `place` is where this node is reached, `relay` leads to all others."""
+    """Implements `kernel_spec.networks.NodeLinks`. `place` is where this node is reached, `relay` leads to others."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ from kernel_spec.networks import Message, NetworkSettings, NodeStore
 
 
 class TcpNodeNetwork:
-    """One node's port, and what leads from it to the others. See `kernel_spec.networks.NodeNetwork`."""
+    """Runs one node's port, and its links to other nodes. Implements `kernel_spec.networks.NodeNetwork`."""
 
     def __init__(self, settings: NetworkSettings, reactor: Reactor, on_refused: Callable[[str], None]) -> None:
         self._settings = settings

@@ -1,4 +1,4 @@
-"""One process's way to the processes of other nodes: it dials their gateways, and takes what its own has accepted."""
+"""Connect a process with those of other nodes: it dials their gateways, and takes sockets that its own has accepted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernel_processes.transport.reactor import Reactor
 
 
 class TcpProcessNetwork:
-    """See `kernel_spec.networks.ProcessNetwork`."""
+    """Implements `kernel_spec.networks.ProcessNetwork`."""
 
     def __init__(self, token: bytes, tls: Credentials | None, reactor: Reactor) -> None:
         self._token = token

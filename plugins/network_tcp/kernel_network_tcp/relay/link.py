@@ -1,4 +1,4 @@
-"""A remote driver's link to the relay, by which the cluster reaches a machine that it can't dial."""
+"""Link a remote driver to the relay, so that the cluster reaches a machine that it can't dial."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from kernel_spec.tls_files import TlsFiles
 
 JOIN_SECONDS = 10.0
 REDIAL_SECONDS = (0.05, 1.0)
-"""Seconds before the link is made again: at first, and at most. Each pause is half as long again."""
+"""Seconds before the link is made again: at first, and at most. Each pause is 1.5 times the one before."""
 _PLACE, _CALL_BACK = number_of(relay_messages.RelayedPlace), number_of(relay_messages.DialBack)
 
 
 class RelayLink:
-    """Says to the relay at `relay` ("HOST:PORT", the head's port) that this node is there, and dials back when called.
+    """Announces this node to the relay at `relay` ("HOST:PORT", the head's port), and dials back when called.
 
     `join` waits until the relay has answered; `begin(adopt)` hands every connection that was dialled to `adopt(socket)`
     from then on. A link that ends is made again, for as long as this process lives.
@@ -97,7 +97,7 @@ class RelayLink:
         adopt = self._adopt
 
         def connected(sock: socket.socket) -> None:
-            with suppress(OSError):  # a broken socket shows when it is read
+            with suppress(OSError):  # A broken socket shows when it is read.
                 sock.send(calling_back(ticket))
             adopt(sock)
 

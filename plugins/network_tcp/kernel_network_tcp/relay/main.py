@@ -1,6 +1,6 @@
-"""The process that passes the bytes of a relay, so that neither the head nor its agent is held up by them.
+"""Pass the bytes of a relay in a process of its own, so that they hold up neither the head nor its agent.
 
-It reads nothing of what it passes. Sockets come in by descriptor, each message with one or two of them:
+It does not interpret the bytes that it passes. Sockets come in by descriptor, each message with one or two of them:
 
     CONNECT place    a caller: connect to the gateway at `place`, then join both
     JOIN             a caller, and the connection that dialled back for it
@@ -28,9 +28,9 @@ CONNECT = b"C"
 JOIN = b"J"
 LONGEST_NOTE = 512
 MAXIMUM_PAIRS = 8192
-"""The greatest number of pairs that are joined at once."""
+"""Maximum number of pairs that are joined at once."""
 CONNECT_SECONDS = 4.0
-"""Seconds for a gateway to answer: less than its caller waits for that."""
+"""Seconds for a gateway to answer: fewer than its caller waits."""
 _FAREWELL_SECONDS = 5.0
 _AT_ONCE = 64
 
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 class Relay:
-    """Join the pairs of sockets that arrive at `inlet`, and pass their bytes."""
+    """Joins the pairs of sockets that arrive at `inlet`, and passes their bytes."""
 
     def __init__(self, inlet: socket.socket, reactor: Reactor) -> None:
         self._inlet = inlet
@@ -75,7 +75,7 @@ class Relay:
         for _ in range(_AT_ONCE):
             try:
                 note, descriptors, _, _ = socket.recv_fds(self._inlet, LONGEST_NOTE, 2)
-            except OSError:  # there is no other, as a rule
+            except OSError:  # There is usually no other.
                 return
             sockets = [socket.socket(fileno=one) for one in descriptors]
             for sock in sockets:
@@ -89,7 +89,7 @@ class Relay:
                 self._join(*sockets)
             elif note.startswith(CONNECT) and len(sockets) == 1:
                 self._connect(sockets[0], note[len(CONNECT) :].decode())
-            else:  # for want of descriptors not all came
+            else:  # Some are missing for lack of descriptors.
                 for sock in sockets:
                     sock.close()
 

@@ -1,4 +1,4 @@
-"""The relay's process as a child of the agent: started, started again when it dies, and given sockets to join."""
+"""Run the relay as a child of the agent: start it, restart it when it dies, and pass it sockets to join."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ AGAIN_SECONDS = 1.0
 """Seconds between two starts."""
 END_SECONDS = 2.0
 BACKLOG = 1024
-"""The number of connections that may wait for a process that does not take them."""
+"""Number of connections that may wait for a process that does not take them."""
 _PAUSE_SECONDS = 0.02
 _KIND = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_DGRAM
 
 
 class RelayProcess:
-    """One relay process at a time, from the first `start` on. Sockets that it has not taken go to the next one.
+    """Runs one relay process at a time, from the first `start` on. Sockets that it has not taken go to the next one.
 
     `directory` is that of the session, where its errors are logged.
     """

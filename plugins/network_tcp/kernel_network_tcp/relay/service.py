@@ -1,4 +1,4 @@
-"""The relay at the gateway of the head's node: the table decides, the process passes the bytes. In the agent's loop."""
+"""Relay at the gateway of the head's node: the table decides, the process passes the bytes. In the agent's loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INTRODUCTIONS = (number_of(relay_messages.RelayJoined),)
 
 
 class RelayService:
-    """Serves at `gateway`, which others reach at `place` ("HOST:PORT"). `directory` is the session's."""
+    """Serves the relay at `gateway`, which others reach at `place` ("HOST:PORT"). `directory` is the session's."""
 
     def __init__(self, gateway: Gateway, place: str, directory: str, reactor: Reactor) -> None:
         self._gateway = gateway

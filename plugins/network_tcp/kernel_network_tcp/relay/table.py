@@ -16,12 +16,12 @@ from kernel_spec.dataclass import dataclass
 TICKET_SECONDS = 10.0
 """Seconds for a client to dial back, and for a client itself to return after a cut."""
 MAXIMUM_WAITING = 256
-"""The number of callers that may wait for one client; beyond, the one that has waited longest is refused."""
+"""Maximum number of callers that may wait for one client; beyond it, the one that has waited longest is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """The route leads to this very gateway: serve the caller as if it had not been relayed."""
+    """Serve the caller as if it had not been relayed: the route leads to this very gateway."""
 
     caller: int
 
@@ -63,7 +63,7 @@ Instruction = Here | Connect | CallBack | Join | Refuse
 
 @dataclass(slots=True)
 class _WaitingCaller:
-    """A caller that waits for a client."""
+    """Holds a caller that waits for a client."""
 
     caller: int
     client: str

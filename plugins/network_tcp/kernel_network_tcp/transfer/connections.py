@@ -1,4 +1,4 @@
-"""Connections to the transfer services of other nodes, kept for the next chunk. Any thread may use them."""
+"""Keep connections to the transfer services of other nodes for the next chunk. Any thread may use them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernel_network_tcp.transfer.sockets import prepare
 
 
 class Connections:
-    """Connections that are kept for reuse. `connect(address)` makes a socket that has proved the token; it may block.
+    """Keeps connections for reuse. `connect(address)` makes a socket that has proved the token; it may block.
 
     It may raise any error. A socket that is taken belongs to its taker until it is given back or closed.
     """

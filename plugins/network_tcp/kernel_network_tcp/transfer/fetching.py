@@ -1,4 +1,4 @@
-"""One chunk, from a source's socket into this node's memory. Runs in a thread."""
+"""Fetch one chunk from a source's socket into this node's memory. Runs in a thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = Logger("kernel.node.transfer")
 
 
 class Fetch:
-    """Carries out an ask. `memory` is where the bytes go, and is released at the end.
+    """Carries out an ask. `memory` receives the bytes, and is released at the end.
 
     `cancel` may come from another thread; `run` returns soon after it (a connection that is being made is waited for).
     """
@@ -57,7 +57,7 @@ class Fetch:
                 connections.forget(self.address)
                 if self._answered or self._cancelled or isinstance(error, TimeoutError):
                     raise
-                # The other side had closed it while it was idle, as a rule: that says nothing about the source.
+                # The other side had probably closed the idle connection, which says nothing about the source.
         return self._exchange(connections.make(self.address), connections)
 
     def _exchange(self, sock: socket.socket, connections: Connections) -> pull_plan.Answer:
@@ -128,7 +128,7 @@ def say_end(address: str, end: protocol.WantNoMore, connections: Connections) ->
         return
     try:
         send_all(sock, memoryview(data))
-    except OSError:  # then it has noticed by itself
+    except OSError:  # Nobody waits for an answer to this.
         sock.close()
     else:
         connections.give_back(address, sock)

@@ -1,6 +1,6 @@
-"""One object on its way to this node: room is found, the plan decides what to ask for, threads fetch, the store seals.
+"""Pull one object to this node: room is found, the plan decides which bytes to request, threads fetch, the store seals.
 
-The memory is given back, or anything else is done to it, only when no thread reads or writes it any more.
+The memory is given back, or used otherwise, only when no thread reads or writes it any more.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ENDING, OVER = "is being given up", "is over"
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """The parts that all pulls of a node share. `address` is that of its transfer service."""
+    """Holds the parts that all pulls of a node share. `address` is that of its transfer service."""
 
     address: str
     limits: TransferLimits
@@ -125,7 +125,7 @@ class Pull:
             self._error = error
             self._keep_it()
             self._end()
-        if answer is not None:  # only now: all waiters have pinned it
+        if answer is not None:  # Only now: all waiters have pinned it.
             self._means.store.unpin(self.object)
 
     def _create(self) -> None:

@@ -18,7 +18,7 @@ from kernel_network_tcp.transfer.ranges import Ranges
 from kernel_spec.dataclass import dataclass
 
 MAXIMUM_SOURCES = 64
-"""The number of recommended sources that are followed; others are ignored."""
+"""Maximum number of recommended sources that are followed; others are ignored."""
 
 # -- events in -----------------------------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ class _Source:
 
 
 class PullPlan:
-    """The machine for one object of `size` bytes. `own_address` is never asked."""
+    """Plans the pull of one object of `size` bytes. `own_address` is never asked."""
 
     def __init__(self, size: int, own_address: str, limits: TransferLimits, now: float) -> None:
         self.size = size
@@ -217,7 +217,7 @@ class PullPlan:
             if address not in self.sources and address != self._own_address and len(self.sources) < MAXIMUM_SOURCES:
                 self.sources[address] = _Source(recommended=True)
         source.denials += 1
-        source.recommended = True  # it wants to be left in peace, as long as others deliver
+        source.recommended = True  # It is not to be asked while others deliver.
         self._rest(source, source.denials, now, f"recommends {', '.join(event.sources) or 'nobody'}")
 
     def _busy(self, event: SourceBusy, now: float) -> None:

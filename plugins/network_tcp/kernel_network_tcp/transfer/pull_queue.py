@@ -15,7 +15,7 @@ class _WaitingPull:
 
 
 class PullQueue:
-    """Pure. `next` says what to start; the order of things that wait is decided at that moment."""
+    """Queues pulls. `next` returns those to start; it decides their order at that moment. Pure."""
 
     def __init__(self, limits: TransferLimits) -> None:
         self._limits = limits

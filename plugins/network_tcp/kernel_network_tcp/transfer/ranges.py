@@ -1,4 +1,4 @@
-"""The ranges of an object's bytes that are there."""
+"""Record which ranges of an object's bytes are present."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 
 class Ranges:
-    """A set of byte positions, kept as disjoint ranges that do not touch, in order."""
+    """Holds a set of byte positions as disjoint ranges that do not touch, in order."""
 
     def __init__(self) -> None:
         self._ranges: list[tuple[int, int]] = []

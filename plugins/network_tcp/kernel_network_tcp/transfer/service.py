@@ -29,11 +29,11 @@ from kernel_spec.networks import NodeStore
 TICK_SECONDS = 0.05
 
 Then = Callable[[Exception | None], None]
-"""Called once: with None when the object is in the node's store, else with why it is not."""
+"""Called once: with None when the object is in the node's store, otherwise with the error."""
 
 
 class Ticket:
-    """One waiter for an object. `cancel` ends the wait; with the last waiter the pull ends, and frees its room."""
+    """Represents one waiter for an object. `cancel` ends the wait; the last one ends the pull and frees its room."""
 
     __slots__ = ("_service", "object", "then")
 
@@ -55,9 +55,9 @@ class Ticket:
 
 
 class TransferService:
-    """One for each node.
+    """Pulls and sends the objects of one node.
 
-    `client` is the id under which it uses the store, of no process; `address` is how other nodes reach `serve` here,
+    `client` is the id by which it uses the store, of no process; `address` is how other nodes reach `serve` here,
     as they would give it to their `connect`; `connect(address)` makes a blocking socket to another node's service that
     has proved the token. It is called in threads, and must give up by itself after some seconds.
     """
@@ -195,7 +195,7 @@ class TransferService:
     def _advance(self) -> None:
         for object in self.queue.next(self._reactor.clock()):
             pull = self.pulls.get(object)
-            if pull is not None and pull.state == QUEUED:  # what those before it led to may have ended it
+            if pull is not None and pull.state == QUEUED:  # A pull that was started before it may have ended it.
                 pull.begin()
         self._keep_time()
 

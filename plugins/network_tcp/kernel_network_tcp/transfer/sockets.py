@@ -1,4 +1,4 @@
-"""Bytes between a blocking socket and memory, for as long as they keep coming. Runs in threads."""
+"""Move bytes between a blocking socket and memory, for as long as they keep coming. Runs in threads."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from contextlib import suppress
 from ipaddress import ip_address
 
 PIECE_BYTES = 1 << 20
-"""The most bytes that one call moves: few calls, and each one ends while the bytes are in the processor's cache."""
+"""Maximum number of bytes in one call: calls are few, and each ends while its bytes are in the processor's cache."""
 
 
 def prepare(sock: socket.socket, stall_seconds: float) -> None:
     """Make a socket raise TimeoutError when it stalls, and send what is small at once."""
     sock.settimeout(stall_seconds)
-    with suppress(OSError):  # UNIX sockets have no such thing
+    with suppress(OSError):  # UNIX sockets do not have it.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
@@ -50,7 +50,7 @@ def receive_exactly(sock: socket.socket, count: int) -> bytearray:
 def shut(sock: socket.socket) -> None:
     """End a connection that a thread may be using: its call returns at once."""
     with suppress(OSError):
-        socket.socket.shutdown(sock, socket.SHUT_RDWR)  # a TLS socket's own would go on in clear text
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)  # A TLS socket's own shutdown would continue in clear text.
 
 
 def crosses_a_network(sock: socket.socket) -> bool:

@@ -12,9 +12,9 @@ from kernel_network_tcp.transfer.limits import TransferLimits
 from kernel_processes.transport.addresses import is_relayed
 
 RECOMMENDED = 4
-"""The number of nodes that a redirection names."""
+"""Number of nodes that a redirection names."""
 MAXIMUM_HELPERS = 64
-"""The number of nodes that are remembered for one object."""
+"""Number of nodes that are remembered for one object."""
 
 
 class _Slot:
@@ -36,7 +36,7 @@ class _Helper:
 
 
 class UploadSlots:
-    """The slots and the helpers of one object, by the addresses of the nodes. Times are in seconds, of any origin."""
+    """Holds the slots and helpers of one object, by the addresses of the nodes. Times are in seconds, of any origin."""
 
     __slots__ = ("_helpers", "_limits", "_slots")
 
@@ -67,7 +67,7 @@ class UploadSlots:
         slot.used_at = now
         slot.has_ended = False
         if is_relayed(asker):
-            return  # a detour by the relay is not recommended
+            return  # A detour by the relay is not recommended.
         if asker in self._helpers or len(self._helpers) < MAXIMUM_HELPERS:
             helper = self._helpers.setdefault(asker, _Helper(now))
             helper.until = now + self._limits.idle_seconds

@@ -24,7 +24,7 @@ from kernel_spec.ids import ObjectId
 
 @dataclass(frozen=True, slots=True)
 class BytesWanted:
-    """A request came over `connection`; `number` names it from now on."""
+    """A request arrived over `connection`; `number` identifies it from now on."""
 
     number: int
     connection: int
@@ -57,7 +57,7 @@ class ObjectHeld:
 
 @dataclass(frozen=True, slots=True)
 class ObjectNotHeld:
-    """A `Hold` failed; `kind` is what to answer."""
+    """A `Hold` failed; `kind` is the kind of answer to give."""
 
     object: ObjectId
     kind: int
@@ -66,7 +66,7 @@ class ObjectNotHeld:
 
 @dataclass(frozen=True, slots=True)
 class Receiving:
-    """The object arrives at this node: `present` says at any time what is there."""
+    """The object is arriving at this node: `present` has the ranges that are there at any time."""
 
     object: ObjectId
     size: int
@@ -75,14 +75,14 @@ class Receiving:
 
 @dataclass(frozen=True, slots=True)
 class MoreReceived:
-    """More of it is there."""
+    """More of the object has arrived."""
 
     object: ObjectId
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """It is complete; `held`: and stays in memory until `Release`, which must be so where `is_wanted` says it."""
+    """The object is complete. `held`: it stays in memory until `Release`, as it must where `is_wanted` returns true."""
 
     object: ObjectId
     held: bool
@@ -90,7 +90,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class NotReceived:
-    """It will not be complete. Sends of it that began go on."""
+    """The object will not be complete. Sends of it that began go on."""
 
     object: ObjectId
     reason: str
@@ -120,7 +120,7 @@ UploadEvent = (
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Have the object in memory and keep it there.
+    """Get the object into memory and keep it there.
 
     Answered by `ObjectHeld`, by `ObjectNotHeld` or, if the object is arriving, by `Receiving`.
     """
@@ -130,14 +130,14 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """It need not stay in memory."""
+    """Let the object leave memory."""
 
     object: ObjectId
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send the bytes; answered by `Sent`."""
+    """Send the bytes. Answered by `Sent`."""
 
     number: int
     connection: int
@@ -146,7 +146,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """Name `addresses`."""
+    """Answer with `addresses` of other nodes."""
 
     connection: int
     addresses: tuple[str, ...]
@@ -170,7 +170,7 @@ _UNKNOWN, _ASKED_FOR, _HELD, _RECEIVING = "unknown", "asked for", "held", "recei
 
 
 class _Share:
-    """One object and its askers. `waiting` asks have a deadline."""
+    """Holds one object and its askers. `waiting` asks have a deadline."""
 
     __slots__ = ("sending", "size", "slots", "state", "waiting")
 
@@ -193,7 +193,7 @@ class _Share:
 
 
 class UploadTable:
-    """The machine of one node."""
+    """Holds the objects that one node sends, and decides which bytes go to which node."""
 
     def __init__(self, limits: TransferLimits) -> None:
         self.shares: dict[ObjectId, _Share] = {}
@@ -289,7 +289,7 @@ class UploadTable:
         share = self.shares[event.object]
         asked = share.sending.pop(event.number)
         got_all = event.complete and asked.want.length == asked.want.size
-        if share.slots.use(asked.want.asker, now) or got_all:  # an asker that got all at once need not report the end
+        if share.slots.use(asked.want.asker, now) or got_all:  # An asker that got all at once need not report the end.
             share.free_slot(asked.want.asker)
         self._tidy(event.object, share, out)
 

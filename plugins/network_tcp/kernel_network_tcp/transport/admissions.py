@@ -13,7 +13,7 @@ from kernel_processes.transport.reactor import Reactor
 PROOF_SECONDS = 15.0
 """Seconds for a peer to prove the token before it is disconnected."""
 MAXIMUM_STRANGERS = 256
-"""The most peers that may be unauthenticated at once. Beyond that the one that was silent longest is dropped.
+"""Maximum number of unauthenticated peers. Beyond it, the peer that was silent longest is dropped.
 
 So a flood of connections locks no honest peer out.
 """
@@ -22,7 +22,7 @@ So a flood of connections locks no honest peer out.
 class Admissions:
     """Hands over each adopted socket when its peer has proved the token: `on_admitted(socket, rest)`.
 
-    `rest` is what came after the handshake, at least the `greeting_bytes` that are waited for.
+    `rest` are the bytes after the handshake, at least the `greeting_bytes` that are waited for.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Admissions:
         self._on_admitted = on_admitted
         self._on_refused = on_refused
         self._greeting_bytes = greeting_bytes
-        self._strangers: dict[int, SocketAuthentication] = {}  # the oldest first
+        self._strangers: dict[int, SocketAuthentication] = {}  # The oldest first.
         self._number = 0
 
     def adopt(self, sock: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""The certificate that this node shows, and those that it accepts, when its TCP ports speak TLS.
+"""Hold the certificate that this node shows, and those that it accepts, when its TCP ports speak TLS.
 
 Both sides show a certificate of the cluster's own authority. Names in certificates are not compared: a peer with a
 certificate of that authority belongs to the cluster, as a peer with the token does.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Credentials:
-    """Makes TLS sockets of plain ones. Files that are replaced count for the next connection: nothing restarts."""
+    """Makes TLS sockets of plain ones. Replaced files take effect with the next connection, without a restart."""
 
     def __init__(self, files: TlsFiles) -> None:
         """Read `files`. Raises OptionError, which names the file, when they can't be used."""

@@ -14,14 +14,14 @@ from kernel_processes.transport.poller import WRITE
 from kernel_processes.transport.reactor import Reactor
 
 Place = tuple[int, tuple[Any, ...]]
-"""An address family and an address of it."""
+"""An address family and an address in it."""
 
 
 class HostConnector:
-    """One attempt to connect to `host` and `port`, within `seconds`; `begin` it.
+    """Makes one attempt to connect to `host` and `port`, within `seconds`, from `begin` on.
 
     `on_connected(socket)` or `on_failed(reason, failure)` is called once, from the loop, which may be that of another
-    thread; neither is after `cancel`.
+    thread; neither is called after `cancel`.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class HostConnector:
         try:
             sock.getpeername()
         except OSError:
-            return  # not yet: the event was one of another socket, whose number this has now
+            return  # Not yet: the event was for an earlier socket with this number.
         self._reactor.unregister(sock.fileno())
         self._socket = None
         self._over = True

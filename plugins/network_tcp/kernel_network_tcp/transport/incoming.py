@@ -1,4 +1,4 @@
-"""Connections that others opened over TCP: new ones, and those that go on after a cut."""
+"""Accept connections that others open over TCP: new ones, and those that resume after a cut."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class IncomingConnections:
         self._on_close = on_close
         self._on_refused = on_refused
         self._resume_seconds = resume_seconds
-        self._silent: set[Connection] = set()  # admitted, without a message so far
+        self._silent: set[Connection] = set()  # Admitted sockets without a message so far.
         self._known: dict[bytes, TcpConnection] = {}
         self._forgotten: OrderedDict[bytes, None] = OrderedDict()
         self._admissions = Admissions(token, tls, reactor, self._welcome, on_refused, words.GREETING_BYTES)
@@ -59,7 +59,7 @@ class IncomingConnections:
         connection = self._known.get(greeting.connection)
         if connection is None:
             if not greeting.fresh or greeting.connection in self._forgotten:
-                with suppress(OSError):  # so few bytes always fit
+                with suppress(OSError):  # So few bytes always fit.
                     sock.send(words.CONTROL.pack(words.FORGOTTEN, 0))
                 sock.close()
                 return

@@ -1,7 +1,7 @@
 """Find out whether a peer whose connection was cut has ended.
 
-When a process is killed that has unread data, the system resets its sockets, exactly as a failing network does. A peer
-that lives dials again. One whose machine reports that nothing listens at its gateway has ended.
+When a process with unread data is killed, the system resets its sockets, exactly as a failing network does. A peer
+that lives dials again. If its machine reports that nothing listens at its gateway, the peer has ended.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ANSWER_SECONDS = 5.0
 
 
 class PlaceProbe:
-    """Dial `place` ("HOST:PORT") again and again while `is_cut()`, from each call of `begin` on.
+    """Dials `place` ("HOST:PORT") repeatedly while `is_cut()`, from each call of `begin` on.
 
     `on_closed(reason)` is called once nothing listens there any more.
     """

@@ -4,13 +4,13 @@
     kind        1   1: the token handshake follows, 2: TLS follows, and the handshake inside it
     target     32   the name of the target, filled up with zeros
 
-A target behind a relay is asked for there; what follows is passed to the other end, unread:
+For a target behind a relay, the relay is asked; the bytes after that are passed to the other end, unread:
 
     magic       4   b"KRN1"
     kind        1   3
-    proof      32   a keyed digest of the route: a relay is for those who have the token
+    proof      32   a keyed digest of the route: a relay serves only holders of the token
     length      1
-    route           so many bytes: what lies behind the relay
+    route           so many bytes: the target behind the relay
 
 A process that can't be dialled dials back, and shows a ticket that only the relay can have given to it:
 
@@ -18,7 +18,7 @@ A process that can't be dialled dials back, and shows a ticket that only the rel
     kind        1   4
     ticket     32   random bytes
 
-A peer that can't be served is answered with REFUSED and one byte that says why, or not at all. Both bytes are sent
+A peer that can't be served is answered with REFUSED and one byte for the reason, or not at all. Both bytes are sent
 twice: where TLS is about to begin, OpenSSL may read five bytes for the header of its first record before we look.
 """
 

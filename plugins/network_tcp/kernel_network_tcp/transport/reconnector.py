@@ -13,13 +13,13 @@ from kernel_processes.transport.addresses import TcpAddress
 from kernel_processes.transport.reactor import Reactor
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
-"""Between attempts, in seconds; each is twice the one before."""
+"""Seconds between attempts: at first, and at most. Each pause is twice the one before."""
 _AGAIN_SECONDS = 2.0
-"""Seconds for one attempt to resume. Without a network TCP retries ever more rarely; a new attempt is sooner."""
+"""Seconds for one attempt to resume. TCP alone would retry ever more rarely while the network is down."""
 
 
 class Reconnector:
-    """Give `connection` a socket to `address`, and another whenever it is cut, until it is closed."""
+    """Gives `connection` a socket to `address`, and another whenever it is cut, until it is closed."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Reconnector:
     def _connected(self, sock: socket.socket, rest: bytes) -> None:
         self._dialler = None
         self._pause = _FIRST_PAUSE
-        if not self._greeted:  # nothing was sent yet: the answer need not be waited for
+        if not self._greeted:  # Nothing was sent yet, so it need not wait for the answer.
             self._greeted = True
             self._connection.attach(sock, 0, rest)
             return

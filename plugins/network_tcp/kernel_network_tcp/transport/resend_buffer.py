@@ -18,7 +18,7 @@ ACKNOWLEDGE_FRAMES = 64
 
 
 class ResendBuffer:
-    """Count and keep frames. The caller must not run `keep` and `acknowledged` at the same time."""
+    """Counts and keeps frames. The caller must not run `keep` and `acknowledged` at the same time."""
 
     __slots__ = ("_unacknowledged_bytes", "_unacknowledged_frames", "kept", "kept_bytes", "received", "sent")
 

@@ -15,7 +15,7 @@ from kernel_processes.transport.reactor import Reactor
 from kernel_spec.errors import ProtocolError
 
 _CHUNK = 4096
-_OPTIONS = {  # an unplugged machine is noticed within 15 seconds, whether there is something to send or not
+_OPTIONS = {  # An unplugged machine is noticed within 15 seconds, with or without data to send.
     "TCP_KEEPIDLE": 5,
     "TCP_KEEPINTVL": 3,
     "TCP_KEEPCNT": 3,
@@ -25,7 +25,7 @@ _OPTIONS = {  # an unplugged machine is noticed within 15 seconds, whether there
 
 def tune(sock: socket.socket) -> None:
     """Have a TCP socket send at once, and notice a peer that has vanished."""
-    with suppress(OSError):  # it may be broken already, which shows when it is read
+    with suppress(OSError):  # It may be broken already, which shows when it is read.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in _OPTIONS.items():
@@ -34,7 +34,7 @@ def tune(sock: socket.socket) -> None:
 
 
 class ConnectFailure(Enum):
-    """Why a connection could not be established."""
+    """Says why a connection could not be established."""
 
     UNREACHABLE = "unreachable"
     """No machine answers there."""
@@ -54,11 +54,11 @@ _FAILURES = {
 
 
 class SocketAuthentication:
-    """One side of a handshake, in TLS if there is a `tls`, over a connected socket: its own until it is handed over.
+    """Runs one side of a handshake over a connected socket, in TLS if there is a `tls`, from `begin` on.
 
-    `begin` it. `on_done(socket, rest)` gets the socket (not blocking, not registered) and the bytes that came after the
-    handshake, or `on_failed(reason, failure)` is called with the socket closed; one of the two, once, from the loop.
-    `greeting` is sent right after the handshake, and so many bytes as are `wanted` are waited for.
+    It owns the socket until one of two functions is called, once, from the loop: `on_done(socket, rest)` with the
+    socket (not blocking, not registered) and the bytes after the handshake, or `on_failed(reason, failure)` with the
+    socket closed. `greeting` is sent right after the handshake, and `wanted` is the number of bytes to wait for.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class SocketAuthentication:
 
     def _send(self, data: bytes) -> None:
         if data:
-            with suppress(OSError):  # so few bytes always fit; the reading side learns of the end
+            with suppress(OSError):  # So few bytes always fit. The reading side learns of the end.
                 self._socket.send(data)
 
 

@@ -18,20 +18,20 @@ from kernel_spec.errors import ProtocolError
 RESUME_SECONDS = 10.0
 """Seconds after a cut for which both sides try to resume before the peer counts as lost."""
 RELAYED_RESUME_SECONDS = 60.0
-"""The same for a connection through a relay, that is the head's node: as long as nodes wait for another head."""
+"""The same for a connection through a relay, which is the head's node: as long as nodes wait for another head."""
 ENDED_SECONDS = 1.0
-"""The same when the peer closed its socket in good order, or nothing listens there: most likely it has ended."""
+"""The same if the peer closed its socket in good order, or nothing listens there: most likely it has ended."""
 RELAYED_ENDED_SECONDS = 3.0
-"""The same through a relay, when that reports that nothing listens there any more."""
+"""The same through a relay which reports that nothing listens there any more."""
 _LENGTH = Struct("<I")
 
 
 class TcpConnection(Connection):
-    """A connection that begins without a socket; `attach` gives it one over which both sides have proved the token.
+    """Connects without a socket at first; `attach` gives it one over which both sides have proved the token.
 
     When that breaks, the connection is cut: `on_cut` is called (a client dials again), messages wait, and after
     `resume_seconds` without another socket it closes. `on_end` is called when it closes for whatever reason.
-    `kernel_processes.transport.resumption` says what others may ask of it.
+    See `kernel_processes.transport.resumption` for its interface to others.
     """
 
     __slots__ = (
@@ -184,7 +184,7 @@ class TcpConnection(Connection):
         if self.closed:
             return
         if self.fd >= 0 and not self._pending and not self._ending:
-            with suppress(OSError):  # the peer finds out anyway, only later
+            with suppress(OSError):  # The peer finds out anyway, only later.
                 self._socket.send(words.CONTROL.pack(words.GOODBYE, 0))
         super().close(reason)
         self._drop_silent()

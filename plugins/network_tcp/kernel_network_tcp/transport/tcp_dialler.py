@@ -17,14 +17,14 @@ from kernel_processes.transport.reactor import Reactor
 CONNECT_SECONDS = 5.0
 """Seconds for the name service and the other machine to answer."""
 PROOF_SECONDS = 60.0
-"""Seconds for the target to prove the token then: its machine has answered, but it may be busy."""
+"""Seconds for the target to prove the token after its machine has answered; it may be busy."""
 
 
 class TcpDialler:
-    """One attempt to reach `address`; `begin` it.
+    """Makes one attempt to reach `address`, from `begin` on.
 
     `on_done(socket, rest)` or `on_failed(reason, failure)` is called once, from the loop, which may be that of another
-    thread; neither is after `cancel`. For `greeting` and `wanted` see `SocketAuthentication`.
+    thread; neither is called after `cancel`. For `greeting` and `wanted` see `SocketAuthentication`.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class TcpDialler:
             self._authentication.cancel()
 
     def _on_connected(self, sock: socket.socket) -> None:
-        with suppress(OSError):  # a broken socket shows when it is read
+        with suppress(OSError):  # A broken socket shows when it is read.
             sock.send(opening(self._address, self._tls is not None, self._token))
         handshake = Handshake(self._token, server=False)
         self._authentication = SocketAuthentication(

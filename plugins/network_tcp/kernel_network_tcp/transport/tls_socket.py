@@ -1,4 +1,4 @@
-"""A TLS socket that behaves as a plain one does, and what its errors mean. Importing this loads `ssl`."""
+"""A TLS socket that behaves as a plain one does, with its errors explained. Importing this loads `ssl`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _VERIFY_REASONS = {
 
 
 class TlsSocket(ssl.SSLSocket):
-    """Raises BlockingIOError where a plain socket would, and OSError with a plain reason for whatever is wrong.
+    """Wraps TLS: raises BlockingIOError where a plain socket would, and OSError with a plain reason for other errors.
 
     While it does not block, one thread may read and another write: OpenSSL itself does not allow that.
     """
@@ -45,7 +45,7 @@ class TlsSocket(ssl.SSLSocket):
     def __new__(cls, *arguments: Any, **options: Any) -> TlsSocket:
         """Make one with its lock: the constructor of its base can't be extended."""
         self = super().__new__(cls, *arguments, **options)
-        self._alone = threading.RLock()  # a destructor may run amid a call, and write
+        self._alone = threading.RLock()  # A destructor may run during a call, and write.
         return self
 
     def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
@@ -95,9 +95,9 @@ class TlsSocket(ssl.SSLSocket):
             return "read"
         except ssl.SSLWantWriteError:
             return "write"
-        except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:  # which of them says how old OpenSSL is
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:  # The version of OpenSSL decides which one.
             raise OSError(errno.ECONNRESET, "the peer closed the connection during the TLS handshake") from error
-        except ssl.SSLError as error:  # it may be a refusal, come since, whose first half was read as a record
+        except ssl.SSLError as error:  # A refusal may have arrived, whose first half was read as a record.
             raise self._refusal() or OSError(errno.EPROTO, explain(error)) from error
         return ""
 
@@ -113,7 +113,7 @@ def make_context(certificate: str, key: str, authority: str, server: bool) -> ss
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED
     if server:
-        context.num_tickets = 0  # each connection shows its certificate anew
+        context.num_tickets = 0  # Each connection shows its certificate anew.
     try:
         context.load_verify_locations(authority)
     except (ssl.SSLError, OSError) as error:
