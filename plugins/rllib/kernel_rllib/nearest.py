@@ -1,4 +1,4 @@
-"""Saying which name somebody may have meant."""
+"""Suggest the known name that is nearest to an unknown one."""
 
 from __future__ import annotations
 

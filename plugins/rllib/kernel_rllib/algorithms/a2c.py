@@ -88,7 +88,7 @@ class A2CConfig(A3CConfig):
 
 
 class A2C(Algorithm):
-    """One step for each short batch of all lanes, against values that complete the returns."""
+    """Trains by one update for each short batch of all lanes, with values that complete the returns."""
 
     config: A2CConfig
     config_class = A2CConfig

@@ -86,7 +86,7 @@ class APPOConfig(IMPALAConfig):
 
 
 class APPO(IMPALA):
-    """A learner that takes fragments as they come, and makes passes over them with PPO's clipped surrogate."""
+    """Trains on fragments as they come, by passes over them with PPO's clipped surrogate."""
 
     config: APPOConfig
     config_class = APPOConfig

@@ -64,7 +64,7 @@ class ARSConfig(EvolutionConfig):
 
 
 class ARS(Evolution):
-    """A step along the best of some directions, as long as the returns of these differ little."""
+    """Trains by steps along the best of some directions, shorter where the returns of these differ more."""
 
     config: ARSConfig
     config_class = ARSConfig

@@ -310,7 +310,7 @@ def _own_settings(config: AlgorithmConfig | Mapping[str, Any] | None, module_spe
 def _weights_of(
     policy: Any, state: Mapping[str, Any] | None, module_state: Mapping[str, Array] | None
 ) -> Mapping[str, Array] | None:
-    """Return the parameters that a policy begins with, as somebody gave them; None for its own."""
+    """Return the given initial parameters of a policy; None for its own."""
     if module_state is not None:
         return module_state
     if state is not None:

@@ -61,7 +61,7 @@ class ESConfig(EvolutionConfig):
 
 
 class ES(Evolution):
-    """A step along the mean of many directions, each weighed by the rank of what it brings."""
+    """Trains by steps along the mean of many directions, each weighted by the rank of its return."""
 
     config: ESConfig
     config_class = ESConfig

@@ -31,7 +31,7 @@ def asks_for_estimates(config: AlgorithmConfig) -> bool:
 
 
 class Estimates:
-    """Asks estimators of each episode that is read, and takes the means of what they say in an iteration."""
+    """Passes each episode that is read to estimators, and averages their estimates over an iteration."""
 
     def __init__(self, config: AlgorithmConfig, policy: Callable[[], Any]) -> None:
         """Make the estimators that settings name.

@@ -37,7 +37,7 @@ class Evaluations:
 
         Args:
             config: The settings of training.
-            make_blueprint: Returns what makes the samplers of runners, given settings, a seed, and `evaluates=True`.
+            make_blueprint: Returns the blueprint of runners' samplers, given settings, a seed, and `evaluates=True`.
             seed: The seed of the run; evaluations play other episodes than training does.
             cpu_share: How many CPUs each runner may reserve at most; see `cpu_shares`.
         """
@@ -174,7 +174,7 @@ class Evaluations:
 
 
 class RunningEvaluation:
-    """An evaluation that goes on beside training, in a thread of its own that waits for runners."""
+    """Runs an evaluation beside training, in a thread of its own that waits for runners."""
 
     def __init__(self, evaluate: Callable[[Callable[[], bool]], ResultTree]) -> None:
         """Begin; `evaluate` asks the function that it is given whether training goes on."""

@@ -1,4 +1,4 @@
-"""The evaluations of an algorithm as its users ask for them, with what callbacks hear of them."""
+"""The evaluations of an algorithm as its users ask for them, with their events for callbacks."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class Evolution(Algorithm):
     # -- parts --------------------------------------------------------------------------------------------------------
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Make the policy, and what plays its trials."""
+        """Make the policy, and the players of its trials."""
         if self._settings.env_task_fn is not None:
             raise ConfigError(
                 f"{self._settings.algorithm} plays each trial in any of its environments, so tasks of env_task_fn "

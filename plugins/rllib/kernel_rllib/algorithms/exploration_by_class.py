@@ -32,7 +32,7 @@ def chooses_by_distribution(kind: type[Any]) -> bool:
 
 
 class ExplorationByClass:
-    """Asks an object of the user's class for actions: an `Exploration`, once it is that of a policy."""
+    """Explores by an object of the user's class. It is an `Exploration` once it has its policy."""
 
     _distribution: Distribution
 
@@ -41,7 +41,7 @@ class ExplorationByClass:
 
         Args:
             kind: The class.
-            options: What its constructor is given beside what it is told of the policy.
+            options: Further arguments of its constructor beside those about the policy.
             records: Whether the log-likelihoods that it returns are learned from.
 
         Raises:

@@ -119,7 +119,7 @@ class IMPALAConfig(AlgorithmConfig):
 
 
 class IMPALA(Algorithm):
-    """A learner that takes fragments as they come, and corrects for the older policies that made them."""
+    """Trains on fragments as they come, and corrects for the older policies that made them."""
 
     config: IMPALAConfig
     config_class = IMPALAConfig

@@ -50,7 +50,7 @@ class PGConfig(AlgorithmConfig):
 
 
 class PG(Algorithm):
-    """One step for each batch of episodes, which makes actions likelier by how much reward followed them."""
+    """Trains by one update for each batch of episodes, which makes actions likelier by the rewards after them."""
 
     config: PGConfig
     config_class = PGConfig

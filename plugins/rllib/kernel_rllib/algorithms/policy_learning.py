@@ -37,7 +37,7 @@ from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 
 
 class PolicyLearning:
-    """One policy, and how it learns."""
+    """Holds one policy with its learner, and trains it."""
 
     config: AlgorithmConfig
     action_kinds: ClassVar[tuple[str, ...]] = ("discrete", "continuous")

@@ -137,7 +137,7 @@ class R2D2Config(DQNConfig):
 
 
 class R2D2(DQN):
-    """Q-learning with an LSTM, from sequences that begin with what was remembered there."""
+    """Q-learning with an LSTM, from sequences that are stored with the state at their beginning."""
 
     config: R2D2Config
     replay: Any

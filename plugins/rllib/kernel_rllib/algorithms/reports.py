@@ -123,7 +123,7 @@ class Reports:
         _take_in(reports, self.episodes, self.metrics)
 
     def tell_of_new_runners(self, algorithm: Any, group: RunnerGroup, *, is_evaluation: bool) -> None:
-        """Let callbacks hear of runners of a group that took the places of lost ones."""
+        """Call the callbacks for runners of a group that took the places of lost ones."""
         indices = group.take_replaced()
         if indices:
             workers = algorithm.workers

@@ -67,7 +67,7 @@ def policies_of(
 
 @dataclass(frozen=True)
 class SavedPolicy:
-    """A policy of a directory: what learns, its parameters, and what acts by them."""
+    """Holds a policy from a directory: its learning part, its parameters, and the inference by them."""
 
     policy: PolicyLearning
     held: LearnerParameters

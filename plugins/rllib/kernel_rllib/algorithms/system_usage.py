@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class SystemUsage:
-    """Measures, from call to call, how much of the machine's CPUs and memory is in use, by whomever."""
+    """Measures, from call to call, how much of the machine's CPUs and memory all processes use."""
 
     def __init__(self, proc: str = "/proc") -> None:
         """Read what the kernel says below `proc`; where there is no such directory, nothing is measured."""

@@ -34,7 +34,7 @@ class TD3Config(DDPGConfig):
 
 
 class TD3(DDPG):
-    """DDPG with two critics, of which the lower one counts, a policy that follows late, and smoothed targets."""
+    """DDPG with two critics, of which the lower one counts, delayed updates of the policy, and smoothed targets."""
 
     config: TD3Config
     config_class = TD3Config

@@ -29,7 +29,7 @@ class AgentTrack:
 
 
 class AgentsEpisodeView(NamesOfEpisodes):
-    """One episode of one copy of an environment with several agents.
+    """Holds one episode of one copy of an environment with several agents.
 
     Attributes:
         episode_id: A number of its own, that which `policy_mapping_fn` has seen.

@@ -55,7 +55,7 @@ class AgentCallbacks:
         self._vector: Any = None
 
     def attach(self, runner: Any, vector: Any, policies: Mapping[str, Any]) -> None:
-        """Show callbacks the runner that they are in, its copies, and its policies; they hear of the environments."""
+        """Give callbacks the runner that they are in, its copies, and its policies; call them with the environments."""
         self._view, self._vector = RunnerView(runner, vector, {}, self.metrics, {}), vector
         self.show_policies(policies)
         if self.callbacks.has("on_sub_environment_created"):
@@ -111,7 +111,7 @@ class AgentCallbacks:
         self._steps += 1
 
     def stepped(self, place: int, made: int, *, terminated: bool, truncated: bool) -> None:
-        """Let callbacks hear of the step; where the episode is over with it, of that too.
+        """Call the callbacks of the step, and those of the episode's end where it is over.
 
         Args:
             place: The position of the copy.

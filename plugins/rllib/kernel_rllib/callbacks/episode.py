@@ -34,7 +34,7 @@ class NamesOfEpisodes:
 
 
 class EpisodeView(NamesOfEpisodes):
-    """One episode of one lane: what was observed, done and got so far, and what callbacks keep of it.
+    """Holds one episode of one lane: its observations, actions and rewards so far, and the data of callbacks.
 
     Attributes:
         episode_id: A number of its own.

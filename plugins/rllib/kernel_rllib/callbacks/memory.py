@@ -14,7 +14,7 @@ TOP = 10
 
 
 class MemoryTrackingCallbacks(DefaultCallbacks):
-    """Reports, with each episode, what its runner's process takes, and which lines of code hold most of it.
+    """Reports, with each episode, the memory of its runner's process, and the lines of code that hold most of it.
 
     Custom metrics are `tracemalloc/<file>:<line>/size` and `/count` for the ten lines that hold most bytes, and
     `tracemalloc/worker/rss` and `/vms`, in bytes. It slows sampling down: Python traces each allocation.

@@ -103,7 +103,7 @@ class RunnerCallbacks:
         self._view: RunnerView | None = None
 
     def attach(self, runner: Any, vector: Any, module: Any, parameters: Array) -> None:
-        """Show callbacks the runner that they are in, its lanes, and what acts; they hear of the environments."""
+        """Give callbacks the runner that they are in, its lanes, and its modules; call them with the environments."""
         policy = RunnerPolicy(module, parameters, *self._spaces)
         self._view = RunnerView(runner, vector, module, self.metrics, {POLICY: policy})
         if self.callbacks.has("on_sub_environment_created"):

@@ -1,4 +1,4 @@
-"""The runner as callbacks see it: its environments, and what acts in them."""
+"""The runner as callbacks see it: its environments, and the modules that act in them."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class RunnerPolicy:
     """A policy of a runner: its module, and the parameters that it acts with."""
 
     def __init__(self, module: Any, vector: Any, observation_space: Any, action_space: Any) -> None:
-        """Show what acts."""
+        """Take the module that acts."""
         self.module = self.model = module
         self.observation_space, self.action_space = observation_space, action_space
         self._vector = vector

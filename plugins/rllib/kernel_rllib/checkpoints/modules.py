@@ -1,4 +1,4 @@
-"""Modules in checkpoints: how one is made again of its directory alone, and what acts with its parameters.
+"""Modules in checkpoints: how one is made again from its directory alone, and acts with its parameters.
 
 module.json    the class of the module, and what it was made with
 weights.npy, tree.json    its parameters, and their table

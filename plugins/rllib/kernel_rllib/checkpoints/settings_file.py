@@ -1,6 +1,6 @@
 """The settings of an algorithm in its checkpoint: what it is built of again, without knowing its class or settings.
 
-settings.json     the class of the algorithm, that of its config, and each setting that somebody has set
+settings.json     the class of the algorithm, that of its config, and each setting that was set
 settings.pickles  what of these has no form in JSON, each a pickle; only there where there is such
 """
 

@@ -75,7 +75,7 @@ class Settings(metaclass=SettingsType):
         return self.__dict__["_origins"].get(name)  # type: ignore[no-any-return]
 
     def is_set(self, name: str) -> bool:
-        """Return whether somebody has set a value, or a part of it, be it to what it was anyway."""
+        """Return whether a value, or a part of it, was set, be it to the default."""
         return name in self.__dict__["_origins"]
 
     def is_default(self, name: str) -> bool:

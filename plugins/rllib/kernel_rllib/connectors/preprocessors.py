@@ -1,4 +1,4 @@
-"""Preprocessors: what makes rows of numbers of whatever is observed in a space."""
+"""Preprocessors turn observations of any space into rows of numbers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class PicturePreprocessor:
 
 
 class OwnPreprocessor:
-    """Asks an object of the user's own class, one observation at a time."""
+    """Preprocesses observations by an object of the user's own class, one at a time."""
 
     def __init__(self, made: Any, space: Space[Any]) -> None:
         """Take the object, and the space of what it transforms."""

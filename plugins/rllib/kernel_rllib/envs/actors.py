@@ -55,7 +55,7 @@ class ActorsEnv:
         self.observation_space, self.action_space = self._actors.attributes(0, "observation_space", "action_space")
         self.reset_infos: dict[int, dict[str, Any]] = {}
         self._last: list[Struct] = []
-        """By lane: the last observation, with an axis of one lane."""
+        """The last observation of each lane, with an axis of one lane."""
         self._in_flight: dict[int, Any] = {}
 
     def reset(self, seeds: Sequence[int | None]) -> Struct:

@@ -25,7 +25,7 @@ _BOOT = (
     "numbers = json.loads(sys.argv[2]); main(*numbers[:5], numbers[5:])"
 )
 _PATIENCE_SECONDS = 60
-"""After how long somebody is told that a step is still not done."""
+"""The time after which a step that is still not done is reported."""
 _CLOSE_SECONDS = 5.0
 _ANSWER_SECONDS = 0.5
 """The longest time to say where a process is: callers of this process wait for the answer, too."""

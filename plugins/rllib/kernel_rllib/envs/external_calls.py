@@ -69,7 +69,7 @@ class EpisodeEnded:
 
 @dataclass(frozen=True)
 class EpisodeAbandoned:
-    """Nobody goes on with an episode: its last step counts as not made."""
+    """An episode is abandoned: its last step counts as not made."""
 
     episode_id: str
 

@@ -67,7 +67,7 @@ class Game:
         raise NotImplementedError
 
     def infos(self, lane: int) -> dict[str, Any]:
-        """Return what is told of one lane after a step, besides what is seen."""
+        """Return the info of one lane after a step."""
         return {}
 
     def save(self, lane: int) -> dict[str, Array]:
@@ -96,14 +96,14 @@ class SingleEnv(gymnasium.Env[Any, Any]):
         self._elapsed = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; return the observation and what is told of it."""
+        """Begin an episode; return the observation and the info."""
         super().reset(seed=seed)
         self._elapsed = 0
         self.game.begin(0, self.np_random)
         return self._observation(), self.game.infos(0)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Do one action; return observation, reward, terminated, truncated and what is told of it."""
+        """Do one action; return the observation, the reward, terminated, truncated and the info."""
         self._elapsed += 1
         struct = nested.empty(self.action_space, 1)
         nested.write_row(struct, 0, action)

@@ -23,7 +23,7 @@ Row = TypeVar("Row")
 
 
 class Lane:
-    """An environment that is made by `make`, as often as it has to be.
+    """Holds an environment that is made by `make`, as often as it has to be.
 
     generations: what is known of classes of environments. max_episode_steps: where its episodes are truncated; None:
     where its own time limit says.
@@ -119,7 +119,7 @@ class Lane:
 
     def _start(self, tick: int) -> None:
         self.began = tick
-        if self._time_limit is not None:  # somebody may have given it another limit, or ask it how far it is
+        if self._time_limit is not None:  # A user may have changed its limit, or may read its steps.
             self._time_limit._elapsed_steps = 0
             self._limit = min(self._most, self._time_limit._max_episode_steps)
 

@@ -23,7 +23,7 @@ from kernel_rllib.spaces import nested
 
 def main(commands: int, life: int, memory: int, answers: int, places: int, replies: list[int]) -> None:
     """Serve a runner until it is gone or says so. The arguments are descriptors; `replies` has one for each part."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner hears of it, and decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The runner gets the signal, too, and decides.
     for descriptor in (commands, life, memory, answers, places, *replies):
         os.set_inheritable(descriptor, False)
     intake = _Intake(commands)

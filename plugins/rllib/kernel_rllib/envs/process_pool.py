@@ -33,7 +33,7 @@ def _ranges(count: int, pieces: int) -> list[range]:
 
 
 class _Worker:
-    """A process, and which parts are not yet told that it took the place of one that died."""
+    """Holds a process, and the parts that are not yet told that it took the place of one that died."""
 
     def __init__(self, process: EnvProcess) -> None:
         self.process = process

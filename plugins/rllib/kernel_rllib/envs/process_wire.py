@@ -27,9 +27,9 @@ class Hello(NamedTuple):
     """The first message to a process."""
 
     makers: list[list[Any]]
-    """By part: what makes the environments of its lanes."""
+    """The makers of the environments of each part's lanes."""
     first_lanes: list[int]
-    """By part: the number of its first lane."""
+    """The number of the first lane of each part."""
     settings: dict[str, Any]
     """Further arguments of the loop."""
 

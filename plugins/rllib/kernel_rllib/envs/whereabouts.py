@@ -38,7 +38,7 @@ class Whereabouts:
 
 @runtime_checkable
 class WaitsForProcess(Protocol):
-    """An object whose method a thread is in while it waits for another process."""
+    """An object whose method a thread runs while it waits for another process."""
 
     def inside(self) -> Whereabouts:
         """Return where that process is, as far as it says so soon."""

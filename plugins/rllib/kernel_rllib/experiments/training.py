@@ -46,7 +46,7 @@ class Outcome:
         run: The run, with its last result.
         reason: Why it ended, in words.
         checkpoint: The last checkpoint, or "".
-        is_interrupted: Whether somebody wanted it to end before.
+        is_interrupted: Whether it was told to end before.
     """
 
     run: Run
@@ -89,7 +89,7 @@ def trained(
     restore: str = "",
     is_stopping: Callable[[], bool] = lambda: False,
 ) -> Outcome:
-    """Train until the experiment says that it is enough, or somebody wants it to end.
+    """Train until the experiment's stopping criteria are met, or it is told to end.
 
     Results go to the run's directory, as `result.json`, `progress.csv` and events for TensorBoard; so do checkpoints.
 

@@ -55,7 +55,7 @@ class Policy:
         raise self._missing("export_checkpoint")
 
     def export_model(self, export_dir: str, onnx: int | None = None) -> None:
-        """Write what plays the policy into a directory; by default it can't be."""
+        """Write a player of the policy into a directory; by default it can't be."""
         raise self._missing("export_model")
 
     def compute_actions(

@@ -47,7 +47,7 @@ class _Piece:
 
 
 class WorkerPolicies:
-    """Policies by their ids, and what makes the sampler in which they act.
+    """Policies by their ids, and the blueprint of the sampler in which they act.
 
     Attributes:
         policies: The policies.

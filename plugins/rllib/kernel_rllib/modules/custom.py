@@ -21,7 +21,7 @@ from kernel_rllib.spaces.flatten import Flattener
 
 @dataclass(frozen=True)
 class CustomModel:
-    """A model of the user's own, and what it is told.
+    """Holds a model of the user's own, with its arguments.
 
     Attributes:
         given: Its class, a function that makes one, or a network of torch as it is.
@@ -140,7 +140,7 @@ class CustomModel:
         return self.previous if any(base.__name__ == "TorchModelV2" for base in bases) else None
 
     def _seen(self) -> tuple[int, ...]:
-        """Return the shape of observations, as the model is told of them."""
+        """Return the shape of observations, as the model gets it."""
         previous = self._taken_apart()
         return self.observation if previous is None else (self.observation[0] - previous.width,)
 

@@ -1,4 +1,4 @@
-"""The module of Q-learning in groups: one network for all agents, and what makes one value of theirs.
+"""The module of Q-learning in groups: one network for all agents, and a mixer of their values.
 
 An observation is a row in which the parts of the agents stand side by side: what an agent sees, which actions it may
 take, and the global state, if environments tell these (`GroupLayout`).

@@ -27,7 +27,7 @@ BEFORE, AFTER = f"{columns.STATE_IN}.", f"{columns.STATE_OUT}."
 
 
 class TorchPolicyModule(PolicyModule):
-    """A user's network as the module of a policy-gradient algorithm."""
+    """Wraps a user's network as the module of a policy-gradient algorithm."""
 
     def __init__(
         self, network: layers.Module, outputs: int, unflatten: Unflatten, previous: PreviousStep | None = None
@@ -141,10 +141,10 @@ class TorchPolicyModule(PolicyModule):
 
 
 class TorchQModule(QModule):
-    """A user's network that gives a value for each action."""
+    """Wraps a user's network that gives a value for each action."""
 
     def __init__(self, network: layers.Module, actions: int, unflatten: Unflatten) -> None:
-        """Take a network, how many actions there are, and what makes its inputs of rows; see `TorchPolicyModule`."""
+        """Take a network, the number of actions, and the maker of its inputs from rows; see `TorchPolicyModule`."""
         self.network = TorchNetwork(NAME, network)
         self._actions, self._unflatten = actions, unflatten
 

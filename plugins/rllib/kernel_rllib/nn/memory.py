@@ -1,7 +1,7 @@
 """Large arrays that are used again from one gradient to the next.
 
 Fresh memory costs the operating system five times what a sum of two arrays costs, and a gradient needs the same shapes
-each time. An array is handed out again only when its reference count says that no one holds it, nor a view of it: what
+each time. An array is handed out again only when its reference count shows no other reference, nor a view of it: what
 a loss keeps is never overwritten.
 """
 

@@ -137,7 +137,7 @@ def compare(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 class Tensor:
-    """An array, its place on a tape, and on the way back its gradient."""
+    """Holds an array, its place on a tape, and in the backward pass its gradient."""
 
     __slots__ = ("gradient", "tape", "value")
     __array_ufunc__ = None  # so that numpy leaves `array * tensor` to the tensor
@@ -209,7 +209,7 @@ class Tensor:
 
 
 class ParameterTensor(Tensor):
-    """A tensor that a gradient is asked for; it is written to `slot`, a view of the vector of all gradients."""
+    """A tensor whose gradient is asked for. The gradient goes to `slot`, a view of the vector of all gradients."""
 
     __slots__ = ("slot",)
 

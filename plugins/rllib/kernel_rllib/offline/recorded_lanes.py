@@ -122,7 +122,7 @@ class RecordedBlueprint:
     fragment_length: int
 
     def __call__(self, place: RunnerPlace) -> RecordedLanes | ExternalSampler:
-        """Return the lanes of a place, each with a reader; or what acts for episodes that a policy server brings."""
+        """Return the lanes of a place, each with a reader; or the sampler of episodes that a policy server brings."""
         lanes = RecordedLanes(self, place)
         for served in lanes.served:
             return self.acting.make_external(ExternalLanes(served), place)

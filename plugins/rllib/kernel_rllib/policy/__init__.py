@@ -1,1 +1,1 @@
-"""Policies as users ask for them: what acts and learns, seen from outside. What they are made of is below."""
+"""Policies as users ask for them: how they act and learn, seen from outside. Their parts are in packages below."""

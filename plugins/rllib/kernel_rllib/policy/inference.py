@@ -1,4 +1,4 @@
-"""Acting outside of training: actions for observations that somebody brings, by the parameters of now."""
+"""Compute actions outside of training, for given observations, by the current parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policies of a runner: what acts there, as users know policies."""
+"""The policies of a runner, under the names by which users know policies."""
 
 from __future__ import annotations
 

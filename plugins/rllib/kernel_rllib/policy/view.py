@@ -31,7 +31,7 @@ class WritesPolicy(Protocol):
     """Writes a policy into directories."""
 
     def write_checkpoint(self, directory: str) -> str:
-        """Write what acts and learns on; return the directory."""
+        """Write a checkpoint that acts and learns on; return the directory."""
         ...
 
     def write_model(self, directory: str, onnx: int | None = None) -> None:

@@ -84,7 +84,7 @@ class Casts:
         return list(self._former)
 
     def acting(self) -> Iterator[Lanes]:
-        """Iterate over all that acts: what acts in new episodes, then the others."""
+        """Iterate over all lanes that act: those of new episodes, then the others."""
         yield from self.current.modules.values()
         for _, lanes in self._former:
             yield lanes

@@ -15,7 +15,7 @@ from kernel_spec.errors import KernelError
 
 _NAMESPACE = "kernel_rllib.runners"
 _EVERY_S = 0.5
-"""How often a process looks where its constructor is: one that is done by then leaves no word."""
+"""The interval at which a process looks where its constructor is. One that ends before the first is not reported."""
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ Work: TypeAlias = "Callable[[EnvRunner, Sample], Sample]"
 
 
 class EnvRunner:
-    """Lanes of environments, and modules that act in them."""
+    """Samples experience: it steps lanes of environments with the modules that act in them."""
 
     def __init__(
         self,

@@ -80,12 +80,12 @@ class ExternalSampler:
         complete_episodes: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take the environment and what acts in it. Its program begins with the first sample.
+        """Take the environment and the modules that act in it. Its program begins with the first sample.
 
         Args:
             envs: The environment.
             place: That of the runner.
-            make_modules: Makes what acts, by the ids of modules; parameters come in this order.
+            make_modules: Makes the lanes of each module, by the ids of modules; parameters come in this order.
             policy_of: Returns the policy of an agent, given the agent, its episode and `worker`.
             worker: What is known of the runner.
             make_observer: Makes what calls the user's callbacks, given the numbers of copies; None: there are none.
@@ -360,7 +360,7 @@ class ExternalSampler:
         heapq.heappush(self._free, place)
 
     def _show_step(self, opened: _Open, seen: Mapping[Any, Any], *, is_over: bool) -> None:
-        """Let callbacks hear of the step that is over now."""
+        """Call the callbacks of the step that is over now."""
         assert self.observer is not None
         rewards, infos = self._gained[opened.place]
         self._gained[opened.place] = {}, {}

@@ -48,7 +48,7 @@ class MultiAgentSampler(KeepsCopies):
         complete_episodes: bool = False,
         observer: AgentCallbacks | None = None,
     ) -> None:
-        """Take the environments and what acts in them, and reset them.
+        """Take the environments and the modules that act in them, and reset the environments.
 
         Args:
             envs: As many copies as `copies` has numbers.

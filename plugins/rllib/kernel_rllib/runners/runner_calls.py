@@ -125,7 +125,7 @@ class RunnerCalls(ABC):
 
 
 def _tell_of_failure(index: int, answer: Future[Any]) -> None:
-    """Tell of what a function raised whose result was left out; who has died is told of otherwise."""
+    """Log the error of a function whose result was left out. Deaths of runners are reported otherwise."""
     error = answer.exception()
     if error is not None and not isinstance(error, FaultError):
         _log.warning("a call that runner %d answered too late failed there: %s", index, error)

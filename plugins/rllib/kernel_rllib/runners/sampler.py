@@ -57,7 +57,7 @@ class Sampler:
         clip_rewards: Callable[[Array], Array] | None = None,
         told: Sequence[str] = (),
     ) -> None:
-        """Take the environments, what acts in them, and reset them.
+        """Take the environments and the modules that act in them, and reset the environments.
 
         Args:
             envs: As many lanes as `lanes` has numbers.

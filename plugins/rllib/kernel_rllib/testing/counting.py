@@ -1,4 +1,4 @@
-"""An environment that counts, and what acts in it at random: small parts to try runners and learners with."""
+"""An environment that counts, and a random policy for it: small parts to try runners and learners with."""
 
 from __future__ import annotations
 

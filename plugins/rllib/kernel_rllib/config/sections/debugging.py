@@ -59,5 +59,5 @@ class Debugging(DictSettings):
         logger_config: dict[str, Any] | None = NOT_PROVIDED,
         worker_cls: type | None = NOT_PROVIDED,
     ) -> Self:
-        """Set what is logged, and what makes runs repeat; return this config."""
+        """Set the log, and the seeds by which runs repeat; return this config."""
         return self
