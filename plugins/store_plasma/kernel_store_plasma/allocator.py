@@ -1,9 +1,9 @@
-"""Space in one arena of bytes: best fit with coalescing, and warm memory before cold.
+"""Allocate space in one arena of bytes: best fit with coalescing, and warm memory before cold.
 
-Touching a page of shared memory for the first time costs about ten times the copy into it, so memory that was
-used once is used again before any that never was. Blocks are cut from the left, hence everything below the
-`frontier` has been used and everything above it never: cold space is one extent, and it is taken only when no warm
-block is large enough.
+Touching a page of shared memory for the first time costs about ten times the copy into it, so memory that was used
+once is used again before memory that never was. Blocks are cut from the left, hence everything below the `frontier`
+has been used and everything above it never: cold space is one extent, and it is taken only when no warm block is large
+enough.
 
 Free blocks are kept by size: a sorted list of the distinct sizes, and for each size its offsets, latest freed last.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 
 ALIGNMENT = 64
-"""Blocks start and end at multiples of this many bytes: a cache line, and what Arrow asks for."""
+"""Blocks start and end at multiples of this many bytes: a cache line, as Arrow requires."""
 
 
 def aligned(size: int) -> int:

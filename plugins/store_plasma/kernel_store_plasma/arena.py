@@ -19,11 +19,11 @@ MAX_BLOCK_BYTES = 1 << 30
 """The largest huge page; a file system that claims a larger block is not believed."""
 F_ADD_SEALS = 1033
 SEAL_SHRINK_AND_GROW = 0x0001 | 0x0002 | 0x0004
-"""F_SEAL_SEAL, F_SEAL_SHRINK and F_SEAL_GROW of Linux; `fcntl` names them only where it was built to."""
+"""F_SEAL_SEAL, F_SEAL_SHRINK and F_SEAL_GROW of Linux; `fcntl` has them only in some builds of Python."""
 
 
 class Arena:
-    """`capacity` bytes that objects may use, inside a file of `bytes` (rounded up to whole pages)."""
+    """Holds `capacity` bytes that objects may use, inside a file of `bytes` (rounded up to whole pages)."""
 
     def __init__(self, descriptor: int, capacity: int, bytes: int) -> None:
         self.descriptor = descriptor
@@ -48,7 +48,7 @@ def open_arena(capacity: int, directory: str | None = None) -> Arena:
         return _open_file(capacity, directory, "object_store_directory")
     if hasattr(os, "memfd_create"):
         return _open_memfd(capacity)
-    import tempfile  # here and below: where the store is a file
+    import tempfile  # Here and below, only for a store in a file.
 
     return _open_file(capacity, tempfile.gettempdir(), "the directory for temporary files")
 
@@ -68,7 +68,7 @@ def map_arena(descriptor: int, bytes: int, access: int) -> mmap.mmap:
 
 def _address_limit() -> str:
     """Return in words what limits the address space of this process, if that is known."""
-    import resource  # for an error alone
+    import resource  # Only an error needs it.
 
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     return "" if limit == resource.RLIM_INFINITY else f": `ulimit -v` gives it {limit} bytes of address space"
@@ -97,7 +97,7 @@ def _open_memfd(capacity: int) -> Arena:
     descriptor = os.memfd_create("kernel-object-store", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(descriptor, size)
-        # A kernel that can't seal still shares memory: the seal guards against a fault, not against a use.
+        # A system that can't seal still shares memory: the seal only guards against faults.
         with contextlib.suppress(OSError):
             fcntl.fcntl(descriptor, F_ADD_SEALS, SEAL_SHRINK_AND_GROW)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""The half of the store in every process that touches a large object: it turns offsets into memory.
+"""The store's part in every process that reads or writes a large object: it turns offsets into memory.
 
 The arena is mapped twice, on first use: writable for the objects this process creates, and read-only for those it
-reads, so that writing into a value is refused by the processor, not by good manners.
+reads, so that the processor refuses to write into a value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kernel_store_plasma.arena import map_arena
 
 
 class _Watch(weakref.ref):  # type: ignore[type-arg]
-    """A weak reference to an exporter, with the function that is called when the exporter is gone."""
+    """Is a weak reference to an exporter, with the function that is called when the exporter is gone."""
 
     __slots__ = ("released",)
     released: Callable[[], None]
@@ -31,7 +31,7 @@ class PlasmaClient:
     def __init__(self, descriptor: int, size: int) -> None:
         self._descriptor = descriptor
         self._size = size
-        self._lock = threading.RLock()  # a destructor that runs amid the mapping may need the arena, too
+        self._lock = threading.RLock()  # A destructor that runs during the mapping may need the arena.
         self._closed = False
         self._writable: memoryview | None = None
         self._readable: mmap.mmap | None = None
@@ -68,7 +68,7 @@ class PlasmaClient:
             readable, self._readable, self._writable, self._array_of = self._readable, None, None, None
             os.close(self._descriptor)
         if readable is not None:
-            # A view that lives keeps the mapping until it is gone; then it is unmapped without our doing.
+            # A living view keeps the mapping, which is unmapped by itself when the view is gone.
             with contextlib.suppress(BufferError):
                 readable.close()
 

@@ -1,4 +1,4 @@
-"""What is always true of the store, checked the slow way: every count and index from scratch."""
+"""Check the invariants of the store the slow way: recompute every count and index from scratch."""
 
 from __future__ import annotations
 

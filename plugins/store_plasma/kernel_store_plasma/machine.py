@@ -1,4 +1,4 @@
-"""The decisions of the store: requests of clients in, replies and disk work out. No memory, clock or thread here.
+"""Decide for the store: requests of clients in, replies and disk work out. No memory, clock or thread here.
 
 Every `Create` and `Pin` is answered exactly once, unless its client left. A newer creation of the same object
 takes the name of the older one, which disappears with its last pin.
@@ -41,13 +41,13 @@ from kernel_store_plasma.making_room import AllocationQueue
 from kernel_store_plasma.table import RESTORING, SEALED, SPILLED, SPILLING, WRITING, Client, Entry, ObjectTable
 
 HISTORY_EVENTS = 100
-"""The number of latest events that a failed `validate` shows."""
+"""Number of latest events that a failed `validate` shows."""
 
 Out = list[StoreInstruction]
 
 
 class StoreMachine:
-    """The state machine over `capacity` bytes. Calls come from one thread."""
+    """Decides for a store of `capacity` bytes, as a state machine. Calls come from one thread."""
 
     def __init__(self, capacity: int) -> None:
         self.table = ObjectTable(Allocator(capacity))

@@ -14,11 +14,11 @@ from kernel_store_plasma.allocator import aligned
 from kernel_store_plasma.table import RESTORING, SPILLED, SPILLING, WRITING, Entry, ObjectTable
 
 LOOK_AHEAD = 16
-"""The number of waiting objects for which room is made at once, so that several spills run together."""
+"""Number of waiting objects for which room is made at once, so that several spills run together."""
 
 
 class AllocationQueue:
-    """The objects that wait for memory, to be written (new ones) or read (spilled ones), in order."""
+    """Holds the objects that wait for memory, to be written (new ones) or read (spilled ones), in order."""
 
     def __init__(self, table: ObjectTable) -> None:
         self._table = table
@@ -83,7 +83,7 @@ class AllocationQueue:
             table.set_state(entry, RESTORING)
             table.disk_work[entry.object] = entry
             for other in table.generations(entry.object):
-                table.not_idle(other)  # until this one's disk work is done
+                table.not_idle(other)  # Until this one's disk work is done.
             out.append(ReadSpill(entry.object, entry.uri, entry.location, entry.size))
         return True
 

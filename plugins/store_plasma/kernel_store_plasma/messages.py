@@ -7,7 +7,7 @@ from kernel_spec.ids import ObjectId, ProcessId
 from kernel_store_plasma.table import Entry, ObjectTable
 
 BIGGEST_HOLDERS = 5
-"""The number of objects that an error names."""
+"""Number of objects that an error names."""
 ADVICE = "drop references and views that are no longer needed, or raise object_store_memory"
 
 

@@ -1,4 +1,4 @@
-"""The half of the store in the node agent: the state machine beside the memory it decides about."""
+"""The store's part in the node agent: the state machine, and the memory about which it decides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernel_store_plasma.machine import StoreMachine
 
 
 class PlasmaServer(StoreMachine):
-    """See `kernel_spec.store.StoreServer`. Owns the arena; maps it only when something is spilled."""
+    """Implements `kernel_spec.store.StoreServer`. It owns the arena, and maps it only when something is spilled."""
 
     name = "plasma"
 

@@ -1,4 +1,4 @@
-"""The two factories of the contract, nothing else."""
+"""The two factories of the contract."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class PlasmaStore:
-    """Shared memory, zero-copy reads, spilling. See `kernel_spec.store.ObjectStore`."""
+    """Stores objects in shared memory, with zero-copy reads and spilling. See `kernel_spec.store.ObjectStore`."""
 
     name = "plasma"
 
@@ -22,7 +22,7 @@ class PlasmaStore:
 
         Raises `ObjectStoreError` when the directory is missing or too small, or the machine has less memory.
         """
-        from kernel_store_plasma.server import PlasmaServer  # the greater part of this package, for one process a node
+        from kernel_store_plasma.server import PlasmaServer  # Only one process of a node needs it.
 
         return PlasmaServer(open_arena(capacity, directory))
 

@@ -1,8 +1,8 @@
-"""Every object and client of the store, with the counts that follow from them.
+"""Hold every object and client of the store, with the counts that follow from them.
 
-The table keeps its indexes and sums in step; what should happen next is `machine.py`'s business. An object id may
-be in use twice: a deleted object that somebody still reads stays, apart, until its last pin is gone, and the same
-id may be created anew meanwhile.
+The table keeps its indexes and sums consistent; `machine.py` decides what should happen next. An object id may be in
+use twice: a deleted object that somebody still reads stays, apart, until its last pin is gone, and the same id may be
+created anew meanwhile.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RESTORING = "restoring"
 
 
 class Entry:
-    """One object. `location` is None while it has no memory; `readers` are the pins that wait for it.
+    """Holds one object. `location` is None while it has no memory; `readers` are the pins that wait for it.
 
     `late` is why nobody waits for an object that is being restored: the spill target hangs.
     """
@@ -61,7 +61,7 @@ class Entry:
 
 
 class Client:
-    """What one process has to do with the store. `owed` counts unpins that can't be told apart yet."""
+    """Holds the objects and pins of one process. `owed` counts unpins that can't be told apart yet."""
 
     __slots__ = ("dropped", "owed", "owned", "pins", "reading", "writing")
 
@@ -75,7 +75,7 @@ class Client:
 
 
 class ObjectTable:
-    """Objects by id, clients by process, and what may go, least recently used first."""
+    """Holds objects by id, clients by process, and the objects that may go, least recently used first."""
 
     def __init__(self, allocator: Allocator) -> None:
         self.allocator = allocator
