@@ -1,4 +1,4 @@
-"""The engine of `kernel.init(local_mode=True)`: tasks, actors and objects of one process that is all there is.
+"""The engine of `kernel.init(local_mode=True)`: tasks, actors and objects in one process, without any other.
 
-It shares tables, serialization and errors with `kernel.runtime`; what processes do elsewhere, threads do here.
+It shares tables, serialization and errors with `kernel.runtime`, and uses threads in place of processes.
 """

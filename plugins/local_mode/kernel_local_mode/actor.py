@@ -1,8 +1,8 @@
 """One actor in this process: its state, the calls that wait for it, and the threads that run them.
 
-A plain actor runs its methods at once in the calling thread, one at a time; who calls while one runs leaves the call
-to the thread that runs it. With `max_concurrency` or concurrency groups, calls run in threads of the actor's own;
-`async def` methods in an event loop of its own (see `event_loop`).
+A plain actor runs its methods at once in the calling thread, one at a time; a call that is made while another one runs
+is left to the thread of that one. With `max_concurrency` or concurrency groups, calls run in threads of the actor's
+own; `async def` methods in an event loop of its own (see `event_loop`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ THREAD_NAME = "kernel-local-actor"
 
 @dataclass(slots=True)
 class Leaving:
-    """An actor ends after the calls that run now, or at `deadline`: why, whether for good, which calls end with it."""
+    """Says why an actor ends after its present calls, or at `deadline`; whether for good; which calls end with it."""
 
     reason: str
     final: bool
@@ -48,7 +48,7 @@ class Leaving:
 
 
 class LocalActor:
-    """Changed under `lock`, the runtime's; user code runs outside of it.
+    """Runs one actor. Its state changes under `lock`, the runtime's; user code runs outside of it.
 
     `after_call(actor)` is called, without the lock, whenever one of its calls has ended.
     """
@@ -229,7 +229,7 @@ class LocalActor:
                 args, kwargs, _ = runner.arguments_from(sender, "", self.creation.arguments, slots)
                 instance = call_user(cls, args, kwargs)
             with self._lock:
-                if self.place is place:  # else it has been ended meanwhile, and needs no instance any more
+                if self.place is place:  # Otherwise it was ended meanwhile, and needs no instance.
                     self.instance = instance
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():

@@ -1,4 +1,4 @@
-"""Every actor of this process: creation, names, restarts and death."""
+"""Keep every actor of this process: creation, names, restarts and death."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KEPT_DEAD = 1000
 
 
 class LocalActors:
-    """The actors, with what they are made of. State changes under the lock, user code runs outside of it."""
+    """Holds the actors and their definitions. State changes under the lock, user code runs outside of it."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class LocalActors:
                 return
             failure = self._tasks.arguments.failure(actor.creation)
             if failure is not None:
-                self._tasks.failures.settled(failure)  # that of the constructor says the same
+                self._tasks.failures.settled(failure)  # The constructor's failure says the same.
                 here: Any = self._transport.identity
                 failure = argument_failed(failure, actor.name, actor.id, here, os.getpid())
                 self.die(actor, "an argument of its constructor failed", failure)
@@ -345,6 +345,6 @@ class LocalActors:
             self._environments.leave(layer)
         place, actor.place = actor.place, None
         held, actor.instance = [actor.instance], None
-        self._helpers.submit(held.clear)  # where its destructor may call what it likes
+        self._helpers.submit(held.clear)  # Its destructor may call anything there.
         if place is not None:
             self._resources.release(place.allocation)

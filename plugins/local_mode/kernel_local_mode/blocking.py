@@ -19,11 +19,11 @@ from kernel_local_mode.resources import LocalResources
 from kernel_spec.errors import InfeasibleError, SessionEndedError
 
 PATIENCE_SECONDS = 5.0
-"""Seconds before a `get` that waits warns of what is missing; later warnings come ever more rarely."""
+"""Seconds before a waiting `get` warns of what is missing; the intervals between later warnings grow."""
 
 
 class BlockedThreads:
-    """Give the turn and the CPU of a waiting thread to others; end waits that would never end."""
+    """Gives the turn and the CPU of a waiting thread to others, and ends waits that would never end."""
 
     def __init__(
         self,

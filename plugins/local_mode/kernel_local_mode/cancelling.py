@@ -1,4 +1,4 @@
-"""Cancelling in local mode: what waits never runs, what runs is interrupted, what it submitted is cancelled too."""
+"""Cancel in local mode: a waiting call never runs, a running one is interrupted, and its own calls are cancelled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernel_spec.errors import ArgumentError
 
 
 class Cancelling:
-    """Runs under the lock."""
+    """Cancels tasks and actor calls. Runs under the lock."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The concurrency groups of one actor, by which its calls take turns, and what a call runs with in its turn."""
+"""Let the calls of an actor take turns by its concurrency groups, and hold what a call needs in its turn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernel_spec.dataclass import dataclass
 
 @dataclass(slots=True)
 class LocalConcurrencyGroup:
-    """A concurrency group: how many calls may run at once, and how many do."""
+    """Holds a concurrency group: how many calls may run at once, and how many do."""
 
     name: str
     limit: int
@@ -20,7 +20,7 @@ class LocalConcurrencyGroup:
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """A call that has its turn, and the incarnation of the actor that runs it."""
+    """Holds a call that has its turn, and the incarnation of the actor that runs it."""
 
     task: Task
     group: LocalConcurrencyGroup

@@ -1,7 +1,7 @@
-"""Whether a wait can ever end. In one process this can be known, so nothing hangs without saying why.
+"""Decide whether a wait can ever end. One process can know this, so that a hopeless wait fails with its reason.
 
 `why_never` follows what a value waits for: resources that no node has, arguments, the turn at an actor, the thread
-that makes it. `is_quiet` says that nothing runs anywhere, so that nobody could ever end the wait.
+that makes it. `is_quiet` returns whether nothing runs anywhere, so that nobody could ever end the wait.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from kernel_spec.ids import ObjectId
 
 _LOOP_SECONDS = 0.2
 _DEPTH = 100
-"""The length to which a chain of waits is followed. A longer one is hopeless once nothing runs."""
+"""Maximum length of a chain of waits that is followed. A longer one is hopeless once nothing runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """The objects between the one asked about and the one looked at, and what is known of others."""
+    """Holds the objects from the first to the present one of a search, and the results for others."""
 
     path: frozenset[bytes]
     known: dict[bytes, str]
 
 
 class DeadlockDetector:
-    """Looks at the other parts; changes nothing.
+    """Finds waits that can never end. It reads the other parts and changes nothing.
 
     `promised` has the group that an object waits for which no task makes; `callers` are the threads of the program
     that have called the runtime.

@@ -1,4 +1,4 @@
-"""Opens the engine of local mode: a session that is all in this process."""
+"""Open the engine of local mode: a session within this process."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from kernel_spec.engines import SessionOptions
 
 CONFORMANCE = {"engine": {"concurrent": False, "refused": ({"address": "auto"},)}}
-"""What the conformance suite has to know: tasks run in the thread that submits them."""
+"""Settings of the conformance suite for this engine: tasks run in the thread that submits them."""
 
 
 class LocalSession:
-    """A session in this process. Nothing outlives its runtime."""
+    """Is a session in this process. Nothing outlives its runtime."""
 
     def __init__(self, runtime: LocalRuntime) -> None:
         self.runtime = runtime
@@ -56,6 +56,6 @@ def _serializers(options: SessionOptions) -> list[Any]:
     chosen = {kind: name for kind, name in options.chosen_plugins().items() if kind == "serializer"}
     config = find_config(os.environ, working_directory(), Path.home())
     selected = select(KINDS["serializer"], argument=chosen.get("serializer"), environment=os.environ, config=config)
-    if not selected.names:  # to look for plugins takes longer than all the rest
+    if not selected.names:  # Looking for plugins takes longer than everything else here.
         return []
     return PluginManager.discover(chosen, config=config, options=options.plugin_options).make_many("serializer")

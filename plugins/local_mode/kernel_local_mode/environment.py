@@ -1,4 +1,4 @@
-"""Runtime environments in one process: set while a call runs, taken back afterwards.
+"""Runtime environments in one process: they are set while a call runs, and undone afterwards.
 
 Variables, working directory and module path belong to the whole process, so calls that run at the same time in
 several threads see each other's; and a module stays imported once one call has imported it.
@@ -28,7 +28,7 @@ Environment = Mapping[str, Any]
 
 
 environment_here: ContextVar[Environment | None] = ContextVar("kernel_local_environment", default=None)
-"""What the running call runs in."""
+"""The environment of the running call."""
 
 
 def within(outer: Environment | None, asked: Environment | None) -> Environment | None:
@@ -48,7 +48,7 @@ def within(outer: Environment | None, asked: Environment | None) -> Environment 
 
 @dataclass(slots=True, eq=False)
 class Layer:
-    """One environment that some call is in."""
+    """Holds one environment in which some call runs."""
 
     variables: dict[str, str]
     directory: str
@@ -56,15 +56,15 @@ class Layer:
 
 
 class LocalEnvironments:
-    """Unpacked packages, by the digest of their content, below `directory`.
+    """Holds unpacked packages, by the digest of their content, below `directory`.
 
-    `of_program` is what tasks and actors of the program run in that ask for nothing.
+    `of_program` is the environment of the program's tasks and actors that ask for none.
     """
 
     def __init__(self, directory: str) -> None:
         self.of_program: Environment | None = None
         self._directory = os.path.join(directory, "packages")
-        self._lock = threading.RLock()  # a destructor may make a call amid a change
+        self._lock = threading.RLock()  # A destructor may make a call during a change.
         self._layers: list[Layer] = []
         self._variables_before: dict[str, str | None] = {}
         self._directory_before = ""

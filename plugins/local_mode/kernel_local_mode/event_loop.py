@@ -1,4 +1,4 @@
-"""The event loop of an async actor in local mode, in a thread of its own."""
+"""Run the event loop of an async actor in local mode, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _END = object()
 
 
 class AsyncActor(Protocol):
-    """What the loop requires of its actor."""
+    """Offers the loop what it requires of its actor."""
 
     def construct(self) -> tuple[int, bytes] | None:
         """Run the constructor; return its failure, or None."""
@@ -106,11 +106,11 @@ class LocalLoop:
             try:
                 busy = loop._ready or loop._scheduled or self._in_pool or len(loop._selector.get_map()) > 1
             except AttributeError:
-                busy = True  # a loop that is not asyncio's own keeps this to itself
+                busy = True  # A loop other than asyncio's does not tell.
             answer.append(not busy)
             asked.set()
 
-        # Asking wakes the loop, which is something to do: look when it is done with that.
+        # The question itself wakes the loop and keeps it busy: look again after that.
         call_in(self._loop, lambda: self._loop.call_soon(look))
         return (asked.wait(seconds) and answer[0]) or self._loop.is_closed()
 

@@ -1,4 +1,4 @@
-"""What a task or actor call of this process waits for, in a sentence."""
+"""Explain in a sentence what a task or actor call of this process waits for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernel_spec.ids import ObjectId
 
 
 class Explanations:
-    """Reads the other parts; runs under the lock."""
+    """Explains waits from the state of the other parts. Runs under the lock."""
 
     def __init__(self, calls: CallThreads, resources: LocalResources, promised: Mapping[ObjectId, str]) -> None:
         self._calls = calls

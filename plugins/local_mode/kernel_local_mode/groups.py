@@ -1,6 +1,7 @@
 """Placement groups in local mode: parts of the one node, set aside.
 
-A group that fits is placed at once, one that fits when others have finished then, and one that never fits says why.
+A group that fits is placed at once. One that fits only later is placed when others have finished, and one that never
+fits explains why.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ CREATED = "CREATED"
 REMOVED = "REMOVED"
 
 KEPT_REMOVED = 1000
-"""The number of removed groups that are remembered, for late questions."""
+"""Number of removed groups that are remembered, for late questions."""
 
 
 @dataclass(slots=True, eq=False)
 class LocalGroup:
-    """One group. `pools` are its bundles once they are placed, `inside` counts the tasks and actors in them."""
+    """Holds one group. `pools` are its bundles once they are placed, `inside` counts the tasks and actors in them."""
 
     id: str
     bundles: Sequence[Amounts]
@@ -35,7 +36,7 @@ class LocalGroup:
     namespace: str
     detached: bool
     right_node: bool = True
-    """Whether the one node has the labels that all bundles want."""
+    """Whether the one node has the labels that all bundles require."""
     state: str = PENDING
     cause: str = ""
     held: list[Allocation] = field(default_factory=list)
@@ -64,7 +65,7 @@ class LocalGroup:
 
 
 class LocalGroups:
-    """The groups of the one node, whose `pool` they take from. Every method runs under the runtime's lock."""
+    """Holds the groups of the one node, which take from its `pool`. Every method runs under the runtime's lock."""
 
     def __init__(self, pool: ResourcePool) -> None:
         self.groups: dict[str, LocalGroup] = {}

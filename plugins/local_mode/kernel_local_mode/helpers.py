@@ -1,4 +1,4 @@
-"""The thread that runs what could not run at once: tasks whose arguments came late, actors that wait for resources.
+"""Run in a thread what could not run at once: tasks whose arguments came late, actors that wait for resources.
 
 They run one after another. One that blocks in `get` steps aside and the next one starts.
 """
@@ -13,10 +13,10 @@ THREAD_NAME = "kernel-local"
 
 
 class Helpers:
-    """A queue of functions, and at most one thread at a time that runs them without being blocked."""
+    """Queues functions, and runs them in at most one thread at a time that is not blocked."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a destructor may make a call amid a look into the queue
+        self._lock = threading.RLock()  # A destructor may make a call while the queue is read.
         self._queue: deque[Callable[[], None]] = deque()
         self._active = 0
         self._threads: set[int] = set()
@@ -59,7 +59,7 @@ class Helpers:
                 try:
                     function()
                 except KeyboardInterrupt:
-                    continue  # a cancellation that came too late for its call
+                    continue  # A cancellation came too late for its call.
         finally:
             with self._lock:
                 self._active -= 1

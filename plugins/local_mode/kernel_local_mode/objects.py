@@ -1,4 +1,4 @@
-"""Objects in local mode: waiting for values that this process makes, if it ever can."""
+"""Wait for objects in local mode, whose values this process makes, if it ever can."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from kernel_spec.errors import InfeasibleError
 
 
 class LocalObjects(OneProcessObjects):
-    """The objects of this process.
+    """Holds the objects of this process.
 
-    `deadlock` knows which waits are hopeless, `explanations` what the others are for.
+    `deadlock` knows which waits are hopeless, `explanations` explains the others.
     """
 
     def __init__(

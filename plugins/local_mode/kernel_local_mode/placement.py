@@ -1,4 +1,4 @@
-"""Where a call believes it runs: what it was given, which execution it is, which environment it sees."""
+"""Describe where a call runs, as it sees it: its resources, its execution, its environment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernel_spec.resources import Allocation
 
 @dataclass(slots=True)
 class LocalPlace:
-    """One worker of local mode: a task's for as long as it runs, or an actor's for life."""
+    """Represents a worker in local mode: a task's for as long as it runs, or an actor's for life."""
 
     info: WorkerInfo
     allocation: Allocation

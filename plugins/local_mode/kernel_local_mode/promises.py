@@ -1,4 +1,4 @@
-"""References that no task makes, in local mode: ready when a placement group is."""
+"""References that no task makes, in local mode: they are ready when a placement group is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernel_spec.ids import ObjectId, object_id
 
 
 class LocalPromises:
-    """Promised objects. `pending` has the group that an object waits for. Runs under the lock."""
+    """Holds promised objects. `pending` has the group that an object waits for. Runs under the lock."""
 
     def __init__(self, tasks: TaskTable, ownership: InProcessOwnership, groups: LocalGroups) -> None:
         self.pending: dict[ObjectId, str] = {}

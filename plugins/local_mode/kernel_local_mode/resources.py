@@ -1,7 +1,7 @@
 """The resources of the one node, their holders, and the requests that wait for them.
 
-A task that submits or waits lends its CPU to what it submitted, as a blocked one does everywhere: in local mode it
-runs below it on the same stack.
+A task that submits or waits lends its CPU to the tasks that it submitted, as a blocked one does everywhere: in local
+mode these run below it on the same stack.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ held: ContextVar[Allocation | None] = ContextVar("kernel_local_allocation", defa
 
 
 class ResourceDemand(Protocol):
-    """The requirements of a task or actor: the shape of the one, the options of the other."""
+    """Describes the requirements of a task or actor: by a task's shape, or an actor's options."""
 
     wanted: Amounts
     strategy: Any
@@ -37,7 +37,7 @@ class ResourceDemand(Protocol):
 
 @dataclass(slots=True)
 class ResourceRequest:
-    """A waiting task or actor: `retry` is called, without the lock, when another try may succeed."""
+    """Holds a waiting task or actor: `retry` is called, without the lock, when another try may succeed."""
 
     name: str
     wish: ResourceDemand
@@ -45,7 +45,7 @@ class ResourceRequest:
 
 
 class LocalResources:
-    """The pool of the one node. Every method runs under the runtime's lock; `later` runs a function outside of it."""
+    """Holds the pool of the one node. Methods run under the runtime's lock; `later` runs a function outside of it."""
 
     def __init__(
         self,

@@ -52,7 +52,7 @@ _FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 class LocalRuntime(OneProcessCore):
-    """Tasks, actors and objects of one process that is all there is. See `kernel.runtime.interface.Runtime`."""
+    """Runs tasks, actors and objects in one process, without any other. See `kernel.runtime.interface.Runtime`."""
 
     engine = "local"
 

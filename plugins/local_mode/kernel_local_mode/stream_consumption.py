@@ -1,4 +1,4 @@
-"""Taking items from streams in local mode: it is what has a generator go on."""
+"""Take items from streams in local mode, which makes their generators go on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernel_spec.errors import InfeasibleError
 
 
 class LocalStreams(StreamConsumer):
-    """Reads the streams of this process, whose generators are pulled on when an item is wanted that is not there."""
+    """Reads the streams of this process, and runs a generator on when one of its items is missing."""
 
     def __init__(
         self,

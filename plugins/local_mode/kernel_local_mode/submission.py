@@ -1,4 +1,4 @@
-"""Tasks in local mode: run where they are submitted, or as soon as what they need is there."""
+"""Run tasks in local mode: where they are submitted, or as soon as their arguments and resources are there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kernel_spec.resources import Allocation
 
 
 class LocalTasks:
-    """Gives tasks what they need and runs them, again if they may be retried; `namespace` is the session's."""
+    """Runs tasks when they have what they need, and again if they may be retried; `namespace` is the session's."""
 
     def __init__(
         self,

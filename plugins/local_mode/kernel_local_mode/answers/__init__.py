@@ -1,4 +1,4 @@
-"""What local mode answers to `Runtime.query`, as a node agent and the head would.
+"""The answers of local mode to `Runtime.query`, which a node agent and the head give elsewhere.
 
 Each class answers some questions, with its public methods; `table` finds the method that answers a question.
 """

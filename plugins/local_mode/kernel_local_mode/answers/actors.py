@@ -1,4 +1,4 @@
-"""Questions about actors."""
+"""Answer questions about actors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernel_spec.resources import quantities
 
 
 class ActorAnswers:
-    """Reads the actors."""
+    """Answers questions about the actors, which it only reads."""
 
     def __init__(
         self, facts: SessionFacts, lock: threading.RLock, actors: LocalActors, explanations: Explanations

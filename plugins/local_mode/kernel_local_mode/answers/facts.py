@@ -10,7 +10,7 @@ from kernel_spec.ids import JobId, NodeId, ProcessId
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
-    """The identity of this process, and where it keeps files. `started` is in seconds since the epoch."""
+    """Identifies this process, and the directory of its files. `started` is in seconds since the epoch."""
 
     job: JobId
     node: NodeId

@@ -1,4 +1,4 @@
-"""Questions about placement groups."""
+"""Answer questions about placement groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernel_spec.resources import Amounts
 
 
 class GroupAnswers:
-    """Reads and changes the groups, under `lock`."""
+    """Answers questions about the groups, and changes them, under `lock`."""
 
     def __init__(
         self, facts: SessionFacts, lock: threading.RLock, resources: LocalResources, actors: LocalActors

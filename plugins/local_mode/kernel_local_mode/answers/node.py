@@ -1,4 +1,4 @@
-"""Questions about the one node: its row, what it has, and what is free of that."""
+"""Answer questions about the one node: its row, its resources, and those that are free."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernel_spec.version import __version__
 
 
 class NodeAnswers:
-    """Reads and changes the pool of the node, under `lock`."""
+    """Answers questions about the pool of the node, and changes it, under `lock`."""
 
     def __init__(self, facts: SessionFacts, lock: threading.RLock, resources: LocalResources) -> None:
         self._facts = facts

@@ -1,4 +1,4 @@
-"""Questions about the session: its status, its job, and what becomes of tasks."""
+"""Answer questions about the session: its status, its job, and what becomes of tasks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEPT_FAILURES = 1000
 
 
 class SessionAnswers:
-    """Puts the status together from what the other parts answer."""
+    """Assembles the status from the answers of the other parts."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Questions about what programs have stored: values by key, packages, and the program's environment."""
+"""Answer questions about stored values by key, packages, and the program's environment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernel_local_mode.environment import LocalEnvironments
 
 
 class KeyValueAnswers:
-    """Values of the program, by namespace and key."""
+    """Holds values of the program, by namespace and key."""
 
     def __init__(self) -> None:
         self._values: dict[tuple[str, bytes], bytes] = {}
@@ -36,7 +36,7 @@ class KeyValueAnswers:
 
 
 class EnvironmentAnswers:
-    """Packages that arrive in pieces, and what tasks and actors run in that ask for nothing."""
+    """Receives packages in pieces, and holds the environment of tasks and actors that ask for none."""
 
     def __init__(self, environments: LocalEnvironments) -> None:
         self._environments = environments

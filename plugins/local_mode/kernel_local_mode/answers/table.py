@@ -1,4 +1,4 @@
-"""Makes the parts that answer questions, and finds the one that answers a given question."""
+"""Make the parts that answer questions, and find the one that answers a given question."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kernel_spec.errors import ProtocolError
 
 
 class LocalAnswers:
-    """The questions of every part: the names of its public methods."""
+    """Maps each question to the part that answers it; questions are the names of the parts' public methods."""
 
     def __init__(self, *parts: object) -> None:
         self._parts = parts

@@ -71,7 +71,7 @@ class _WaitingCaller:
 
 
 class RelayTable:
-    """The relay of one cluster. `own` is the gateway that it stands at; `make_ticket()` returns random bytes."""
+    """Holds callers and clients of a cluster's relay. `own` is its gateway; `make_ticket()` returns random bytes."""
 
     def __init__(self, own: str, make_ticket: Callable[[], bytes]) -> None:
         self.own = own
