@@ -258,7 +258,7 @@ def _is_honoured(name: str, config: AlgorithmConfig, acts_on: frozenset[str]) ->
     if name == "create_env_on_local_worker" and not config.num_env_runners:
         return True  # there it has them anyway
     if name == "off_policy_estimation_methods" and not config.off_policy_estimation_methods:
-        return True  # nothing is estimated
+        return True  # No estimator is made.
     part, _, option = name.rpartition("/")
     return name in acts_on or (option in HONOURED_OF_MODELS if part else name in HONOURED)
 

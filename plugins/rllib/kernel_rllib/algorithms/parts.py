@@ -45,7 +45,7 @@ def env_maker_of(config: AlgorithmConfig, *, lives: bool = True) -> EnvMaker:
     Raises:
         EnvError: If none has the name that is given.
     """
-    if config.env is None and config.input_ != "sampler":  # spaces are given, and nothing is stepped
+    if config.env is None and config.input_ != "sampler":  # Spaces are given, and no environment is stepped.
         return EnvMaker("None", lambda context: env_maker(None)(context))
     maker = env_maker(config.env)
     if config.preprocessor_pref != "deepmind" or not _is_atari(config) or config.model.custom_preprocessor is not None:

@@ -110,7 +110,7 @@ class PPOConfig(AlgorithmConfig):
 
 
 class PPO(Algorithm):
-    """Several passes over each batch of experience, in which the policy may move only a little from what it was."""
+    """Trains by several passes over each batch of experience, with a clipped change of the policy."""
 
     config: PPOConfig
     config_class = PPOConfig

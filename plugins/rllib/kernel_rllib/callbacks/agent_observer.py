@@ -168,7 +168,7 @@ class AgentCallbacks:
         self.start_episodes()
         try:
             return pickle.dumps(self._episodes[place])
-        except Exception:  # whatever a user's object raises; the episode begins anew then
+        except Exception:  # A user's object may raise anything; the episode then begins anew.
             return None
 
     def set_state(self, place: int, state: bytes | None, episode: Any, seen: Mapping[Any, Any]) -> None:

@@ -179,7 +179,7 @@ def _names(event: str, label: str, function: Callable[..., Any]) -> tuple[tuple[
     """Return the arguments that a function names, and whether it takes all others as well."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # written in C, and says nothing of its arguments
+    except (TypeError, ValueError):  # It is written in C, without a signature.
         return (), True
     known = EVENTS[event]
     unknown = [

@@ -206,7 +206,7 @@ class RunnerCallbacks:
         self.start_episodes()
         try:
             return pickle.dumps((self._begun[position], self._episodes[position]))
-        except Exception:  # whatever a user's object raises; the episode begins anew then
+        except Exception:  # A user's object may raise anything; the episode then begins anew.
             return None
 
     def set_state(self, position: int, state: bytes | None, observed: Any) -> None:

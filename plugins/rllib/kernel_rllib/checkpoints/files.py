@@ -41,7 +41,7 @@ def write_array(path: str | Path, array: Array) -> None:
 
 
 class _Written:
-    """A file that is only written to: numpy does not say why it can't write to one that it knows more about."""
+    """Wraps a file that is only written to: numpy then reports why it can't write."""
 
     def __init__(self, file: Any) -> None:
         self.write = file.write

@@ -91,7 +91,7 @@ def _named(file: Path, what: str, read: Reader, written: Any) -> Any:
         return read(written)
     except CheckpointError as error:
         raise CheckpointError(f"{file}: {what} can't be read: {error}") from error
-    except Exception as error:  # whatever a class of the user's raises
+    except Exception as error:  # A user's class may raise anything.
         raise CheckpointError(f"{file}: {what} can't be read: {type(error).__name__}: {error}") from error
 
 

@@ -75,7 +75,7 @@ class Writer:
             written["path"] = path
         try:
             self.pickles.append(cloudpickle.dumps(value))
-        except Exception as error:  # whatever an object of the user's raises
+        except Exception as error:  # A user's object may raise anything.
             written |= {_MARK + "object": None, "why": f"{type(error).__name__}: {error}"}
         return written
 

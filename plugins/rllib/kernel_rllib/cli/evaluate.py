@@ -105,7 +105,7 @@ def _play(
         steps, episodes = default_steps, default_episodes
     steps, episodes = steps or None, episodes or None
     if video_dir:
-        writer()  # a library that is missing is told before anything is played
+        writer()  # A missing library is reported before any episode is played.
     goal = f"{episodes} episodes" if episodes else f"{steps} steps" if steps else "no limit"
     rewards: list[float] = []
     with contextlib.ExitStack() as ending:

@@ -67,7 +67,7 @@ class Reading:
                 del self.claims[path]
 
     def _is_leftover(self, key: str, row: Name | Conversion) -> bool:
-        """Return whether a key is not one of this generation: then -1 says that nobody has set it."""
+        """Return whether a key is not one of this generation: then -1 says that it was not set."""
         if isinstance(row, Conversion) or self.table.is_old(key, self.generation):
             return True
         return row.path == (key,) and not self.fields[key].is_in(self.generation)

@@ -20,7 +20,7 @@ class CallableFlag(int):
 
 
 class Derived(AllSections):
-    """Common settings, and what follows from them."""
+    """The common settings, with the values that follow from them."""
 
     @property
     def total_train_batch_size(self) -> int:

@@ -13,7 +13,7 @@ from kernel_rllib.config.settings import Settings
 
 
 class Row(NamedTuple):
-    """One setting: its value, who has set it, and what it means."""
+    """Explains one setting: its value, its origin, and its meaning."""
 
     section: str
     name: str
@@ -24,7 +24,7 @@ class Row(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Something that a config costs: an amount and how it comes about."""
+    """Describes one cost of a config: an amount, and how it comes about."""
 
     name: str
     amount: str

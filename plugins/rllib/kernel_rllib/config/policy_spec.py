@@ -15,7 +15,7 @@ _FORBIDDEN = re.compile(r'[<>:"/|?*\\]|[. \\]$')
 
 
 class PolicySpec:
-    """A policy as users describe it. What is None, the algorithm or the environment decides."""
+    """Describes a policy of the user's. The algorithm or the environment decides each field that is None."""
 
     __slots__ = ("action_space", "config", "observation_space", "policy_class")
 
@@ -108,7 +108,7 @@ def default_policy_mapping(agent_id: Any, episode: Any = None, worker: Any = Non
 
 
 class PolicyOfEachAgent:
-    """A mapping function made of a dict from agents to policies: what files that have no functions say."""
+    """Maps agents to policies by a dict, for files, which have no functions."""
 
     def __init__(self, policies: Mapping[Any, str]) -> None:
         """Map each agent to its policy."""

@@ -346,5 +346,5 @@ class Settings(metaclass=SettingsType):
 def _deep_copy(value: Any, memo: dict[int, Any]) -> Any:
     try:
         return copy.deepcopy(value, memo)
-    except Exception:  # whatever a user's object raises where it can't be copied
+    except Exception:  # A user's object that can't be copied may raise anything.
         return value

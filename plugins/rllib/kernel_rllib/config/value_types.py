@@ -18,7 +18,7 @@ Schedule = Union[list[list[float]], list[tuple[float, float]], dict[str, Any]]  
 
 
 class Mismatch(Exception):
-    """A value is not of a type."""
+    """Raised where a value is not of a type."""
 
 
 def fitted(value: Any, wanted: Any) -> Any:

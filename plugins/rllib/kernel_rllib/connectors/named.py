@@ -34,7 +34,7 @@ class Surroundings:
 
 
 class NamedConnector(ABC):
-    """A connector before it is known what it is made for."""
+    """A connector whose context is not known yet."""
 
     @abstractmethod
     def made(self, surroundings: Surroundings) -> ObservationConnector | None:
@@ -98,7 +98,7 @@ class PrevActionsPrevRewards(NamedConnector):
 
 @dataclass(frozen=True)
 class FlattenObservations(NamedConnector):
-    """Flat rows of nested observations. Nothing is to be done: the preprocessor of the space makes them."""
+    """Flattens nested observations. It does nothing itself: the preprocessor of the space makes flat rows."""
 
     def made(self, surroundings: Surroundings) -> None:
         """Return None."""

@@ -145,7 +145,7 @@ def _cut(fragment: Fragment, length: int) -> Sequences:
     sequences = Sequences(cut, starts)
     if columns.LOSS_MASK not in cut:
         return sequences
-    filled = cut[columns.LOSS_MASK].any(axis=0)  # sequences of nothing but filling are left out
+    filled = cut[columns.LOSS_MASK].any(axis=0)  # Sequences that are only padding are left out.
     return sequences if filled.all() else _chosen(sequences, np.flatnonzero(filled))
 
 

@@ -30,7 +30,7 @@ class Noise:
 
 
 class Distribution(ABC):
-    """A distribution of actions, given by `inputs` [N, parameter_size], which are what a module puts out.
+    """A distribution of actions, given by `inputs` [N, parameter_size], which are outputs of a module.
 
     It holds the numbers of an action space and nothing else: one object serves all rows, backends and threads.
 

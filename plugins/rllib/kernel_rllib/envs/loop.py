@@ -136,7 +136,7 @@ class LoopEnv:
                 for step, action in pairs:
                     results.append(step(action))
                 return results
-            except Exception as error:  # whatever an environment raises; the loop goes on with the next lane
+            except Exception as error:  # An environment may raise anything; the loop goes on with the next lane.
                 lane = len(results)
                 faults[lane] = self._fault(lane, "step", error)
                 results.append((self._values[lane], 0.0, False, False, {}))

@@ -91,7 +91,7 @@ class ProcessPart:
         for worker, lanes in enumerate(self._ranges):
             try:
                 told, fault = self._pool.finish(self._index, worker)
-            except Exception as error:  # the others are heard as well: they would be taken for those of the next step
+            except Exception as error:  # The other answers are read too: the next step would take them for its own.
                 raised = raised or error
                 continue
             offset = lanes.start - self._first

@@ -156,7 +156,7 @@ def _calling_class(given: type) -> EnvCreator:
 def _calling_function(given: Callable[..., Any]) -> EnvCreator:
     try:
         parameters = inspect.signature(given).parameters.values()
-    except (TypeError, ValueError):  # written in C, and says nothing of its arguments
+    except (TypeError, ValueError):  # It is written in C, without a signature.
         return given
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     if any(each.kind in (*positional, inspect.Parameter.VAR_POSITIONAL) for each in parameters):

@@ -46,7 +46,7 @@ class ActorCriticOptions:
 
 
 class ActorCritic(PolicyModule):
-    """Two heads over hidden layers: inputs of an action distribution, and a value."""
+    """An actor-critic network: two heads over hidden layers, for an action distribution's inputs and for a value."""
 
     def __init__(
         self,

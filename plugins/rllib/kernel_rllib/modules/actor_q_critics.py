@@ -64,7 +64,7 @@ class ActorQCriticsOptions:
 
 @dataclass(frozen=True)
 class Network:
-    """One network: dense layers over observations, or over what convolutions make of images.
+    """A network of dense layers over observations, or over the features that convolutions make of images.
 
     Attributes:
         encoder: The convolutions; None where observations are rows.
@@ -86,7 +86,7 @@ class Network:
 
 
 class ActorQCritics(Module):
-    """A policy and critics; of discrete actions, critics give a value for each."""
+    """A policy and Q-critics. For discrete actions, critics give a value for each."""
 
     def __init__(
         self,

@@ -51,7 +51,7 @@ class AttentionOptions:
 
 @dataclass(frozen=True)
 class Transformer:
-    """A layer that remembers: its state is what went into each block in the last steps, and how many these are.
+    """A transformer layer: its state is the inputs of each block in the last steps, and the number of these steps.
 
     Attributes:
         name: The prefix of the names of its parameters and of its state.
@@ -125,7 +125,7 @@ class Transformer:
 
 @dataclass(frozen=True)
 class Block:
-    """One block: attention and dense layers, a gate after each.
+    """A block of a transformer: attention and dense layers, a gate after each.
 
     Attributes:
         name: The prefix of its parameters' names.
@@ -222,7 +222,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Gate:
-    """A gate like that of a GRU, in place of the sum of what went into a layer and what came out.
+    """A gate like that of a GRU, in place of the sum of a layer's input and output.
 
     r = sigmoid(W_r y + U_r x), z = sigmoid(W_z y + U_z x - b), h = tanh(W_h y + U_h (r * x)), and (1 - z) x + z h:
     section 3.2 of the paper, "Gated-Recurrent-Unit-type gating".

@@ -234,7 +234,7 @@ def _accepted(given: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
 def _asked(given: Any) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(given).parameters
-    except (TypeError, ValueError):  # written in C, and says nothing of its arguments
+    except (TypeError, ValueError):  # It is written in C, without a signature.
         return {}
 
 

@@ -107,7 +107,7 @@ class ArmFeatures:
 
 
 class LinearArms(QModule):
-    """Expected rewards of arms, and how unsure they are, by the posteriors of linear models."""
+    """Computes the expected rewards of arms, and their uncertainty, by the posteriors of linear models."""
 
     def __init__(self, features: ArmFeatures, lambda_: float = 1.0) -> None:
         """Make it.

@@ -32,7 +32,7 @@ Initializer: TypeAlias = "Callable[[tuple[int, ...], np.random.Generator], Array
 
 @dataclass(frozen=True)
 class Parameter:
-    """One array of weights: its name, its shape, and how it begins."""
+    """Describes one array of weights: its name, its shape, and its initializer."""
 
     name: str
     shape: tuple[int, ...]

@@ -13,7 +13,7 @@ from kernel_rllib.nn.ops import Ops
 
 @dataclass(frozen=True)
 class LSTM:
-    """A layer that remembers: its state is what it last gave, and its cell.
+    """An LSTM layer: its state is its last output, and its cell.
 
     Attributes:
         name: The prefix of the names of its parameters and of its state.
@@ -73,7 +73,7 @@ class LSTM:
 
 @dataclass(frozen=True)
 class GRU:
-    """A layer that remembers what it last gave, and is smaller than an LSTM (Cho et al., 2014).
+    """A GRU layer, which is smaller than an LSTM (Cho et al., 2014): its state is its last output.
 
     Attributes:
         name: The prefix of the names of its parameters and of its state.

@@ -100,7 +100,7 @@ class SlateLayout:
 
 
 class SlateNetwork(QModule):
-    """Two networks that see a user beside one document: its value, and how much the user is drawn to it."""
+    """Two networks over a user and one document: its value, and how much the user is drawn to it."""
 
     def __init__(self, layout: SlateLayout, hidden: Sequence[int], activation: str = "relu") -> None:
         """Make them.

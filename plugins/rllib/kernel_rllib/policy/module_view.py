@@ -12,7 +12,7 @@ from kernel_rllib.modules.module import Parameters
 
 
 class ModuleView(SavedModule):
-    """A module that acts with what its learner has learned so far. What else is asked of it, the module itself has."""
+    """A module that acts with the latest parameters of its learner. Other attributes are those of the module itself."""
 
     def __init__(self, learner: Learner) -> None:
         """Show the module of this learner."""

@@ -15,7 +15,7 @@ from kernel_rllib.spaces.encode import Encoder
 
 
 class ScriptedInference:
-    """Asks an object for actions, as `Inference` asks a module."""
+    """Computes actions by a scripted object, as `Inference` does by a module."""
 
     def __init__(self, policy: Any, blueprint: ScriptedBlueprint, stream: np.random.Generator) -> None:
         """Ask an object.

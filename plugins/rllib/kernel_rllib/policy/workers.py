@@ -18,7 +18,7 @@ from kernel_rllib.runners.group import RunnerGroup
 
 
 class WorkerSet:
-    """All workers of an algorithm: the local one, which has what is learned, and those in actors."""
+    """Holds all workers of an algorithm: the local one, which has the learned parameters, and those in actors."""
 
     def __init__(self, settings: WorkerSettings, group: RunnerGroup, policies: Callable[[], Mapping[str, Any]]) -> None:
         """Show the workers of a group.

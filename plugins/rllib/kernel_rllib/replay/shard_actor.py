@@ -63,7 +63,7 @@ class ShardActor:
 
 @dataclass
 class Addition:
-    """A sample that was sent to a shard, and its answer: how many rows there are then, by policy."""
+    """Holds a sample that was sent to a shard, and its answer: the number of rows after it, by policy."""
 
     sample: Any
     answer: kernel.ObjectRef

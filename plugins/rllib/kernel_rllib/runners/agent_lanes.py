@@ -276,7 +276,7 @@ class AgentLanes(AgentSlots):
         self.early(position, float(state["early"]))
 
     def _with_owner(self, position: int, step: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the state of an open step with the columns that steps have here, whoever kept it."""
+        """Return the state of an open step with the columns that steps have here, from any runner."""
         if not step:
             return step
         numbers = dict(zip((columns.EPS_ID, columns.AGENT_INDEX), self._owners[position], strict=True))

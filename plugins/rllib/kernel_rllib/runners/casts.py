@@ -90,7 +90,7 @@ class Casts:
             yield lanes
 
     def ordered(self, place: int, actions: dict[Any, Any], policies: Mapping[Any, str]) -> dict[Any, Any]:
-        """Return the actions of a copy in the order of the modules of its cast, whoever else is in the runner."""
+        """Return the actions of a copy in the order of its cast's modules, whatever other modules the runner has."""
         if not self._former:
             return actions
         order = list(self._of[place].modules)

@@ -55,7 +55,7 @@ _log = logging.getLogger("kernel.rllib")
 
 @dataclass
 class _Open:
-    """An episode that is open: its place, whether its steps are learned from, and what is known of it."""
+    """Holds an open episode: its place, whether its steps are learned from, and its data so far."""
 
     place: int
     learns: bool

@@ -285,7 +285,7 @@ class RunnerGroup(RunnerCalls):
         self._make_sampler = make_sampler
 
     def state(self) -> dict[str, Any]:
-        """Return the state of all lanes, whoever steps them, and what connectors have learned of all of them."""
+        """Return the state of the lanes of all runners, and the connectors' statistics of all of them."""
         states = self.foreach(EnvRunner.state)
         lanes = {lane: state for found in states for lane, state in found["lanes"].items()}
         casts = {name: piece for found in states for name, piece in found.get("casts", {}).items()}

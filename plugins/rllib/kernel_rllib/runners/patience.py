@@ -39,7 +39,7 @@ class Limits:
 
 @dataclass
 class _Look:
-    """A look at a late runner: when, the answer that is on its way, and the last one that came."""
+    """Holds a look at a late runner: when, the pending answer, and the last answer."""
 
     at: float
     ref: kernel.ObjectRef

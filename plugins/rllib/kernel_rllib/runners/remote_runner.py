@@ -20,7 +20,7 @@ Weights: TypeAlias = "tuple[kernel.ObjectRef, int]"
 
 @dataclass(frozen=True)
 class Request:
-    """A sample that a runner was asked for, with all that it takes to ask another runner for the same one.
+    """Holds a request for a sample, with all that another runner needs for the same one.
 
     Attributes:
         steps: The number of steps of each lane.

@@ -39,7 +39,7 @@ class ScriptedBlueprint:
 
 
 class ScriptedLanes(AgentSlots):
-    """Asks an object for the actions of all its agents; there is nothing to learn from what they do."""
+    """Acts for all agents of a scripted policy, by one object. No policy learns from these steps."""
 
     def __init__(self, module_id: str, policy: ScriptedBlueprint, seed: int) -> None:
         """Make the object.
