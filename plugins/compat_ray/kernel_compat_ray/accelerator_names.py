@@ -1,4 +1,4 @@
-"""Models of accelerators as `ray.util.accelerators` names them. Data only."""
+"""Models of accelerators by their names in `ray.util.accelerators`. Data only."""
 
 from __future__ import annotations
 
@@ -67,4 +67,4 @@ ACCELERATORS: dict[str, str] = {
     "MOBILINT_ARIES": "MOBILINT_ARIES",
     "MOBILINT_REGULUS": "MOBILINT_REGULUS",
 }
-"""Name to what `accelerator_type=` takes."""
+"""Maps each name to its value for `accelerator_type=`."""

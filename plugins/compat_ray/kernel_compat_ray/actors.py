@@ -11,7 +11,7 @@ from kernel_compat_ray.errors import ActorClassInheritanceException
 from kernel_compat_ray.graphs import ClassNode
 from kernel_compat_ray.options import translate
 
-__tracebackhide__ = True  # the lines of a task that fails are the program's
+__tracebackhide__ = True  # A failed task's lines are the program's.
 
 
 def method(*args: Any, **options: Any) -> Any:
@@ -25,7 +25,7 @@ def method(*args: Any, **options: Any) -> Any:
 
 
 class ActorClass:
-    """What `@ray.remote` makes of a class. Its instances are kernel's actors, their handles kernel's handles."""
+    """Represents a class under `@ray.remote`. Its instances are kernel's actors, their handles kernel's handles."""
 
     def __init__(self, cls: type, options: Mapping[str, Any], inner: Any = None) -> None:
         if inner is None:

@@ -1,7 +1,7 @@
-"""What handles and references of Ray have besides, added to kernel's own classes.
+"""Add methods that only Ray's handles and references have to kernel's own classes.
 
-Handles are made in many places (creation, `get_actor`, unpickling), so that wrapping them would have to happen in all
-of these. The names that are added are Ray's alone, and nothing of kernel's changes its meaning.
+Handles are made in many places (creation, `get_actor`, unpickling), and a wrapper would be needed in all of them. The
+added names are Ray's alone, and change the meaning of nothing in kernel.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def add_to_handles() -> None:
     stream: Any = kernel.ObjectRefGenerator
     stream.next_ready = lambda self: not self.is_finished() and bool(kernel.wait([self], timeout=0)[0])
     for generic in (handle, reference, stream):
-        generic.__class_getitem__ = classmethod(GenericAlias)  # annotations such as ObjectRef[int]
+        generic.__class_getitem__ = classmethod(GenericAlias)  # For annotations such as ObjectRef[int].
 
 
 def _with_translated_options(find: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The functions get, put, wait, cancel, kill and get_actor, with the arguments of all generations."""
+"""Define get, put, wait, cancel, kill and get_actor, with the arguments of all generations."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kernel_compat_ray.errors import NotSupportedError
 from kernel_compat_ray.option_names import OPTIONS_REFUSED
 from kernel_spec.ids import SHORT_ID_BYTES
 
-__tracebackhide__ = True  # the lines of a task that fails are the program's
+__tracebackhide__ = True  # A failed task's lines are the program's.
 
 _UNSAID = re.compile(f"[0-9a-f]{{{2 * SHORT_ID_BYTES}}}")
-"""The namespace of a program that has chosen none: its job's id."""
+"""Matches the namespace of a program that has chosen none: its job's id."""
 
 
 def get(object_refs: Any = None, timeout: float | None = None, **others: Any) -> Any:

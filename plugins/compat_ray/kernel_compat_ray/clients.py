@@ -1,4 +1,4 @@
-"""`ray.client("host:port").connect()` and `ray.util.connect`: joining a cluster from outside."""
+"""Join a cluster from outside, by `ray.client("host:port").connect()` and `ray.util.connect`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kernel_compat_ray import session
 
 
 class ClientBuilder:
-    """Gathers what a connection needs; `connect()` joins."""
+    """Gathers the settings of a connection; `connect()` joins the cluster."""
 
     def __init__(self, address: str | None = None) -> None:
         self._address = address

@@ -1,4 +1,4 @@
-"""`ray.cluster_utils.Cluster`: several nodes on this machine, for tests."""
+"""Run several nodes on this machine, for tests, by `ray.cluster_utils.Cluster`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KNOWN = ("num_cpus", "num_gpus", "resources", "labels", "object_store_memory", 
 
 
 class Node:
-    """A node of a cluster: what the kit for tests says of it, and Ray's words."""
+    """Represents a node of a cluster, by its attributes in the kit for tests and by Ray's."""
 
     def __init__(self, node: Any) -> None:
         self.of_the_kit = node
@@ -34,7 +34,7 @@ class Node:
 
 
 class Cluster:
-    """Nodes that come and go. Options are those of `add_node`."""
+    """Adds and removes nodes. Options are those of `add_node`."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Cluster:
                 warn_ignored(f"Cluster.add_node({name}=...)", "nodes of a test cluster have no such setting")
         if self._cluster is not None:
             return Node(self._cluster.add_node(**given))
-        # The kit for tests is public, and no part of what an ordinary program loads.
+        # The kit for tests is public, but no ordinary program loads it.
         testing = importlib.import_module("kernel.testing")
         self._cluster = testing.Cluster(leak_check=False, **given)
         return Node(self._cluster.head)

@@ -1,4 +1,4 @@
-"""Ray's command line turned into kernel's. Pure: arguments in, arguments and remarks out."""
+"""Translate Ray's command line into kernel's. Pure: arguments in, arguments and remarks out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LISTINGS = ("list", "get", "summary")
 
 @dataclass(slots=True)
 class Translation:
-    """Arguments for `kernel`, and what a person should know about those that were left out."""
+    """Holds arguments for `kernel`, and remarks for the user about those that were left out."""
 
     arguments: list[str]
     remarks: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Ray's command line in kernel's words. Data only.
+"""Commands and options of Ray, and the same of kernel. Data only.
 
 A command becomes kernel's of that name; an option becomes another, nothing (with the reason), or is refused.
 """
@@ -38,7 +38,7 @@ COMMANDS: dict[str, str] = {
     "submit": "ray-run",
     "up": "-start a head and nodes with `kernel start`; see docs/cluster.md",
 }
-"""Ray's command to kernel's; after "-" what to do instead."""
+"""Maps Ray's command to kernel's; after "-", to advice."""
 
 _PORTS = "a node has one port for everything: --port"
 _REDIS = "there is no Redis; what must last is kept by --metadata-store"
@@ -64,7 +64,7 @@ START_OPTIONS: dict[str, str] = {
     "--resources": "--resources",
     "--temp-dir": "--temp-dir",
 }
-"""Options of `ray start` that are kernel's, under the same name or another."""
+"""Options of `ray start` that kernel has under the same name or another."""
 
 START_IGNORED: dict[str, str] = {
     "--autoscaling-config": "nothing adds machines yet",
@@ -111,7 +111,7 @@ START_IGNORED: dict[str, str] = {
     "--webui-host": _DASHBOARD,
     "--worker-port-list": _PORTS,
 }
-"""Options of `ray start` that have nothing to change here."""
+"""Options of `ray start` that have no effect here."""
 
 START_REFUSED: dict[str, str] = {
     "--cgroup-path": "say --memory, and memory= of tasks; see docs/users.md",
@@ -130,13 +130,13 @@ FLAGS = frozenset(
 """Options that take no value."""
 
 OTHERS_IGNORED = frozenset({"--log-color", "--log-style", "--redis_password", "--verbose", "-v", "-y", "--yes"})
-"""Options of the other commands that have nothing to change here."""
+"""Options of the other commands that have no effect here."""
 
 LISTINGS_REFUSED = {
     "cluster-events": "`kernel events` shows what happens, as it happens",
     "runtime-envs": "an environment is made by the node of each worker that wants it, and is in no list",
 }
-"""What `ray list` lists that kernel does not."""
+"""Kinds of rows that `ray list` has and kernel does not."""
 
 FORCED = {"-f": "--force"}
 """Short options of the other commands."""

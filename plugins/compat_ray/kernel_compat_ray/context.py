@@ -14,7 +14,7 @@ from kernel_compat_ray.session import init
 from kernel_compat_ray.state import get_node_ip_address
 
 _ACCELERATORS = ("GPU", "HPU", "NPU", "TPU", "neuron_cores")
-"""Kinds that programs look up without checking that the mapping has them."""
+"""Kinds that programs look up without checking whether the mapping has them."""
 
 
 class RuntimeContext:
@@ -114,7 +114,7 @@ def get_runtime_context() -> RuntimeContext:
 
 
 class GlobalWorker:
-    """What older programs ask `ray.worker.global_worker`: whether there is a session, and of which kind this is."""
+    """Answers older programs that use `ray.worker.global_worker`: whether there is a session, and of which kind."""
 
     @property
     def connected(self) -> bool:

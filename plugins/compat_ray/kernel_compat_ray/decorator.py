@@ -1,4 +1,4 @@
-"""`ray.remote`: makes functions and classes remote, as a decorator, with options, or as a plain call."""
+"""Make functions and classes remote by `ray.remote`, as a decorator, with options, or as a plain call."""
 
 from __future__ import annotations
 

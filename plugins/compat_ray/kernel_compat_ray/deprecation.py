@@ -1,4 +1,4 @@
-"""Warnings that point at the program's own line, however deep they are given."""
+"""Give warnings that point at the program's own line, however deep the call is."""
 
 from __future__ import annotations
 

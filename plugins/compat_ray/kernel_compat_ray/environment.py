@@ -1,4 +1,4 @@
-"""Environment variables of Ray, understood as those of kernel. Pure: mappings in, mappings out."""
+"""Translate environment variables of Ray into those of kernel. Pure: mappings in, mappings out."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ VARIABLES: dict[str, str] = {
     "RAY_SERVE_DEFAULT_HTTP_HOST": "KERNEL_SERVE_HTTP_HOST",
     "RAY_memory_usage_threshold": "KERNEL_MEMORY_THRESHOLD",
 }
-"""Ray's variable to kernel's: taken over when the program begins, unless kernel's is set."""
+"""Maps Ray's variable to kernel's, which is set from it when the program begins, unless it is set already."""
 
 DEFAULTS: dict[str, str] = {"TUNE_RESULT_DIR": "~/ray_results"}
-"""Variables that are set when the program begins, unless they are: where Ray's programs look for their results."""
+"""Variables that are set when the program begins, unless they are set: Ray's programs look for results there."""
 
 READ_BY_INIT = ("RAY_ADDRESS", "RAY_NAMESPACE", "RAY_LOG_TO_DRIVER", "RAY_IGNORE_UNHANDLED_ERRORS")
-"""Variables that `ray.init` asks for again, as a program may set them itself."""
+"""Variables that `ray.init` reads again, because a program may set them itself."""
 
 OTHERS: dict[str, str] = {
     "RAY_RUNTIME_ENV_IGNORE_GITIGNORE": "`1`: a `.gitignore` leaves nothing out of a `working_dir`; `excludes` do",
     "RAY_memory_monitor_refresh_ms": "`0`: no worker is ended because memory runs out",
 }
-"""Variables that are honoured in a way of their own: name to what they do."""
+"""Variables with other effects here, mapped to these effects."""
 
 _STORE = "init(object_store_memory=...), or `kernel start --object-store-memory`"
 
@@ -47,7 +47,7 @@ NOT_READ: dict[str, str] = {
     "RAY_TLS_SERVER_KEY": "`kernel certificates create`, and KERNEL_TLS",
     "RAY_USE_TLS": "`kernel certificates create`, and KERNEL_TLS",
 }
-"""Variables that users set and kernel does not read: name to what to do instead. `ray.init` warns of those."""
+"""Variables that users set and kernel does not read, mapped to advice. `ray.init` warns of them."""
 
 NOT_NEEDED: dict[str, str] = {
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "workers run the program's own Python",
@@ -56,7 +56,7 @@ NOT_NEEDED: dict[str, str] = {
     "RAY_USAGE_STATS_ENABLED": "nothing is reported anywhere",
     "RAY_record_ref_creation_sites": "`kernel memory` always shows where a reference was made",
 }
-"""Variables that kernel does not read, because it does as they say, or has nothing of the kind."""
+"""Variables that kernel does not read, because it behaves so anyway, or has no such feature."""
 
 WAIT_MILLISECONDS = "KERNEL_RAY_WAIT_MILLISECONDS"
 """Set to 1 for programs of Ray before 0.7, whose `ray.wait(timeout=...)` is in milliseconds."""

@@ -11,16 +11,16 @@ class NotSupportedError(RayError, UsageError, NotImplementedError):
 
 
 class SecondInitError(AlreadyInitializedError, RuntimeError):
-    """A second ray.init(): Ray's is a RuntimeError."""
+    """Raised by a second ray.init(): Ray's is a RuntimeError."""
 
 
 class NoClusterError(SessionEndedError, ConnectionError):
-    """No cluster answers at an address: Ray's is a ConnectionError."""
+    """Raised if no cluster answers at an address: Ray's is a ConnectionError."""
 
 
 class ActorClassInheritanceException(TypeError):
-    """A class inherits from an actor class."""
+    """Raised if a class inherits from an actor class."""
 
 
 class UnknownArgumentError(OptionError, RuntimeError):
-    """An argument of ray.init() that there is not: Ray's is a RuntimeError."""
+    """Raised for an unknown argument of ray.init(): Ray's is a RuntimeError."""

@@ -10,15 +10,15 @@ import kernel.exceptions as ours
 from kernel_spec.stand_ins import stands_for
 
 STAND_INS: dict[type[BaseException], type[BaseException]] = {}
-"""Class of kernel to that of Ray."""
+"""Maps a class of kernel to that of Ray."""
 
 
 class RayError(ours.KernelError):
-    """What went wrong with a task, an actor, an object or a machine; of wrong use errors have Python's own types."""
+    """Reports a failure of a task, an actor, an object or a machine. Errors of wrong use have Python's own types."""
 
 
 class RayTaskError(RayError, ours.TaskError):
-    """A task raised: `cause` is what. The error is of its type, too."""
+    """Raised if a task raised `cause`. The error is of the cause's type, too."""
 
     @classmethod
     def name_for(cls, raised: str) -> str:
@@ -86,15 +86,15 @@ class GetTimeoutError(RayError, ours.GetTimeoutError):
 
 
 class ObjectLostError(RayError, ours.ObjectLostError):
-    """An object can't be had any more."""
+    """An object is lost for good."""
 
 
 class OwnerDiedError(ObjectLostError, ours.OwnerDiedError):
-    """Because the process that owned it is gone."""
+    """An object is lost because the process that owned it is gone."""
 
 
 class ObjectFetchTimedOutError(ObjectLostError):
-    """Never raised here: a copy that does not come is fetched from elsewhere, and at last the object is lost."""
+    """Never raised here: a copy that does not come is fetched from elsewhere, and if all fail the object is lost."""
 
 
 class ObjectFreedError(ObjectLostError):
@@ -106,7 +106,7 @@ class ReferenceCountingAssertionError(ObjectLostError, AssertionError):
 
 
 class PlasmaObjectNotAvailable(RayError):
-    """Never raised here: an object that isn't here is waited for."""
+    """Never raised here: a process waits for an object that is not on its node."""
 
 
 class ObjectStoreFullError(RayError, ours.ObjectStoreFullError):
@@ -138,7 +138,7 @@ class RuntimeEnvSetupError(RayError, ours.RuntimeEnvError):
 
 
 class TaskPlacementGroupRemoved(RayError, ours.PlacementGroupRemovedError):
-    """The placement group that it was to run in was removed."""
+    """The placement group of the task was removed."""
 
 
 class TaskUnschedulableError(RayError, ours.InfeasibleError):
@@ -146,15 +146,15 @@ class TaskUnschedulableError(RayError, ours.InfeasibleError):
 
 
 class ActorAlreadyExistsError(RayError, ours.NameTakenError):
-    """An actor of that name lives."""
+    """Another living actor has this name."""
 
 
 class ActorHandleNotFoundError(RayError, ValueError):
-    """Never raised here: the call of an actor that is not known fails with ActorDiedError."""
+    """Never raised here: the call of an unknown actor fails with ActorDiedError."""
 
 
 class RpcError(RayError, ours.ProtocolError):
-    """Bytes on a connection are not ours, or not authenticated."""
+    """A connection received bytes that are not ours, or not authenticated."""
 
 
 class RaySystemError(RayError, ours.InternalError):
@@ -166,7 +166,7 @@ class UnserializableException(RayError):
 
 
 class OufOfBandObjectRefSerializationException(RayError):
-    """Never raised here: a reference that is pickled by others' means keeps its object."""
+    """Never raised here: a reference that is pickled by other means keeps its object."""
 
 
 class RayChannelError(RaySystemError):
@@ -202,11 +202,11 @@ class ObjectRefStreamEndOfStreamError(RayError):
 
 
 class UserCodeException(RayError):
-    """Never raised here: what a task raised is a RayTaskError."""
+    """Never raised here: a task's exception arrives as a RayTaskError."""
 
 
 class _OtherFault(RayError, ours.FaultError):
-    """A fault for which Ray has no name: a RayError under kernel's name."""
+    """Reports a fault for which Ray has no name: it is a RayError under kernel's name."""
 
 
 def _with_remote_lines(error: BaseException) -> str:

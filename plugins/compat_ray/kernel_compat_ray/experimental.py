@@ -1,4 +1,4 @@
-"""`ray.experimental` and `ray.internal`: the part of them that means something here."""
+"""The parts of `ray.experimental` and `ray.internal` that have a meaning here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import kernel
 from kernel_compat_ray import calls
 
-__tracebackhide__ = True  # the lines of a task that fails are the program's
+__tracebackhide__ = True  # A failed task's lines are the program's.
 
 
 def get(object_refs: Any, timeout: float | None = None) -> Any:

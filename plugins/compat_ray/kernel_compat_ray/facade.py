@@ -1,4 +1,4 @@
-"""Modules with Ray's names: each looks its attributes up in the table when they are first asked for."""
+"""Modules with Ray's names: each looks its attributes up in the table when they are first used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernel_spec.nearest import nearest
 
 _PACKAGE = __package__ or ""
 _FALLBACK = "*"
-"""The key of a module in the table whose names this one has, too. Its own come before."""
+"""Key of a module in the table whose names this module has, too. Its own names come first."""
 
 
 def make_module(name: str) -> ModuleType:
@@ -68,7 +68,7 @@ def _look_up(module: ModuleType, name: str) -> Any:
 
 
 class Refused:
-    """Stands for a name that kernel can't honour: it can be imported, and says so when it is used."""
+    """Stands for a name that kernel can't honour: it can be imported, and raises an error when it is used."""
 
     def __init__(self, name: str, reason: str) -> None:
         self.__dict__["_said"] = f"{name} is not supported: {reason}"

@@ -1,4 +1,4 @@
-"""`ray.errors()`: the calls of this program that have failed so far."""
+"""List the calls of this program that have failed so far, for `ray.errors()`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import kernel
 
 _ID_DIGITS = 16
-"""The length of the prefix of a task's id that names the caller: a worker, or for calls of the program its job."""
+"""Length of the prefix of a task's id that identifies the caller: a worker, or for calls of the program its job."""
 
 
 def errors(all_jobs: bool = False, worker: object = None) -> Any:
@@ -29,7 +29,7 @@ def errors(all_jobs: bool = False, worker: object = None) -> Any:
                 said = f"raised in process {event['pid']}:\n{found['text']}"
             row = _row(f"{event['name']}() {said}", event["ts"] / 1e6, arguments)
             failed.setdefault(by, []).append(row)
-    for id, found in unread.items():  # a constructor, or a task whose worker died: no call that ended
+    for id, found in unread.items():  # A constructor failed, or a task's worker died: no call has ended.
         by = id[:_ID_DIGITS] if all_jobs else own
         row = _row(f"{found['name']} failed:\n{found['text']}", found["time"], {"task_id": id, "failed": True})
         failed.setdefault(by, []).append(row)

@@ -17,7 +17,7 @@ from kernel_compat_ray.names import HOST, LIBRARIES, MODULES_REFUSED, MODULES_RE
 
 
 class RayFinder(MetaPathFinder):
-    """Answers for `ray` and for everything below it, and for nothing else."""
+    """Finds `ray` and everything below it, and nothing else."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None

@@ -10,11 +10,11 @@ import kernel
 from kernel_compat_ray.graphs import FunctionNode
 from kernel_compat_ray.options import translate
 
-__tracebackhide__ = True  # the lines of a task that fails are the program's
+__tracebackhide__ = True  # A failed task's lines are the program's.
 
 
 class RemoteFunction:
-    """What `@ray.remote` makes of a function. `remote` is the very method of kernel's."""
+    """Represents a function under `@ray.remote`. `remote` is kernel's own method."""
 
     def __init__(self, function: Any, options: Mapping[str, Any], inner: Any = None) -> None:
         if inner is None:

@@ -1,11 +1,11 @@
-"""`ray.dag`: calls that are bound first and made later. A graph is made of ordinary calls, and passes references on."""
+"""Bind calls first and make them later, by `ray.dag`. A graph consists of ordinary calls, and passes references on."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-__tracebackhide__ = True  # the lines of a task that fails are the program's
+__tracebackhide__ = True  # A failed task's lines are the program's.
 
 __all__ = [
     "ClassMethodNode",
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class DAGNode:
-    """A call that is not made yet; its arguments may be other nodes."""
+    """Represents a call that is not made yet; its arguments may be other nodes."""
 
     def __init__(self, target: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> None:
         self._target, self._args, self._kwargs = target, args, dict(kwargs or {})
@@ -44,14 +44,14 @@ class DAGNode:
 
 
 class FunctionNode(DAGNode):
-    """A call of a remote function."""
+    """Represents a call of a remote function."""
 
 
 class ClassMethodNode(DAGNode):
-    """A call of an actor's method: of a handle's, or (as a pair of node and name) of an actor that is not made yet.
+    """Represents a call of an actor's method: of a handle's, or (as a pair of node and name) of an actor to be made.
 
-    Of the latter, the calls that were bound before it are made before it, though nobody needs their results: they may
-    change the actor.
+    In the latter case, calls that were bound before it are made before it, even if nobody needs their results, because
+    they may change the actor.
     """
 
     _before: ClassMethodNode | None = None
@@ -74,10 +74,10 @@ class ClassMethodNode(DAGNode):
 
 
 class ClassNode(DAGNode):
-    """An actor to be made; `node.method.bind(...)` is a call of it."""
+    """Represents an actor to be made; `node.method.bind(...)` is a call of it."""
 
     _last: ClassMethodNode | None = None
-    """The call of it that was bound last."""
+    """The call of this actor that was bound last."""
 
     def __getattr__(self, name: str) -> _Method:
         if name.startswith("_"):
@@ -86,7 +86,7 @@ class ClassNode(DAGNode):
 
 
 class _Method:
-    """A method of an actor that is not made yet."""
+    """Represents a method of an actor that is not made yet."""
 
     def __init__(self, actor: ClassNode, name: str) -> None:
         self._actor, self._name = actor, name
@@ -99,7 +99,7 @@ class _Method:
 
 
 class InputNode(DAGNode):
-    """What `execute` is given. Of several, `node[0]` and `node.name` are one; of one alone, its item and attribute."""
+    """Represents the arguments of `execute`. `node[0]` and `node.name` are one of several, or an item of a sole one."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(None)
@@ -125,7 +125,7 @@ class InputNode(DAGNode):
 
 
 class InputAttributeNode(DAGNode):
-    """One of the values that `execute` is given, or a part of the only one."""
+    """Represents one of the arguments of `execute`, or a part of a single one."""
 
     def _make(self, execution: Execution) -> Any:
         key, is_attribute = self._args
@@ -135,7 +135,7 @@ class InputAttributeNode(DAGNode):
 
 
 class MultiOutputNode(DAGNode):
-    """Several calls, whose references are a list."""
+    """Represents several calls, whose references are a list."""
 
     def __init__(self, nodes: Any, *others: Any) -> None:
         super().__init__(None, (list(nodes),))
@@ -148,7 +148,7 @@ class MultiOutputNode(DAGNode):
 
 
 class CompiledGraph:
-    """A graph that is executed often."""
+    """Represents a graph that is executed often."""
 
     def __init__(self, node: DAGNode) -> None:
         self._node = node
@@ -166,7 +166,7 @@ class CompiledGraph:
 
 
 class Execution:
-    """The calls of one execution: each node is made once, however often it is needed."""
+    """Makes the calls of one execution: each node once, however often it is needed."""
 
     def __init__(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
         self.inputs, self.named = inputs, named

@@ -1,4 +1,4 @@
-"""Placement groups, with the arguments of all generations."""
+"""Make placement groups with the arguments of all generations."""
 
 from __future__ import annotations
 

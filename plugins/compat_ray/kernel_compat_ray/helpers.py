@@ -80,7 +80,7 @@ def enable_periodic_logging() -> None:
 
 def register_ray() -> None:
     """Let joblib know the back end by the names "ray" and "kernel"."""
-    from kernel.parallel.joblib import register_kernel  # joblib is heavy, and may not be installed
+    from kernel.parallel.joblib import register_kernel  # Joblib is heavy, and may not be installed.
 
     register_kernel("ray")
     register_kernel("kernel")

@@ -1,6 +1,6 @@
-"""Ids as Ray's programs use them: text, the hexadecimal form, with the methods that Ray's ids have.
+"""Ids for Ray's programs: text in hexadecimal form, with the methods that Ray's ids have.
 
-As text they are what kernel's functions take and give, and are equal to it.
+Kernel's functions take and return ids as such text, so both are equal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _IdT = TypeVar("_IdT", bound="BaseID")
 
 
 class BaseID(str):
-    """An id, made of its bytes or of its hexadecimal form. Raises ValueError for bytes of another length."""
+    """Is an id, made of its bytes or of its hexadecimal form. Raises ValueError for bytes of another length."""
 
     __slots__ = ()
     SIZE = SHORT_ID_BYTES

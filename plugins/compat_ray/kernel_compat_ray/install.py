@@ -1,7 +1,7 @@
-"""`import kernel_compat_ray.install`, and `import ray` means kernel: in this process, its workers and their children.
+"""After `import kernel_compat_ray.install`, `import ray` means kernel: in this process, its workers and their children.
 
 A directory that holds nothing but a package `ray`, which only imports this module, goes to the front of the path.
-Workers are given the path of the program, so they can import `ray` without having been told of anything else.
+Workers are given the path of the program, so they can import `ray` without any other setting.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`ray.experimental.internal_kv`: a mapping of bytes that all programs of a session share, kept by a named actor."""
+"""Share a mapping of bytes among all programs of a session, by `ray.experimental.internal_kv`, in a named actor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NAME = "kernel_compat_ray.key_value"
 
 
 class Store:
-    """The mapping, in its actor."""
+    """Keeps the mapping, as an actor."""
 
     def __init__(self) -> None:
         self.values: dict[tuple[bytes, bytes], bytes] = {}

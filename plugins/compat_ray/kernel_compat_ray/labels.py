@@ -1,4 +1,4 @@
-"""The labels that every node has, under the names that Ray has for them and under kernel's."""
+"""Label every node, with Ray's names of the labels and with kernel's."""
 
 from __future__ import annotations
 

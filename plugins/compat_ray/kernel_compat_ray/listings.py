@@ -1,4 +1,4 @@
-"""`ray.util.state`: lists of what a session has, each row a mapping whose keys are attributes, too."""
+"""List what a session has, by `ray.util.state`: each row is a mapping whose keys are attributes, too."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kernel_compat_ray.labels import to_ray
 from kernel_spec.errors import OptionError
 
 _ALL = 1_000_000
-"""A limit of rows that none has."""
+"""A limit that no list of rows reaches."""
 _STATES = {"STARTING": "PENDING_CREATION", "WAITING": "DEPENDENCIES_UNREADY"}
 _COLUMNS = {"actors": {"ray_namespace": "namespace"}, "objects": {"task_status": "state"}}
-"""Ray's names of columns that kernel has under others."""
+"""Ray's names of columns to kernel's."""
 _ABSENT = {
     "actors": ("repr_name", "call_site", "label_selector"),
     "tasks": ("creation_time_ms", "placement_group_id", "call_site", "label_selector", "runtime_env_info"),
@@ -23,11 +23,11 @@ _ABSENT = {
     "objects": ("attempt_number", "ip"),
     "placement-groups": ("stats",),
 }
-"""Columns of Ray's of which nothing is known here: None."""
+"""Columns of Ray's with values that are not known here, and are None."""
 
 
 class Row(dict[str, Any]):
-    """A row, as a mapping and as an object."""
+    """Is a row, as a mapping and as an object."""
 
     def __getattr__(self, name: str) -> Any:
         try:

@@ -13,7 +13,7 @@ from kernel import metrics
 
 
 class Metric:
-    """A metric with a name and tags. What counts is a Counter, a Gauge or a Histogram."""
+    """Has a name and tags. Its subclasses Counter, Gauge and Histogram count."""
 
     _counted: Any = None
     """The metric of the kernel."""
@@ -62,7 +62,7 @@ class Metric:
 
 
 class Counter(Metric):
-    """Something that only grows."""
+    """Counts something that only grows."""
 
     def __init__(self, name: str, description: str = "", tag_keys: Sequence[str] | None = None) -> None:
         super().__init__(name, description, tag_keys)
@@ -77,7 +77,7 @@ class Counter(Metric):
 
 
 class Gauge(Metric):
-    """Something that has a value."""
+    """Shows a value that may go up and down."""
 
     def __init__(self, name: str, description: str = "", tag_keys: Sequence[str] | None = None) -> None:
         super().__init__(name, description, tag_keys)
@@ -91,7 +91,7 @@ class Gauge(Metric):
 
 
 class Histogram(Metric):
-    """Something whose values are counted in buckets."""
+    """Counts values in buckets."""
 
     def __init__(
         self, name: str, description: str = "", boundaries: Sequence[float] = (), tag_keys: Sequence[str] | None = None

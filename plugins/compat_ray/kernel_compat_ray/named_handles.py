@@ -1,4 +1,4 @@
-"""`ray.util.named_actors`: names for actors that were created without one. An actor of its own keeps their handles."""
+"""Name actors that were created without a name, by `ray.util.named_actors`. An actor keeps their handles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAME = "kernel_compat_ray.named_handles"
 
 
 class Handles:
-    """Handles by the names that were given to them, in an actor."""
+    """Keeps handles by the names that were given to them, as an actor."""
 
     def __init__(self) -> None:
         self._handles: dict[str, Any] = {}

@@ -29,7 +29,7 @@ LIBRARIES: dict[str, str] = {
     "ray.dashboard": "dashboard",
     "ray.job_submission": "jobs",
 }
-"""Packages that are libraries of kernel, mounted by that name: all that is below them is below these."""
+"""Packages that are libraries of kernel, each with its mount: all modules below the one are modules below the other."""
 
 _IDS = (
     "ActorClassID", "ActorID", "FunctionID", "JobID", "NodeID", "PlacementGroupID", "TaskID", "UniqueID", "WorkerID",
@@ -86,7 +86,7 @@ NAMES: dict[str, dict[str, str]] = {
         "shutdown": ".session:shutdown",
         "timeline": "kernel:timeline",
         "wait": ".calls:wait",
-        # Kept from releases before 2, where nothing of today has taken their place.
+        # Kept from releases before 2, where no present name has replaced them.
         "error_info": ".failures:errors",
         "errors": ".failures:errors",
         "get_dashboard_url": ".session:get_dashboard_url",
@@ -344,7 +344,7 @@ MODULES_RENAMED: dict[str, str] = {
     "ray.util.state.api": "ray.util.state",
     "ray.worker": "ray._private.worker",
 }
-"""Modules that have moved since: importing one warns, and gives what it has become."""
+"""Modules that have moved since: importing the old one warns, and returns the new one."""
 
 RENAMED: dict[str, str] = {
     **RLLIB_RENAMED,

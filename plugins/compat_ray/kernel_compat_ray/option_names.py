@@ -1,4 +1,4 @@
-"""Options of tasks, actors and methods, and arguments of `ray.init`, that are spelled otherwise. Data only."""
+"""Options of tasks, actors and methods, and arguments of `ray.init`, with other spellings. Data only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ OPTIONS_RENAMED: dict[str, str] = {
 """Older spellings: they warn."""
 
 OPTIONS_TRANSLATED: dict[str, str] = {"_generator_backpressure_num_objects": "stream_ahead"}
-"""Current spellings for which kernel has another word."""
+"""Current spellings that differ from kernel's."""
 
 OPTIONS_IGNORED: dict[str, str] = {
     "_actor_generator_backpressure_num_objects": "a stream's own bound is _generator_backpressure_num_objects",
@@ -22,7 +22,7 @@ OPTIONS_IGNORED: dict[str, str] = {
     "is_asyncio": "an actor with coroutines is asynchronous by itself",
     "is_direct_call": "every call is direct",
 }
-"""Options that have nothing to change here."""
+"""Options that have no effect here."""
 
 OPTIONS_REFUSED: dict[str, str] = {
     "_owner": "who calls put owns the object; have the actor put it",
@@ -89,12 +89,12 @@ INIT_IGNORED: dict[str, str] = {
     "use_pickle": "values are pickled always",
     "webui_host": _DASHBOARD,
 }
-"""Arguments that have nothing to change here; one with a value that is not False or None warns."""
+"""Arguments that have no effect here; a value other than False and None warns."""
 
 QUIETLY_IGNORED = frozenset(
     {"configure_logging", "dashboard_host", "dashboard_port", "include_dashboard", "include_webui", "webui_host"}
 )
-"""Those of the ignored arguments that so many programs give that a warning would only be noise."""
+"""Ignored arguments without a warning, because so many programs give them."""
 
 INIT_REFUSED: dict[str, str] = {
     "cgroup_path": "use memory_limit and memory_quotas",

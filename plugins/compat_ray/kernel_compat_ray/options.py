@@ -1,4 +1,4 @@
-"""Options as Ray spells them, turned into kernel's: mappings in, mappings out."""
+"""Translate Ray's options into kernel's: mappings in, mappings out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernel_compat_ray.labels import to_kernel
 from kernel_compat_ray.option_names import OPTIONS_IGNORED, OPTIONS_REFUSED, OPTIONS_RENAMED, OPTIONS_TRANSLATED
 
 _GROUP_OPTIONS = ("placement_group", "placement_group_bundle_index", "placement_group_capture_child_tasks")
-_TAKE_BACK = "!*"  # a line after those of every .gitignore
+_TAKE_BACK = "!*"  # Goes after the lines of every .gitignore.
 
 
 def translate(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Asking why something can't be pickled."""
+"""Find out why something can't be pickled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import kernel
 
 
 class FailureTuple:
-    """What could not be pickled, what it is called, and what has it."""
+    """Holds an object that can't be pickled, its name, and its parent."""
 
     def __init__(self, obj: Any, name: str, parent: Any, path: str = "") -> None:
         self.obj, self.name, self.parent, self.path = obj, name, parent, path or name

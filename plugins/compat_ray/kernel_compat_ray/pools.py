@@ -1,4 +1,4 @@
-"""`ray.util.multiprocessing.Pool`: kernel's, with Ray's words for where it runs."""
+"""Offer `ray.util.multiprocessing.Pool`: kernel's pool, with Ray's options for where it runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernel_compat_ray.options import translate
 
 
 class Pool(multiprocessing.Pool):  # type: ignore[misc, name-defined]
-    """A standard library's pool; `ray_address` says on which cluster, `ray_remote_args` what its workers need."""
+    """Is a standard library's pool; `ray_address` names its cluster, `ray_remote_args` the needs of its workers."""
 
     def __init__(
         self,

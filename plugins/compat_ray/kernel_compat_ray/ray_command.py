@@ -1,4 +1,4 @@
-"""`kernel ray-cli`: Ray's command line, by kernel's."""
+"""Run Ray's command line by kernel's: `kernel ray-cli`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ray_cli(arguments: tuple[str, ...]) -> None:
     found = translate_command(arguments[0], arguments[1:])
     for remark in found.remarks:
         click.echo(f"kernel: {remark}", err=True)
-    environment = environment_of(os.environ, wait_milliseconds=False)  # so that workers of a node can import ray
+    environment = environment_of(os.environ, wait_milliseconds=False)  # Workers of a node must be able to import ray.
     adopt_environment(environment)
     sys.stdout.flush()
     sys.stderr.flush()

@@ -43,7 +43,7 @@ _AGENTS = {
     "slateq": ("SlateQ",),
     "slateq.slateq": ("SlateQ",),
 }
-"""Modules of `ray.rllib.agents`, and whose trainers they have; `DEFAULT_CONFIG` is that of the first."""
+"""Modules of `ray.rllib.agents`, and their trainers; `DEFAULT_CONFIG` is that of the first."""
 _CONTRIBUTED = {"maddpg": ("MADDPG",), "maddpg.maddpg": ("MADDPG",)}
 """The same of `ray.rllib.contrib`."""
 ALGORITHMS = {
@@ -77,9 +77,9 @@ _AGENTS_OF_2017 = {"a3c": "A3C", "dqn": "DQN", "es": "ES", "ppo": "PPO"}
 
 
 _SPELLED = {"IMPALA": "Impala", "QMIX": "QMix"}
-"""How releases before 2.7 spelled names."""
+"""Spellings of names in releases before 2.7."""
 _OF_TRAINERS = {**_SPELLED, "ApexDQN": "Apex"}
-"""What names of trainers begin with, where it is another word."""
+"""First words of trainers' names, where they differ."""
 _DICTS = {
     "ApexDDPG": "APEX_DDPG_DEFAULT_CONFIG",
     "ApexDQN": "APEX_DEFAULT_CONFIG",
@@ -165,7 +165,7 @@ _CONTRIB: dict[str, dict[str, str]] = {
     "ray.rllib.contrib.random_agent": {},
     "ray.rllib.contrib.random_agent.random_agent": _RANDOM_AGENT,
 }
-"""What others had contributed."""
+"""Modules that others had contributed."""
 _CONFIG = {"AlgorithmConfig": "kernel.rllib:AlgorithmConfig"}
 _TRAINER = {
     "COMMON_CONFIG": "kernel.rllib.config.defaults:COMMON_CONFIG",
@@ -271,7 +271,7 @@ _EXPLORATIONS = {
     "thompson_sampling": ("ThompsonSampling", "linear"),
     "upper_confidence_bound": ("UpperConfidenceBound", "linear"),
 }
-"""Modules of `ray.rllib.utils.exploration`: the class that each has, and its module of `kernel.rllib.exploration`."""
+"""Modules of `ray.rllib.utils.exploration`: the class of each, and its module of `kernel.rllib.exploration`."""
 _EXPLORATION = {"Exploration": "kernel.rllib.first_generation.exploration:Exploration"}
 _EXPLORATION_MODULES = {
     module: {name: f"kernel.rllib.exploration.{home}:{name}"} for module, (name, home) in _EXPLORATIONS.items()
@@ -287,7 +287,7 @@ _TYPES = {
         "PolicyID", "ResultDict", "SampleBatchType", "TensorStructType", "TensorType", "TrainerConfigDict",
     )
 }  # fmt: skip
-"""What only annotations name."""
+"""Names that are only used in annotations."""
 _MARKS = {name: ".annotations:unchanged" for name in ("DeveloperAPI", "ExperimentalAPI", "OldAPIStack", "PublicAPI")}
 _SPACES = {"Repeated": "repeated", "Simplex": "simplex"}
 

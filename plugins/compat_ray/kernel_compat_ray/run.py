@@ -1,4 +1,4 @@
-"""Running a program of Ray: the same interpreter, with our `ray` first on the path."""
+"""Run a program of Ray in the same interpreter, with our `ray` first on the path."""
 
 from __future__ import annotations
 

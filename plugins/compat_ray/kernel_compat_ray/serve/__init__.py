@@ -1,1 +1,1 @@
-"""Names that programs of Ray Serve, of all its generations, have besides `kernel.serve`."""
+"""The names of Ray Serve, of all its generations, that `kernel.serve` does not have."""

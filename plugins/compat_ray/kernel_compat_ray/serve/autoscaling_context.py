@@ -17,7 +17,7 @@ from kernel_spec.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class AutoscalingContext(autoscaling.AutoscalingContext):
-    """The argument of a policy: kernel's context, which has Ray Serve's names as well."""
+    """Is the argument of a policy: kernel's context, which has Ray Serve's names as well."""
 
     @property
     def current_num_replicas(self) -> int:

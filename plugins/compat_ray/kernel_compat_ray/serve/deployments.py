@@ -25,7 +25,7 @@ from kernel_compat_ray.serve.setting_names import deployment_options
 
 
 class Deployment(declared.Deployment):
-    """A function or a class, and how it is to run: what `@serve.deployment` makes."""
+    """Holds a function or a class and how it is to run, as `@serve.deployment` makes it."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Parts of a configuration as objects, for programs that write, check or read one by the names of Ray Serve's schemas.
 
-What is allowed, and what is so by default, the reading of configuration files says: these are views of it.
+The reading of configuration files decides what is allowed, and the defaults: these objects are views of it.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ Values = dict[str, Any]
 
 
 class _Schema:
-    """A part of a configuration: `Part(name=value, ...)`, or `Part.model_validate({...})`.
+    """Holds a part of a configuration: `Part(name=value, ...)`, or `Part.model_validate({...})`.
 
-    Its attributes are the settings, those that nobody has said as they are then. `model_dump(exclude_unset=True)`
-    returns what was said, as plain values for a file or the REST API. Raises DeploymentError for what can't be.
+    Its attributes are the settings; those that were not set have their present defaults.
+    `model_dump(exclude_unset=True)` returns those that were set, as plain values for a file or the REST API. Raises
+    DeploymentError for an invalid setting.
     """
 
     _names: ClassVar[tuple[str, ...]]
     _aliases: ClassVar[Mapping[str, str]] = {}
     _parts: ClassVar[Mapping[str, Callable[..., Any]]] = {}
-    """How those settings are made that are schemas themselves."""
+    """Makes the settings that are schemas themselves."""
 
     def __init__(self, **given: Any) -> None:
         made = {name: self._part(self._aliases.get(name, name), value) for name, value in given.items()}
@@ -96,7 +97,7 @@ class _Schema:
 
 
 class HTTPOptionsSchema(_Schema):
-    """Where proxies listen, and how."""
+    """Holds where and how proxies listen."""
 
     _names = tuple(each.name for each in fields(HTTPOptions) if each.name not in ALL_NAMES.refused_in("http_options"))
     _aliases = ALL_NAMES.aliases_of("http_options")
@@ -109,7 +110,7 @@ class HTTPOptionsSchema(_Schema):
 
 
 class gRPCOptionsSchema(_Schema):
-    """Where proxies take gRPC, and which services."""
+    """Holds where proxies take gRPC, and which services."""
 
     _names = tuple(each.name for each in fields(GRPCOptions))
 
@@ -121,7 +122,7 @@ class gRPCOptionsSchema(_Schema):
 
 
 class DeploymentSchema(_Schema):
-    """Settings of one deployment that are to be others than in the code."""
+    """Holds the settings of one deployment that replace those in the code."""
 
     _names = DEPLOYMENT
     _aliases = ALL_NAMES.aliases_of("deployment")
@@ -138,7 +139,7 @@ class DeploymentSchema(_Schema):
 
 
 class ServeApplicationSchema(_Schema):
-    """An application: where its code is, and what is to be different from what the code says."""
+    """Holds an application: where its code is, and the settings that replace those in the code."""
 
     _names = APPLICATION
     _aliases = ALL_NAMES.aliases_of("application")
@@ -152,7 +153,7 @@ class ServeApplicationSchema(_Schema):
 
 
 class ServeDeploySchema(_Schema):
-    """A whole configuration, as `kernel serve deploy` takes it."""
+    """Holds a whole configuration, as `kernel serve deploy` takes it."""
 
     _names = TOP
     _parts: ClassVar[Mapping[str, Callable[..., Any]]] = {
@@ -169,7 +170,7 @@ class ServeDeploySchema(_Schema):
 
 
 class Details(Facts):
-    """What `serve.status()` and the REST API tell, with the entries of all that is inside as attributes, too."""
+    """Holds the result of `serve.status()` or the REST API, with the entries at all depths as attributes, too."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(facts_of(given))
@@ -191,7 +192,7 @@ def _plain(value: Any, exclude_unset: bool = True, exclude_none: bool = False) -
         return value.model_dump(exclude_unset=exclude_unset, exclude_none=exclude_none)
     if isinstance(value, Enum):
         return value.value
-    if is_dataclass(value) and not isinstance(value, type):  # settings, such as LoggingConfig
+    if is_dataclass(value) and not isinstance(value, type):  # These are settings, such as LoggingConfig.
         return unlike_default(value)
     if isinstance(value, (list, tuple)):
         return [_plain(each, exclude_unset, exclude_none) for each in value]

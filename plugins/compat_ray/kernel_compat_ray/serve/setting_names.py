@@ -1,4 +1,4 @@
-"""Names that settings of Serve have in Ray Serve, of all its releases, and settings that are elsewhere or not at all.
+"""Ray Serve's names for settings, of all its releases, and settings that are elsewhere or not available.
 
 kernel-serve reads configuration files with them: `SETTING_NAMES` is an entry point of its group.
 """
@@ -81,7 +81,7 @@ def deployment_options(given: Mapping[str, Any], what: str) -> dict[str, Any]:
 
 
 _OPTIONS = ("route_prefix", "version")
-"""Options of a deployment in Python that a file has elsewhere."""
+"""Options of a deployment in Python whose place in a file is elsewhere."""
 
 
 def autoscaling(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,6 +132,6 @@ SETTING_NAMES = SettingNames(
     autoscaling_names=("smoothing_factor", "aggregation_function"),
     autoscaling=autoscaling,
 )
-"""What Ray Serve's configuration files have besides kernel's."""
+"""Names in Ray Serve's configuration files that kernel's do not have."""
 ALL_NAMES = combined([OWN, SETTING_NAMES])
-"""Kernel's names, and these."""
+"""Kernel's names and Ray Serve's."""

@@ -1,4 +1,4 @@
-"""`import gym` where gym is not installed: environments of gymnasium behind the interface that gym had.
+"""Environments of gymnasium with the interface of gym, for `import gym` where gym is not installed.
 
 `reset()` returns the observation, `step()` four values, and `seed()` is a method. Spaces are gymnasium's own.
 """
@@ -14,7 +14,7 @@ from .envs.registration import make, register, registry, spec
 for _name in ("error", "spaces", "utils", "logger"):
     _module = importlib.import_module(f"gymnasium.{_name}")
     globals()[_name] = sys.modules[f"{__name__}.{_name}"] = _module
-for _name in list(sys.modules):  # as in `from gym.spaces.box import Box`
+for _name in list(sys.modules):  # For imports such as `from gym.spaces.box import Box`.
     if _name.startswith(("gymnasium.spaces.", "gymnasium.utils.")):
         sys.modules[_name.replace("gymnasium", __name__, 1)] = sys.modules[_name]
 

@@ -20,7 +20,7 @@ class Env(gymnasium.Env[Any, Any]):
 
 
 class Wrapper(Env):
-    """An environment around another one: what is not defined here is the inner one's."""
+    """Wraps an environment: attributes that are not defined here are the inner one's."""
 
     def __init__(self, env: Any) -> None:
         """Wrap an environment."""
@@ -58,7 +58,7 @@ class Wrapper(Env):
 
 
 for _name in ("action_space", "observation_space", "metadata", "spec", "reward_range"):
-    # gymnasium's class has some of these; without them, `__getattr__` would not be asked.
+    # Gymnasium's class has some of these. If they stayed, `__getattr__` would not be called.
     setattr(
         Wrapper,
         _name,
@@ -70,7 +70,7 @@ for _name in ("action_space", "observation_space", "metadata", "spec", "reward_r
 
 
 class ObservationWrapper(Wrapper):
-    """Changes what is observed: define `observation(observation)`."""
+    """Changes observations: define `observation(observation)`."""
 
     def reset(self, **kwargs: Any) -> Any:
         """Begin an episode."""
@@ -134,7 +134,7 @@ class TimeLimit(Wrapper):
 
 
 class FromGymnasium(Wrapper):
-    """An environment of gymnasium, with the methods that gym had."""
+    """Wraps an environment of gymnasium with the methods that gym had."""
 
     _seed: int | None = None
 

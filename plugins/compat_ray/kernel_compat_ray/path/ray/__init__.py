@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-MAKES_ROOM_FOR_KERNEL = True  # tells it from Ray itself, wherever this file was copied to
+MAKES_ROOM_FOR_KERNEL = True  # Distinguishes it from Ray itself, wherever this file was copied to.
 
 import kernel_compat_ray.install  # noqa: E402, F401  (from here on the finder answers for `ray`)
 

@@ -1,4 +1,4 @@
-"""`@serve.accept_batch`: a handler that gets lists."""
+"""Mark a handler that gets lists, by `@serve.accept_batch`."""
 
 from __future__ import annotations
 

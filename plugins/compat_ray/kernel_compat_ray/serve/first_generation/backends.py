@@ -77,7 +77,7 @@ def update_backend_config(backend_tag: str, config: BackendConfig | Mapping[str,
     own = {name: value for name, value in before.actor_options.items() if name not in RESERVED}
     settings = settings_of(wanted, accepts, own)
     version = deployment.version
-    if settings.actor_options != before.actor_options:  # other reservations need other replicas
+    if settings.actor_options != before.actor_options:  # Other reservations need other replicas.
         version = hashlib.sha256(f"{version} {sorted(settings.actor_options.items())!r}".encode()).hexdigest()[:16]
     changed = replace(deployment, settings=settings, version=version)
     _deploy(replace(spec, deployments=(changed,)), is_new=False)

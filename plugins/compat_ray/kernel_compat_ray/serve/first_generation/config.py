@@ -1,4 +1,4 @@
-"""The settings of a backend."""
+"""Hold the settings of a backend."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from kernel.serve.settings import DeploymentSettings, checked
 from kernel_spec.dataclass import dataclass
 
 _LEAST_ONGOING = 8
-"""The default number of requests that a replica holds: when one is answered, the next is there."""
+"""Default number of requests that a replica holds, so that the next one is there when one is answered."""
 _OLDER_NAMES = {"max_concurrent_requests": "max_concurrent_queries", "batch_wait_timeout_s": "batch_wait_timeout"}
 
 
 @dataclass(frozen=True)
 class BackendConfig:
-    """How a backend runs.
+    """Holds the settings of a backend.
 
-    `max_batch_size` is for handlers with `@serve.accept_batch`: how many requests they get at most, when those come
-    within `batch_wait_timeout` seconds, or while the batch before is being answered. `max_concurrent_queries` is how
-    many requests a replica is given at a time; those of a plain `def` wait there for each other. The rest is what each
-    replica reserves; nothing is reserved unless it is said. `user_config` is handed to the class's `reconfigure`.
+    `max_batch_size` is for handlers with `@serve.accept_batch`: the maximum number of requests that they get, when
+    those come within `batch_wait_timeout` seconds, or while the batch before is being answered.
+    `max_concurrent_queries` is the number of requests that a replica is given at a time; those of a plain `def` wait
+    there for each other. The other fields are the resources that each replica reserves, by default none. `user_config`
+    is passed to the class's `reconfigure`.
     """
 
     num_replicas: int = 1

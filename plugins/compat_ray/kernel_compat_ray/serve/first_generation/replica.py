@@ -22,7 +22,7 @@ from kernel_compat_ray.serve.first_generation.requests import CallRequest, flask
 
 
 class BackendReplica:
-    """The class of the deployment that a backend is. `reconfigure` takes the fields of its BackendConfig."""
+    """Is the class of a backend's deployment. `reconfigure` takes the fields of its BackendConfig."""
 
     def __init__(self, func_or_class: Callable[..., Any], args: tuple[Any, ...]) -> None:
         is_class = inspect.isclass(func_or_class)
@@ -32,7 +32,7 @@ class BackendReplica:
         self._user_config: Any = None
         name = getattr(func_or_class, "__qualname__", type(func_or_class).__name__)
         self._batched: tuple[Any, ...] = ()
-        if accepts_batches(func_or_class):  # requests of one kind go together, so that `context.web` is one answer
+        if accepts_batches(func_or_class):  # Requests of one kind go together, with one `context.web`.
             self._batched = (_batched(self._answer_calls, name), _batched(self._answer_web, name))
 
     async def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The requests that handlers get, like Flask's. Those that came over HTTP are Werkzeug's, as Flask's are."""
+"""The requests that handlers get, like Flask's. Requests over HTTP are Werkzeug's, as Flask's are."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def environ_of(scope: Any, body: bytes) -> dict[str, Any]:
 
 
 class CallRequest:
-    """What a handler gets for a call of a handle: `args` are the named arguments, `data` and `json` the first one."""
+    """Is a handler's request for a call of a handle: `args` are named arguments, `data` and `json` the first one."""
 
     method = "CALL"
     path = ""

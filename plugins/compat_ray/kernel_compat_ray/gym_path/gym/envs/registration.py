@@ -12,7 +12,7 @@ from gymnasium.envs.registration import registry
 from ..core import Env, FromGymnasium, TimeLimit
 
 RENAMED = {"CliffWalking-v0": "CliffWalking-v1", "Pendulum-v0": "Pendulum-v1", "Taxi-v3": "Taxi-v4"}
-"""Names that gymnasium has no more, and the names under which the same rules are now."""
+"""Maps names that gymnasium no longer has to the present names for the same rules."""
 
 
 def make(id: str, **kwargs: Any) -> Any:
