@@ -192,7 +192,7 @@ class GradientWork:
     def __call__(self, runner: EnvRunner, sample: Sample) -> Sample:
         """Return the sample with its gradient in place of its experience."""
         learner = self._learner = self._learner or self._make_learner()
-        acting = cast(Sampler, runner.sampler)  # of one agent: there is one policy
+        acting = cast(Sampler, runner.sampler)  # There is one agent, as there is one policy.
         learner.vector[...] = learner.backend.vector(acting.weights)
         self._timestep = acting.timestep
         batch = whole(actor_critic_experience(learner, [sample.fragments[DEFAULT_POLICY_ID]], self._config))
@@ -202,7 +202,7 @@ class GradientWork:
 
     def _make_learner(self) -> Learner:
         loss = actor_critic_loss(self._config, self._distribution, lambda: self._entropy.value(self._timestep))
-        objective = Objective(loss, schedule(0.0, "lr"), optimizer="sgd")  # it makes no steps
+        objective = Objective(loss, schedule(0.0, "lr"), optimizer="sgd")  # Only gradients are computed, without steps.
         return Learner(self._module, backend(self._framework), {"a3c": objective}, philox.stream(0))
 
 

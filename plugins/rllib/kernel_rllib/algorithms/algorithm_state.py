@@ -52,7 +52,7 @@ class AlgorithmState(SeveralPolicies, Keeping):
             self.reports.set_state(own["reports"])
         self._set_own_states(own)
         self.learners.set_state(state["learners"])
-        if self.curriculum is not None and "tasks" in state["runners"]:  # before lanes begin episodes, which have them
+        if self.curriculum is not None and "tasks" in state["runners"]:  # Set before lanes begin episodes.
             self.blueprint = self.curriculum.set_state(state["runners"]["tasks"], self.runners, self.blueprint)
         self.runners.set_state(state["runners"])
         self.broadcast()

@@ -164,7 +164,7 @@ class DDPPO(PPO):
                 self._losses += 1
                 most = self.config.num_consecutive_env_runner_failures_tolerance
                 if self.config.recovery is None or self._losses > most:
-                    self.runners.close()  # the others may be waiting for it
+                    self.runners.close()  # The other workers may be waiting for that one.
                     raise
                 continue
             self._is_broken, self._losses = False, 0

@@ -58,7 +58,7 @@ class LearningWork:
 
     def __call__(self, runner: EnvRunner, sample: Sample) -> Sample:
         """Learn, together with the others, and return the sample without its experience."""
-        policy, acting = self.policy, cast(Sampler, runner.sampler)  # of one agent: there is one policy
+        policy, acting = self.policy, cast(Sampler, runner.sampler)  # There is one agent, as there is one policy.
         policy.env_steps_sampled = acting.timestep
         batch = policy.experience([sample.fragments[DEFAULT_POLICY_ID]])
         size = self._config.minibatch_size or batch.count
@@ -77,7 +77,7 @@ class LearningWork:
         """Take part in the means of all workers, given the handles of all in the order of ranks."""
 
         def send(rank: int, key: Key, array: Array) -> None:
-            handles[rank].apply.remote(receive, key, array).future()  # it fails with its worker: the algorithm tells
+            handles[rank].apply.remote(receive, key, array).future()  # The algorithm reports a dead worker.
 
         self.all_reduce = AllReduce(index, len(handles), send)
 

@@ -107,7 +107,7 @@ class Evaluations:
 
     def begin(self, weights: Array, statistics: Statistics) -> RunningEvaluation:
         """Begin an evaluation beside training, and return at once."""
-        _ = self.evaluator  # made here: actors are started by the thread that trains
+        _ = self.evaluator  # Made here, as the training thread starts all actors.
         return RunningEvaluation(lambda goes_on: self.evaluate(weights, statistics, goes_on))
 
     def by_function(self, function: Callable[..., Any], algorithm: Any, workers: Any) -> ResultTree:

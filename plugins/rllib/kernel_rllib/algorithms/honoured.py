@@ -256,7 +256,7 @@ def _inherited(config: AlgorithmConfig, without: Mapping[str, str]) -> Iterator[
 
 def _is_honoured(name: str, config: AlgorithmConfig, acts_on: frozenset[str]) -> bool:
     if name == "create_env_on_local_worker" and not config.num_env_runners:
-        return True  # there it has them anyway
+        return True  # Without runners, the local worker has environments anyway.
     if name == "off_policy_estimation_methods" and not config.off_policy_estimation_methods:
         return True  # No estimator is made.
     part, _, option = name.rpartition("/")

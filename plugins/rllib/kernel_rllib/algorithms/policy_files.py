@@ -91,10 +91,10 @@ class PolicyFiles:
             with whole_or_none(directory, POLICY, self._title) as unfinished:
                 self._write_player(unfinished)
             return
-        from kernel_rllib.export.torch_policy import write_torch_policy  # here: it imports torch
+        from kernel_rllib.export.torch_policy import write_torch_policy  # Imported here, as it imports torch.
 
         with whole_or_none(directory, TORCH_MODEL, self._title) as unfinished:
-            with suppress(ModuleError):  # torch alone plays it then
+            with suppress(ModuleError):  # A module without a numpy form is played by torch only.
                 self._write_player(unfinished)
             write_torch_policy(Path(unfinished) / TORCH_MODEL, learner.module, learner.weights)
 

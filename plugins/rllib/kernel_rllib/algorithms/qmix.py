@@ -198,7 +198,7 @@ class QMIX(Algorithm):
             self.replay.add(list(pieces_of(fragment, self.config.model.max_seq_len)))
         if self.env_steps_sampled < self.config.num_steps_sampled_before_learning_starts or not len(self.replay):
             return {}
-        due = 1  # for each round of samples
+        due = 1  # One update for each round of samples.
         if self.config.training_intensity is not None:
             due = self.pace.updates(self.progress.env_steps_new, self.config.train_batch_size)
         if due:

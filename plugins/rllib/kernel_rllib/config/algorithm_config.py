@@ -192,7 +192,7 @@ class AlgorithmConfig(MultiAgentSetup):
         """Raise an error, or log it where `_validate_config` says so."""
         if self._validate_config:
             raise ConfigError(f"{self.title}: {message}")
-        import logging  # here: settings are to load quickly
+        import logging  # Imported here, so that settings load quickly.
 
         logging.getLogger("kernel.rllib").warning("settings of %s contradict each other: %s", self.title, message)
 

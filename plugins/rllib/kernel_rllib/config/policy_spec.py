@@ -56,7 +56,7 @@ def as_specs(policies: Any) -> Any:
     Other values are returned as they are, for a check to refuse.
     """
     if isinstance(policies, (set, frozenset)):
-        policies = sorted(policies, key=str)  # in an order that is the same in every process
+        policies = sorted(policies, key=str)  # Sorted, so that every process has the same order.
     if isinstance(policies, (list, tuple)):
         return {policy: PolicySpec() for policy in policies}
     if isinstance(policies, Mapping):

@@ -12,7 +12,7 @@ def is_search_space(value: Any) -> bool:
     """
     if isinstance(value, dict):
         return len(value) == 1 and "grid_search" in value
-    kind = type(value)  # where both are: an object may answer to any name
+    kind = type(value)  # Looked up in the class, as an object may answer to any name.
     return hasattr(kind, "domain_str") and callable(getattr(kind, "sample", None))
 
 

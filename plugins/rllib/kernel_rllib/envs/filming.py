@@ -128,7 +128,7 @@ class FilmedEnvs:
     def step(self, actions: Any) -> Any:
         """Do one action in each lane; see `contract.VectorEnv.step`."""
         step, at = self._vector.step(actions), self._position
-        if self._several and actions[at] is None:  # it waits for the others
+        if self._several and actions[at] is None:  # The agent waits for the others.
             return step
         ends = (step.terminateds[at], step.truncateds[at])
         reward = float(sum(step.rewards[at].values()) if self._several else step.rewards[at])

@@ -37,7 +37,7 @@ class Lane:
         self._limit = self._most
         self._reset: Reset
         self.env: Any = None
-        """As it was made."""
+        """The environment as it was made, with its wrappers."""
         self.step: Callable[[Any], Any]
         """Its method, without the layers whose work others do."""
         self.began = 0

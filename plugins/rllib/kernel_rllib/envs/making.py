@@ -73,7 +73,7 @@ def make_vector(
     if num_lanes < 1:
         raise EnvError(f"a runner needs one lane at least, not {num_lanes}")
     maker = env_maker(env)
-    context = EnvContext() if context is None else context  # an empty one is false
+    context = EnvContext() if context is None else context  # Compared with None, as an empty context is false.
     if kind == "native":
         return _native(maker, num_lanes, context, max_episode_steps)
     makers: list[Callable[[], Any]] = [

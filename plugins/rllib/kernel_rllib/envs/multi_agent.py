@@ -35,7 +35,7 @@ class MultiAgentEnv(gymnasium.Env[Any, Any]):
     """
 
     agents: Sequence[Any] = ()
-    """Those that are in the episode just now."""
+    """The agents that are in the episode now."""
     possible_agents: Sequence[Any] = ()
     """All that there may ever be, where that is known."""
     observation_spaces: Mapping[Any, Space[Any]] | None = None
@@ -244,7 +244,7 @@ def agent_space(env: Any, name: str, agent: Any) -> Space[Any]:
         return _checked_space(modern_space(by_agent[agent]), env, name, agent)
     space = modern_space(getattr(env, name, None))
     if isinstance(space, gymnasium.spaces.Dict) and {agent, *known_agents(env)} <= set(space.spaces):
-        return space.spaces[agent]  # a dict of agents, not one of parts of an observation
+        return space.spaces[agent]  # A dict by agent, not by part of an observation.
     if space is None:
         raise EnvError(
             f"{type(env).__name__} has no {name} for agent {agent!r}: set {name}s to a dict with it, {name} for all "

@@ -135,5 +135,5 @@ def _check_actions(space: Space[Any], actions: Struct, lanes: int, owner: str) -
             raise EnvError(f"{owner}: step() got {len(leaf)} actions for {lanes} lanes")
     if isinstance(space, spaces.Discrete):
         index: Array = np.asarray(actions, np.int64) - int(space.start)
-        if (index.view(np.uint64) >= int(space.n)).any():  # negative ones are large without a sign
+        if (index.view(np.uint64) >= int(space.n)).any():  # As unsigned numbers, negative ones are large.
             raise EnvError(f"{owner}: step() got the action {actions.tolist()}, but action_space is {space}")

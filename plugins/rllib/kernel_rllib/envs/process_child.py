@@ -64,7 +64,7 @@ class _Intake:
         """
         self.waits = True
         command = os.read(self._commands, 1)
-        MOVES.count += 1  # before the next line, or a process that has just taken its command looked as if it hung
+        MOVES.count += 1  # Counted first, or a process that has just taken its command would seem to hang.
         self.waits = False
         return command
 

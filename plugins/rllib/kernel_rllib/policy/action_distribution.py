@@ -83,7 +83,7 @@ def distribution_class(distribution: Distribution, stream: np.random.Generator) 
 def ops_of(values: Any) -> Ops:
     """Return the operations that compute with values: those of torch for a tensor, else numpy's."""
     if type(values).__module__.partition(".")[0] == "torch":
-        from kernel_rllib.nn.torch_ops import TorchOps  # here: torch is there where there is a tensor
+        from kernel_rllib.nn.torch_ops import TorchOps  # Imported here: with a tensor, torch is installed.
 
         return TorchOps(values.dtype, values.device)
     return NumpyOps()

@@ -149,7 +149,7 @@ def pieces_of_arrays(arrays: Mapping[str, Any]) -> list[Piece]:
     burn_ins = arrays.get("burn_ins", np.zeros(len(lengths), np.int64))
     for number, length in enumerate(lengths):
         rows = slice(begin, begin + int(length))
-        observed = slice(rows.start + number, rows.stop + number + 1)  # one more in each piece
+        observed = slice(rows.start + number, rows.stop + number + 1)  # Each piece has one row more.
         kept = {name: arrays["columns"][name][rows] for name in COLUMNS[1:]}
         kept[columns.OBS] = arrays["columns"][columns.OBS][observed]
         memories = {name: memory[number] for name, memory in arrays["state_in"].items()}

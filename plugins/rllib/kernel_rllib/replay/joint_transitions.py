@@ -50,7 +50,7 @@ class JointTransitions:
     def require_steps_of_all(self, fragments: Mapping[str, Sequence[Fragment]], env_steps: int) -> None:
         """Raise EnvError where agents took turns: each has fewer steps then than the environments made."""
         for agent, each in fragments.items():
-            waiting = 2 * sum(len(fragment.lanes) for fragment in each)  # first and last steps that are not over
+            waiting = 2 * sum(len(fragment.lanes) for fragment in each)  # First and last steps that are not complete.
             if agent in self._of and sum(fragment.steps for fragment in each) + waiting < env_steps:
                 raise EnvError(_NOT_TOGETHER.format(f"the agent of the policy {agent!r}", "in each step"))
 

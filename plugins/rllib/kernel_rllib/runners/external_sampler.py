@@ -213,7 +213,7 @@ class ExternalSampler:
             while self._steps < until:
                 if not self._calls:
                     self._calls.extend(self._envs.calls.take(LOOK_SECONDS))
-                    MOVES.count += 1  # a program that is silent does not hang
+                    MOVES.count += 1  # Counted, as a silent program does not hang.
                     heard = self._heard(bool(self._calls), heard)
                 while self._calls and self._steps + len(self._waiting) < until:
                     self._take_in(self._calls[0])

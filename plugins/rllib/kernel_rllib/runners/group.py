@@ -253,7 +253,7 @@ class RunnerGroup(RunnerCalls):
             RunnersLostError: If no runner is left, or too many died in a row.
         """
         sample = self._rounds.pop(0)[0] if self._rounds else self._first(self._remote)
-        if sample.runner in self._remote:  # of several that are ready, the others come first next time
+        if sample.runner in self._remote:  # Of several ready runners, the others come first next time.
             self._remote[sample.runner] = self._remote.pop(sample.runner)
         self._learn_from([sample])
         return sample
@@ -343,7 +343,7 @@ class RunnerGroup(RunnerCalls):
                 if runner.requests and index in indices
             }
         )
-        assert first is not None  # there is no deadline
+        assert first is not None  # There is no deadline.
         runner, lost = first
         request = runner.requests[0]
         try:

@@ -250,7 +250,7 @@ class MultiAgentSampler(KeepsCopies):
         over = terminateds[ALL] or truncateds[ALL]
         final = step.final_obs.get(place, {})
         seen = {} if over else step.obs[place]
-        if not over:  # with the last step, environments may show everybody once more
+        if not over:  # With the last step, environments may return all agents once more.
             self._require_present(episode, (*seen, *final))
         for agent in list(episode.live):
             if terminateds.get(agent):

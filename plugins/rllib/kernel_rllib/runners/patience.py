@@ -125,7 +125,7 @@ class Patience:
             return None if came_late or before.answer is not None else _hangs(seconds, "gives no sign of life")
         if before.answer is None or before.answer.moves != look.answer.moves or not look.answer.is_in_environments:
             return None
-        if calls and not look.answer.samples:  # in a function of the user's
+        if calls and not look.answer.samples:  # The runner is in a function of the user's.
             return None
         return _hangs(seconds, f"is in {look.answer.place}")
 
@@ -169,7 +169,7 @@ def _is_there(ref: kernel.ObjectRef) -> bool:
 def _answer_to(ref: kernel.ObjectRef) -> Whereabouts | None:
     """Return where a runner says that it is, if it does so soon."""
     if not kernel.wait([ref], timeout=ANSWER_S)[0]:
-        take_as_heard([ref])  # it fails if the runner dies, which is heard of otherwise
+        take_as_heard([ref])  # It fails if the runner dies, which is reported otherwise.
         return None
     try:
         found: Whereabouts = kernel.get(ref)
