@@ -13,7 +13,7 @@ _KEPT_AS = "__kernel_serve_methods__"
 
 
 class OfInstance:
-    """The functions that were made for an instance, in its `__dict__`.
+    """Holds the functions that were made for an instance, in its `__dict__`.
 
     A copy of the instance begins without functions.
     """
@@ -27,7 +27,7 @@ class OfInstance:
 
 
 class InstanceMethod:
-    """A method that makes a function for each instance, by `made_for`, when it is first looked up there."""
+    """Is a method that makes a function for each instance, by `made_for`, when it is first looked up there."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function

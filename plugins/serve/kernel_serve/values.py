@@ -67,7 +67,7 @@ class ApplicationSpec:
 
 
 class Standing(NamedTuple):
-    """The rank of a replica, and the number of replicas that the deployment should have."""
+    """Holds the rank of a replica, and the number of replicas that the deployment should have."""
 
     rank: int
     world_size: int
@@ -75,7 +75,7 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A replica that takes requests: at `socket` on node `node` (hexadecimal), and through `actor` from other nodes."""
+    """Locates a replica that takes requests: `socket` on node `node` (hexadecimal), `actor` from other nodes."""
 
     id: str
     node: str
@@ -89,7 +89,7 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSet:
-    """The replicas of a deployment that take requests, and its limits: what routers know of it."""
+    """Holds the replicas of a deployment that take requests, and its limits: what routers know of it."""
 
     key: str
     replicas: tuple[Replica, ...]
@@ -104,7 +104,7 @@ class ReplicaSet:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One of the deployments among which an endpoint's requests are split."""
+    """Describes one of the deployments among which an endpoint's requests are split."""
 
     deployment: str
     """The key of the deployment."""
@@ -113,7 +113,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An endpoint: requests whose path begins with `prefix` go to one of `targets`, by weight.
+    """Describes an endpoint: requests whose path begins with `prefix` go to one of `targets`, by weight.
 
     `shadows` get copies of a share of the requests, and their answers are discarded. Requests with the same value of
     `sticky` (`header:NAME`, `cookie:NAME`, `query:NAME` or `client`) go to the same target. An endpoint that stands
@@ -132,7 +132,7 @@ class Endpoint:
 
 
 class Listening(NamedTuple):
-    """The addresses of a proxy, such as "127.0.0.1:8000"; "" for a protocol that it does not take."""
+    """Holds the addresses of a proxy, such as "127.0.0.1:8000"; "" for a protocol that it does not take."""
 
     http: str
     grpc: str = ""

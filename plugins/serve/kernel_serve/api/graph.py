@@ -48,7 +48,7 @@ def flatten(
 
 
 class Bound(NamedTuple):
-    """A deployment of an application: its name there, and its constructor's arguments."""
+    """Holds a deployment of an application: its name there, and its constructor's arguments."""
 
     name: str
     deployment: Deployment

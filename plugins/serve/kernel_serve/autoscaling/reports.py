@@ -12,7 +12,7 @@ from kernel_spec.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DeploymentLoad:
-    """The requests of one deployment at a moment, in all routers together."""
+    """Counts the requests of one deployment at a moment, in all routers together."""
 
     queued: int = 0
     ongoing: int = 0
@@ -21,7 +21,7 @@ class DeploymentLoad:
 
 
 class RouterReports:
-    """The latest report of each router, as long as it counts: for `patience` seconds."""
+    """Keeps the latest report of each router, as long as it counts: for `patience` seconds."""
 
     def __init__(self, now: float, patience: float = LEAST_PATIENCE) -> None:
         self._patience = patience

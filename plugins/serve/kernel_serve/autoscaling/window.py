@@ -14,7 +14,7 @@ def patience_of(metrics_interval_s: float) -> float:
 
 
 class Window:
-    """The numbers that were observed in the last `length` seconds, each of which holds until the next.
+    """Holds the numbers that were observed in the last `length` seconds, each of which holds until the next.
 
     Without a next one, a number holds for `patience` seconds; times without a number are left out of means.
     """

@@ -16,7 +16,7 @@ _END = object()
 
 
 class AnswerKind(Enum):
-    """How a handler answers: `async def` or `def` (which runs in a thread), with one list or a stream of lists."""
+    """Says how a handler answers: `async def` or `def` (which runs in a thread), with one list or a stream of lists."""
 
     ASYNC = "async"
     PLAIN = "plain"

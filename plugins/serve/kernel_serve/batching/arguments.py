@@ -13,7 +13,7 @@ Arguments = tuple[Any, ...]
 
 
 class BatchParameters:
-    """The parameters of a batched function, without `self`."""
+    """Describes the parameters of a batched function, without `self`."""
 
     def __init__(self, function: Callable[..., Any], name: str, is_method: bool) -> None:
         """Raises DeploymentError if `function` can't be called with one list for each parameter."""

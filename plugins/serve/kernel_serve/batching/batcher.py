@@ -19,7 +19,7 @@ from kernel_serve.metrics.models import BatchMetrics
 
 
 class Batcher:
-    """The queue of one handler of one instance, on the running event loop."""
+    """Runs the queue of one handler of one instance, on the running event loop."""
 
     def __init__(
         self,

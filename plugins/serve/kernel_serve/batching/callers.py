@@ -17,7 +17,7 @@ END = object()
 
 
 class BatchCaller(Item):
-    """A caller with `arguments`, in `context` and for `request`.
+    """Represents a caller with `arguments`, in `context` and for `request`.
 
     Its value, by which a batch is sized, is the first argument.
     """

@@ -62,7 +62,7 @@ def batch(
 
 
 class BatchedMethod(InstanceMethod):
-    """A batched method of a class. Each instance has its own queue and settings."""
+    """Wraps a batched method of a class. Each instance has its own queue and settings."""
 
     def __init__(self, function: Callable[..., Any], parameters: BatchParameters, settings: BatchSettings) -> None:
         super().__init__(function)
@@ -77,7 +77,7 @@ class BatchedMethod(InstanceMethod):
 
 
 class Batchers:
-    """The batchers of one handler of one instance, one for each event loop from which it is called."""
+    """Holds the batchers of one handler of one instance, one for each event loop from which it is called."""
 
     def __init__(
         self, name: str, handler: Callable[..., Any], parameters: BatchParameters, settings: BatchSettings

@@ -13,7 +13,7 @@ from kernel_serve.batching.settings import BatchSettings
 
 
 class Item:
-    """One waiting request: its value, its group, and the time since which it waits, in seconds."""
+    """Holds one waiting request: its value, its group, and the time since which it waits, in seconds."""
 
     __slots__ = ("group", "since", "value")
 
@@ -24,7 +24,7 @@ class Item:
 
 
 class BatchLane:
-    """The items of one group, in the order of their arrival. A lane in a queue is never empty."""
+    """Holds the items of one group, in the order of their arrival. A lane in a queue is never empty."""
 
     __slots__ = ("_known", "_known_for", "_known_size", "items")
 

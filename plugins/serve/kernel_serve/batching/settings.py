@@ -12,7 +12,7 @@ from kernel_spec.dataclass import dataclass
 
 @dataclass(slots=True)
 class BatchSettings:
-    """The size and the waiting time of batches.
+    """Holds the size and the waiting time of batches.
 
     `max_batch_size` is in the unit of `size_of`, which returns the size of a batch of the given items; None counts
     them. The first request of a batch waits `wait_seconds` for others. `max_concurrent_batches` run

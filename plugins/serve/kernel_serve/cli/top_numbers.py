@@ -21,7 +21,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRow:
-    """One replica. It has `ongoing` of at most `limit` requests; memory is in bytes."""
+    """Describes one replica. It has `ongoing` of at most `limit` requests; memory is in bytes."""
 
     id: str
     state: str
@@ -34,7 +34,7 @@ class ReplicaRow:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentRow:
-    """One deployment. `queued` requests wait in routers; `total_errors` counts those of living replicas."""
+    """Describes one deployment. `queued` requests wait in routers; `total_errors` counts those of living replicas."""
 
     name: str
     status: str
@@ -50,7 +50,7 @@ class DeploymentRow:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationRow:
-    """One application."""
+    """Describes one application for the table."""
 
     name: str
     status: str
@@ -61,7 +61,7 @@ class ApplicationRow:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All rows.
+    """Holds all rows.
 
     `traffic` is that of the proxies, `proxies` their addresses and status; `silent` did not answer in time.
     """

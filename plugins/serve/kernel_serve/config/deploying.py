@@ -210,7 +210,7 @@ def _targets(configs: Iterable[TargetConfig], ingresses: Mapping[str, str]) -> t
 
 @dataclass(frozen=True, slots=True)
 class ConfigStep:
-    """A call of one of the controller's methods."""
+    """Describes a call of one of the controller's methods."""
 
     method: str
     arguments: tuple[Any, ...]

@@ -18,7 +18,7 @@ Path = tuple["str | int", ...]
 
 
 class Document:
-    """A parsed text: plain values, and the line of each. `source` is what errors call it, such as a file's name.
+    """Holds a parsed text: plain values, and the line of each. `source` is what errors call it, such as a file's name.
 
     `names` are other names of settings that may be in it.
     """
@@ -107,7 +107,7 @@ def dotted(path: Path) -> str:
 
 
 class Cursor:
-    """A value in a document. Its methods return the expected type, or raise DeploymentError with the place."""
+    """Locates a value in a document. Its methods return the expected type, or raise DeploymentError with the place."""
 
     def __init__(self, document: Document, path: Path = (), value: Any = None) -> None:
         self.document = document

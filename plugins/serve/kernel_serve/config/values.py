@@ -23,7 +23,7 @@ class DeploymentConfig:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationConfig:
-    """An application: where its code is, and the settings that replace those in the code."""
+    """Holds an application: where its code is, and the settings that replace those in the code."""
 
     name: str
     import_path: str
@@ -37,7 +37,7 @@ class ApplicationConfig:
 
 @dataclass(frozen=True, slots=True)
 class TargetConfig:
-    """One of an endpoint's targets: an application's ingress, or a certain deployment of it."""
+    """Names one of an endpoint's targets: an application's ingress, or a certain deployment of it."""
 
     application: str
     deployment: str = ""
@@ -47,7 +47,7 @@ class TargetConfig:
 
 @dataclass(frozen=True, slots=True)
 class EndpointConfig:
-    """An endpoint that stands alone: requests are split among targets, and some are copied to shadows."""
+    """Holds an endpoint that stands alone: requests are split among targets, and some are copied to shadows."""
 
     name: str
     prefix: str
@@ -59,7 +59,7 @@ class EndpointConfig:
 
 @dataclass(frozen=True, slots=True)
 class ServeConfig:
-    """All of a file. What the file does not set is None, or empty."""
+    """Holds all of a file. What the file does not set is None, or empty."""
 
     applications: tuple[ApplicationConfig, ...] = ()
     endpoints: tuple[EndpointConfig, ...] = ()
@@ -154,7 +154,7 @@ NOTHING = _Nothing()
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """A value that has changed, such as `applications[shop].deployments[Model].num_replicas`."""
+    """Describes a value that has changed, such as `applications[shop].deployments[Model].num_replicas`."""
 
     path: str
     before: Any = NOTHING

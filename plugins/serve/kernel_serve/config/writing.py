@@ -43,7 +43,7 @@ _APPLICATION_NOTE = """\
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """An application to write."""
+    """Holds an application to write."""
 
     import_path: str
     application: Application

@@ -22,7 +22,7 @@ DELETING = "DELETING"
 
 
 class ApplicationState:
-    """The goal and the last good version of one application.
+    """Holds the goal and the last good version of one application.
 
     `deployed` is the time of the last deploy, in seconds since the epoch.
     """

@@ -64,7 +64,7 @@ _FAILURES = ("failed", "ended")
 
 
 class Controller:
-    """The controller's actor. It creates actors of `replica_class` and `proxy_class`, for which tests give others."""
+    """Runs Serve, as an actor. It creates actors of `replica_class` and `proxy_class`, for which tests give others."""
 
     def __init__(self, replica_class: type | None = None, proxy_class: type | None = None) -> None:
         self._threads = ThreadPoolExecutor(8, thread_name_prefix="serve-controller")

@@ -18,7 +18,7 @@ HISTORY = 200
 
 
 class DeploymentState:
-    """The state of one deployment. `new_id` makes replicas' ids; `route_prefix` is the route of its application."""
+    """Holds a deployment's state. `new_id` makes replicas' ids; `route_prefix` is the route of its application."""
 
     def __init__(
         self, spec: DeploymentSpec, target: int, route_prefix: str | None, new_id: Callable[[str], str]

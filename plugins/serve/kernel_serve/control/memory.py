@@ -23,7 +23,7 @@ def epoch() -> float:
 
 
 class ControllerMemory:
-    """The record and the specs that it names, in the store. Methods that ask the head block: call them in a thread."""
+    """Keeps the record and its specs in the store. Methods that ask the head block: call them in a thread."""
 
     def __init__(self) -> None:
         self.specs = Specs()

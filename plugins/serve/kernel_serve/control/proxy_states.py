@@ -29,7 +29,7 @@ STOP_MARGIN = 10.0
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """A living node. `leaving`: it is about to leave."""
+    """Describes a living node. `leaving`: it is about to leave."""
 
     head: bool = False
     leaving: bool = False
@@ -37,7 +37,7 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class ProxyWish:
-    """Where proxies should run, and their options."""
+    """Says where proxies should run, and their options."""
 
     location: ProxyLocation
     http: HTTPOptions
@@ -46,7 +46,7 @@ class ProxyWish:
 
 @dataclass(slots=True)
 class ProxyState:
-    """The state of one proxy."""
+    """Holds the state of one proxy."""
 
     id: str
     node: str
@@ -68,7 +68,7 @@ class ProxyState:
 
 
 class ProxyStates:
-    """The proxies of all nodes. Without a wish no proxy should exist."""
+    """Holds the proxies of all nodes. Without a wish no proxy should exist."""
 
     def __init__(self) -> None:
         self.wish: ProxyWish | None = None

@@ -22,7 +22,7 @@ LOST_CHECK_SECONDS = 5.0
 
 @dataclass(slots=True)
 class ReplicaState:
-    """A replica, from its first instruction until its end. Times are in seconds of the caller's clock."""
+    """Represents a replica, from its first instruction until its end. Times are in seconds of the caller's clock."""
 
     id: str
     spec: DeploymentSpec

@@ -11,7 +11,7 @@ from kernel_spec.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The replicas of a deployment at a moment. *New* ones match the goal, *old* ones are to be replaced.
+    """Counts the replicas of a deployment at a moment. *New* ones match the goal, *old* ones are to be replaced.
 
     `leaving` are old ones on nodes that are about to leave: those can't wait for small steps.
     """

@@ -12,7 +12,7 @@ from kernel_serve.values import DeploymentSpec, RouterReport
 
 
 class DeploymentAutoscaler(Protocol):
-    """The autoscaler of one deployment: see `kernel_serve.autoscaling.Autoscaler`."""
+    """Runs the autoscaler of one deployment: see `kernel_serve.autoscaling.Autoscaler`."""
 
     settings: AutoscalingConfig
 
@@ -36,7 +36,7 @@ class DeploymentAutoscaler(Protocol):
 
 
 class LoadReports(Protocol):
-    """The reports of all routers: see `kernel_serve.autoscaling.RouterReports`."""
+    """Keeps the reports of all routers: see `kernel_serve.autoscaling.RouterReports`."""
 
     def take(self, now: float, report: RouterReport) -> None:
         """Take in the report of a router."""
@@ -50,7 +50,7 @@ SAVE_SECONDS = 10.0
 
 
 class Scaling:
-    """One autoscaler for each deployment with autoscaling."""
+    """Holds one autoscaler for each deployment with autoscaling."""
 
     def __init__(
         self, new_autoscaler: Callable[[AutoscalingConfig, str], DeploymentAutoscaler], reports: LoadReports

@@ -22,7 +22,7 @@ _AHEAD = 100
 
 
 class InProcessReplica(Protocol):
-    """One deployment: its object, made by `code`, and its context."""
+    """Holds one deployment: its object, made by `code`, and its context."""
 
     code: UserCode
     context: ReplicaContext
@@ -57,7 +57,7 @@ def _rebuild(deployment: str, application: str, id: int, options: dict[str, Any]
 
 
 class LocalCall(HandleCall):
-    """A call that this process carries out. Arguments and results are copied, as if they had travelled."""
+    """Represents a call that this process carries out. Arguments and results are copied, as if they had travelled."""
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ def run_here(target: Application, name: str) -> LocalHandle:
 
 
 class LocalReplica:
-    """The only replica of a deployment."""
+    """Is the only replica of a deployment."""
 
     def __init__(self, application: str, deployment: str, code: UserCode, settings: DeploymentSettings) -> None:
         self.code = code

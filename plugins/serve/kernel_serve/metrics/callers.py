@@ -21,7 +21,7 @@ KEPT_SECONDS = 3 * TELL_SECONDS
 
 
 class CallerMetrics:
-    """The metrics of the router of this process, named `name`, unless the process is a part of Serve.
+    """Reports the metrics of the router of this process, named `name`, unless the process is a part of Serve.
 
     The kernel's registry includes them after `show`, and the router reports them to the controller.
     """
@@ -52,7 +52,7 @@ SESSION_REGISTRY.include(_shown_families)
 
 
 class CallerSnapshots:
-    """The latest metrics of each process that reports its own."""
+    """Keeps the latest metrics of each process that reports its own."""
 
     def __init__(self) -> None:
         self._latest: dict[str, tuple[float, MetricsSnapshot]] = {}

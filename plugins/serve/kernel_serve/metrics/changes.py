@@ -11,7 +11,7 @@ from kernel_spec.metrics import HISTOGRAM, FamilySnapshot, MetricsSnapshot
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The distribution of values: numbers by bucket, whose upper bounds are `bounds`."""
+    """Holds the distribution of values: numbers by bucket, whose upper bounds are `bounds`."""
 
     bounds: tuple[float, ...] = ()
     counts: tuple[int, ...] = ()
@@ -38,7 +38,7 @@ class Spread:
 
 
 class Numbers:
-    """The metrics of all processes at a moment, by name and labels."""
+    """Holds the metrics of all processes at a moment, by name and labels."""
 
     def __init__(self, snapshots: Iterable[MetricsSnapshot]) -> None:
         self._families: dict[str, list[FamilySnapshot]] = {}

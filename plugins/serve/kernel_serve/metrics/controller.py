@@ -14,7 +14,7 @@ _DEPLOYMENT = ("application", "deployment")
 
 
 class ControllerMetrics:
-    """The series of the controller. Use it on the controller's loop; the registry takes snapshots in any thread."""
+    """Holds the controller's series. Use it on the controller's loop; the registry takes snapshots in any thread."""
 
     def __init__(self, registry: MetricRegistry) -> None:
         self._replicas = registry.gauge(

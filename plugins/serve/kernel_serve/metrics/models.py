@@ -12,7 +12,7 @@ _PROCESS = ("replica",)
 
 
 class BatchMetrics:
-    """The series of one function that takes batches."""
+    """Holds the series of one function that takes batches."""
 
     __slots__ = ("sizes", "times", "waits")
 
@@ -38,7 +38,7 @@ class BatchMetrics:
 
 
 class ModelMetrics:
-    """The series of one loader of multiplexed models. Models have no label: there may be any number of them."""
+    """Holds the series of one loader of multiplexed models. Models have no label: there may be any number of them."""
 
     __slots__ = ("failures", "gets", "loads", "times", "unloads")
 

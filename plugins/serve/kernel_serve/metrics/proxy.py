@@ -22,7 +22,7 @@ _PROCESS = ("proxy",)
 
 
 class ProxyMetrics:
-    """The series of one proxy. Routes are the prefixes of endpoints, never paths from a client."""
+    """Holds the series of one proxy. Routes are the prefixes of endpoints, never paths from a client."""
 
     def __init__(self, registry: MetricRegistry, proxy: str) -> None:
         labels = ("application", "deployment", "route", "method")

@@ -14,7 +14,7 @@ from kernel.metrics.registry import MetricRegistry
 
 
 class ServeRegistry(MetricRegistry):
-    """The metrics of Serve and its deployments in one process."""
+    """Holds the metrics of Serve and its deployments in one process."""
 
     is_asked = False
     """Whether this process is a part of Serve, which `/-/metrics` asks for its snapshot."""

@@ -18,7 +18,7 @@ _PROCESS = ("replica",)
 
 
 class KindMetrics:
-    """The series of one type of requests: "http", "call", ..."""
+    """Holds the series of one type of requests: "http", "call", ..."""
 
     __slots__ = ("cancelled", "errors", "latency", "requests")
 
@@ -45,7 +45,7 @@ class KindMetrics:
 
 
 class ReplicaMetrics:
-    """The families of one replica."""
+    """Holds the metric families of one replica."""
 
     def __init__(self, registry: MetricRegistry, application: str, deployment: str, replica: str) -> None:
         self.place = (application, deployment, replica)

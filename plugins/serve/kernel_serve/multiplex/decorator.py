@@ -54,7 +54,7 @@ def multiplexed(function: Callable[..., Any] | None = None, /, *, max_num_models
 
 
 class MultiplexedMethod(InstanceMethod):
-    """A loader that is a method; each instance has models of its own."""
+    """Wraps a loader that is a method; each instance has models of its own."""
 
     def __init__(self, function: Callable[..., Any], limit: int) -> None:
         super().__init__(function)
@@ -68,7 +68,7 @@ class MultiplexedMethod(InstanceMethod):
 
 
 class Caches:
-    """The caches of one loader of one instance, one for each event loop."""
+    """Holds the caches of one loader of one instance, one for each event loop."""
 
     def __init__(self, name: str, loader: Callable[[str], Any], limit: int) -> None:
         self._made_of = (name, loader, limit)

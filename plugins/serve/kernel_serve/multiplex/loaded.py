@@ -14,7 +14,7 @@ _by_cache: dict[Hashable, tuple[str, ...]] = {}
 
 
 class Cache(Protocol):
-    """A cache with the models of one event loop."""
+    """Is a cache with the models of one event loop."""
 
     loop: asyncio.AbstractEventLoop
 

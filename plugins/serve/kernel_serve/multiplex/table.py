@@ -42,14 +42,14 @@ Instruction = LoadModel | Unload | GrantModel
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request that waits for a model: `user` will have it until `released`."""
+    """Holds a request that waits for a model: `user` will have it until `released`."""
 
     ticket: int
     user: Hashable
 
 
 class Resident:
-    """A model that takes up a place."""
+    """Represents a model that takes up a place."""
 
     __slots__ = ("askers", "leaving", "state", "users")
 
@@ -68,7 +68,7 @@ class Resident:
 
 
 class ModelTable:
-    """The models, their users, and the requests that wait for them. Every method returns instructions."""
+    """Holds the models, their users, and the requests that wait for them. Every method returns instructions."""
 
     def __init__(self, limit: int | None) -> None:
         self.limit = limit

@@ -72,7 +72,7 @@ def plain(scope: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Pipe:
-    """A proxied request whose client is ASGI's `receive` and `send`."""
+    """Represents a proxied request whose client is ASGI's `receive` and `send`."""
 
     def __init__(self, service: ProxyService, scope: dict[str, Any], receive: Any, send: Any) -> None:
         self._receive, self._send = receive, send

@@ -16,7 +16,7 @@ _AHEAD = 256 << 10
 
 
 class ASGICycle:
-    """One request, carried out by an ASGI application. Used like a `ProxiedRequest`.
+    """Represents one request, carried out by an ASGI application. Used like a `ProxiedRequest`.
 
     The answer gets the request's id, unless the application has given it one.
     """

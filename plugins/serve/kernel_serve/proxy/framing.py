@@ -22,7 +22,7 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class Clock:
-    """The date header, made once a second."""
+    """Makes the date header, once a second."""
 
     def __init__(self) -> None:
         self._second = 0

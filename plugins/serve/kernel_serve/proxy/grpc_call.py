@@ -37,7 +37,7 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class EndedCall(NamedTuple):
-    """A call that is over."""
+    """Describes a call that is over."""
 
     target: str
     path: str
@@ -50,7 +50,7 @@ class EndedCall(NamedTuple):
 
 
 class GRPCCall:
-    """One call. With `async with` its errors become its status, and its replica is notified of its end.
+    """Represents one call. With `async with` its errors become its status, and its replica is notified of its end.
 
     `on_ended` is called at its end.
     """

@@ -22,7 +22,7 @@ LARGEST_COPY = 256 << 10
 
 
 class GRPCRouter(Protocol):
-    """The part of a router that routing needs."""
+    """Offers the part of a router that routing needs."""
 
     endpoints: tuple[Endpoint, ...]
 
@@ -35,7 +35,7 @@ Shadow = Callable[[str, dict[str, Any], bytes, "float | None"], None]
 
 
 class Begun(NamedTuple):
-    """A call before it is sent. Times are in seconds from now.
+    """Holds a call before it is sent. Times are in seconds from now.
 
     `until_answer` is the limit for the begin of its answer; `deadline`, the client's, is the limit for its end.
     """

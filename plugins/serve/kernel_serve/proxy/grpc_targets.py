@@ -15,7 +15,7 @@ APPLICATION = "application"
 
 
 class GRPCTarget(NamedTuple):
-    """The key of the deployment of a call, and the keys of those that get a copy."""
+    """Holds the key of the deployment of a call, and the keys of those that get a copy."""
 
     target: str
     shadows: Sequence[str] = ()

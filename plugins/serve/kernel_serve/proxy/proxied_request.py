@@ -48,7 +48,7 @@ class ResponseWriter(Protocol):
 
 
 class ProxiedRequest:
-    """A request, from its first bytes in the proxy to the last ones of its answer."""
+    """Represents a request, from its first bytes in the proxy to the last ones of its answer."""
 
     __slots__ = (
         "_begun", "_detours", "_dispatcher", "_exchange", "_held", "_over", "_prefix", "_reply", "_request", "_scope",

@@ -28,7 +28,7 @@ Refusal = tuple[int, str, list[tuple[bytes, bytes]]]
 
 
 class RoutingDecision(NamedTuple):
-    """The deployment of a request, or the refusal with which it is answered."""
+    """Holds the deployment of a request, or the refusal with which it is answered."""
 
     refusal: Refusal | None
     id: str

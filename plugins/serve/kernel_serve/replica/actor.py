@@ -46,7 +46,7 @@ END_SECONDS = 3.0
 
 
 class ReplicaActor:
-    """One replica of a deployment. All methods are coroutines of the actor's own loop."""
+    """Is one replica of a deployment. All methods are coroutines of the actor's own loop."""
 
     def __init__(self, replica_id: str, spec: DeploymentSpec, route_prefix: str | None, standing: Standing) -> None:
         self._id = replica_id

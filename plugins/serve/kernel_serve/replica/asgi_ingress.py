@@ -20,7 +20,7 @@ ASGI_INGRESS = "__serve_asgi_ingress__"
 
 
 class ASGIIngress:
-    """A started application. Each request gets what its start-up has put into ASGI's lifespan state."""
+    """Holds a started application. Each request gets what its start-up has put into ASGI's lifespan state."""
 
     def __init__(self, application: Application) -> None:
         self._application = application

@@ -15,14 +15,14 @@ from kernel_serve.wire.link import Exchange
 
 
 class RaisedError(NamedTuple):
-    """An exception of a call, and its traceback as text."""
+    """Holds an exception of a call, and its traceback as text."""
 
     error: Exception
     described: str
 
 
 class StoredResults:
-    """The values that wait. `offer` is for the data loop, `collect` for any thread."""
+    """Holds the values that wait. `offer` is for the data loop, `collect` for any thread."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)

@@ -24,7 +24,7 @@ _MOST_THREADS = 128
 
 
 class UserCode:
-    """A deployment's function, or an object of its class.
+    """Holds a deployment's function, or an object of its class.
 
     Plain functions run in threads, so that they don't block the loop.
 

@@ -31,7 +31,7 @@ _log = logger()
 
 
 class RestBackend(Protocol):
-    """The operations behind the API. Its methods block, and are called in threads."""
+    """Offers the operations behind the API. Its methods block, and are called in threads."""
 
     def status(self) -> dict[str, Any]:
         """Return the status of everything that runs. Raises NotServingError when Serve does not run."""

@@ -13,7 +13,7 @@ from kernel_serve.values import Replica
 
 
 class Candidate:
-    """A replica as the router knows it: the requests sent from here, and the load that it reported."""
+    """Describes a replica as the router knows it: the requests sent from here, and the load that it reported."""
 
     __slots__ = ("load", "models", "reachable", "replica", "sent")
 

@@ -36,7 +36,7 @@ REFUSALS = ("busy", "draining")
 
 
 class RoutedRequest:
-    """A request under way.
+    """Represents a request under way.
 
     `on_first(exchange)` is called when a replica has begun to answer, or else `on_failure(error)`.
 

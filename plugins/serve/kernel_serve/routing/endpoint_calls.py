@@ -13,7 +13,7 @@ _NO_KEYS = {"headers": (), "client": None, "query_string": b""}
 
 
 class EndpointCall(HandleCall):
-    """A call of one of the deployments among which an endpoint's requests are split.
+    """Represents a call of one of the deployments among which an endpoint's requests are split.
 
     Its `key` is the endpoint's name, until the deployment is chosen.
     """

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class RequestQueue(Generic[T]):
-    """A queue with a limit. A request that a replica refused goes back to the front."""
+    """Is a queue with a limit. A request that a replica refused goes back to the front."""
 
     def __init__(self, key: str, limit: int = UNLIMITED) -> None:
         self.key = key

@@ -37,7 +37,7 @@ Further ones wait in the replica, and stop it in time.
 
 
 class HandleCall:
-    """A call of a deployment's method. `begin` and what follows run on the data loop.
+    """Represents a call of a deployment's method. `begin` and what follows run on the data loop.
 
     Outcomes are put into `outcomes` as (kind, payload): items of a stream, and at last a result, the stream's end, or a
     failure. `listen(function)` has `function` called once, on the data loop, when there is another one. The reader of
@@ -305,7 +305,7 @@ class HandleCall:
 
 
 class Stored:
-    """A result, or an item, that came through the object store."""
+    """Marks a result, or an item, that came through the object store."""
 
     __slots__ = ("reference", "value")
 
@@ -349,4 +349,4 @@ def _as_raised(error: Any) -> Any:
 
 
 class RemoteTraceback(ServeError):
-    """The traceback in the replica of an error that a deployment raised."""
+    """Shows the traceback in the replica of an error that a deployment raised."""

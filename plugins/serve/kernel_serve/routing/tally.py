@@ -24,7 +24,7 @@ _REASONS: dict[type[Exception], str] = {
 
 
 class RequestTally:
-    """The number of requests that were submitted, sent again and given up (by reason), and how long some waited."""
+    """Counts requests that were submitted, sent again and given up (by reason), and how long some waited."""
 
     __slots__ = ("failed", "retried", "submitted", "waits")
 

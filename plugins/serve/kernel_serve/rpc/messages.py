@@ -43,7 +43,7 @@ class Joiner:
 
 
 class IncomingMessages:
-    """The messages that come over an exchange, one after the other."""
+    """Yields the messages that come over an exchange, one after the other."""
 
     __slots__ = ("_exchange", "_joiner", "end", "first", "last_meta")
 

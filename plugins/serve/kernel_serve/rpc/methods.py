@@ -14,7 +14,7 @@ from kernel_spec.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RPCMethod:
-    """A method of a service: `path` is `/package.Service/Name`.
+    """Describes a method of a service: `path` is `/package.Service/Name`.
 
     Its messages are bytes, except for `decode` and `encode`.
     """

@@ -25,7 +25,7 @@ _EXAMPLES = 5
 
 @dataclass(slots=True)
 class LoadOutcome:
-    """The results of the requests. `failed` has those that a user would call failures, by what happened."""
+    """Holds the results of the requests. `failed` has those that a user would call failures, by what happened."""
 
     sent: int = 0
     answered: int = 0
@@ -78,7 +78,7 @@ class BrokenConnectionError(ConnectionError):
 
 
 class _Connection(asyncio.Protocol):
-    """One kept connection: a request, its answer, the next request."""
+    """Is one kept connection: a request, its answer, the next request."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport

@@ -18,7 +18,7 @@ __all__ = ["Arrivals", "Moment", "Trace", "TraceOutcome", "play", "trace_of"]
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The state at one second of the trace."""
+    """Holds the state at one second of the trace."""
 
     time: float
     target: int
@@ -29,7 +29,7 @@ class Moment:
 
 @dataclass(slots=True)
 class TraceOutcome:
-    """The course of a trace: each second, each change of the target, and how long requests waited (seconds)."""
+    """Records the course of a trace: each second, each change of the target, and how long requests waited (seconds)."""
 
     trace: Trace
     moments: list[Moment] = field(default_factory=list)

@@ -48,7 +48,7 @@ class Behaviour:
 
 @dataclass(slots=True)
 class Loads:
-    """The load of deployments, set directly: key to (queued, ongoing)."""
+    """Holds the load of deployments, set directly: key to (queued, ongoing)."""
 
     loads: dict[str, tuple[int, int]] = field(default_factory=dict)
 

@@ -19,7 +19,7 @@ _TOLD = 5
 
 
 class ServedEndpoint:
-    """An endpoint, and the state of its splits."""
+    """Holds an endpoint, and the state of its splits."""
 
     def __init__(self, endpoint: Endpoint, random: Random) -> None:
         self.endpoint = endpoint
@@ -71,7 +71,7 @@ class MethodNotAllowed:
 
 
 class EndpointTable:
-    """The endpoints that a proxy serves. Unchanged endpoints of the table `before` keep the state of their splits."""
+    """Holds a proxy's endpoints. Unchanged endpoints of the table `before` keep the state of their splits."""
 
     def __init__(self, endpoints: Iterable[Endpoint], random: Random, before: EndpointTable | None = None) -> None:
         self.endpoints = tuple(endpoints)
