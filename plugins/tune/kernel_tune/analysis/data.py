@@ -24,7 +24,7 @@ _LOGARITHMIC = 50.0
 
 @dataclass(frozen=True)
 class TrialData:
-    """A trial with its metric at each step, and its last value, if that is a finite number."""
+    """Holds a trial with its metric at each step, and its last value, if that is a finite number."""
 
     trial: Trial
     parameters: dict[str, Any]
@@ -76,7 +76,7 @@ def _is_skew(values: Sequence[float]) -> bool:
 
 @dataclass(frozen=True)
 class ExperimentData:
-    """An experiment by one metric. `best` has the best last value, `axes` are of the parameters that differ."""
+    """Holds an experiment by one metric. `best` has the best last value, `axes` are of the parameters that differ."""
 
     path: str
     metric: str

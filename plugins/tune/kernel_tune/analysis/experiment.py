@@ -53,7 +53,7 @@ class Configs(list[dict[str, Any]]):
 
 
 class ByTrial(dict[str, Any]):
-    """A dict by the trials' directories, which also accepts a trial's id as key."""
+    """Is a dict by the trials' directories, which also accepts a trial's id as key."""
 
     def __init__(self, trials: Sequence[Trial], values: Sequence[Any]) -> None:
         super().__init__(zip((trial.logdir for trial in trials), values, strict=True))

@@ -10,7 +10,7 @@ from kernel_tune.trainable.orders import Saved
 
 @dataclass
 class Kept:
-    """A checkpoint on disk, its score, and the result after which it was saved."""
+    """Describes a checkpoint on disk, its score, and the result after which it was saved."""
 
     saved: Saved
     score: float
@@ -23,7 +23,7 @@ class Kept:
 
 
 class CheckpointBook:
-    """The kept checkpoints of one trial, oldest first.
+    """Holds the kept checkpoints of one trial, oldest first.
 
     With `keep` (at least 1) the best by `score_attribute` are kept, and always the newest, from which the trial
     continues after a failure. `lowest`, or `min-` before the attribute, means that smaller values are better.

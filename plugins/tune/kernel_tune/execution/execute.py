@@ -27,7 +27,7 @@ from kernel_tune.trial import Trial
 
 @dataclass
 class RunOutcome:
-    """A run that has ended."""
+    """Describes a run that has ended."""
 
     loop: TrialLoop
     directory: str

@@ -46,7 +46,7 @@ MOST_UNTOLD = 200
 
 @dataclass
 class LastOrder:
-    """The last order that the process of a trial was given."""
+    """Records the last order that the process of a trial was given."""
 
     number: int
     order: Order = field(default_factory=Order)

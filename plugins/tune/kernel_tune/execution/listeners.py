@@ -13,7 +13,7 @@ _log = logging.getLogger("kernel.tune")
 
 
 class Listeners:
-    """All callbacks of a run, in their order. `directory` is the experiment's, for messages.
+    """Calls all callbacks of a run, in their order. `directory` is the experiment's, for messages.
 
     `hears_only` limits callbacks, by `id(callback)`, to the trials of the experiments with these names.
     """

@@ -27,7 +27,7 @@ def _amounts(resources: Mapping[str, float]) -> Demand:
 
 
 class Machines:
-    """The nodes of the session. `node` is the id of the driver's own."""
+    """Holds the nodes of the session. `node` is the id of the driver's own."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.node: str = kernel.get_runtime_context().get_node_id()

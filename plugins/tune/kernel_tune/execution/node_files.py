@@ -31,7 +31,7 @@ _SHARE = 20
 
 @dataclass
 class Followed:
-    """A trial, and the machine where it runs now. `tail` is done when all work for the trial is done."""
+    """Holds a trial, and the machine where it runs now. `tail` is done when all work for the trial is done."""
 
     name: str
     directory: str

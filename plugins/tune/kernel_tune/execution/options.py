@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass
 class RunOptions:
-    """How an experiment runs, apart from its trials."""
+    """Says how an experiment runs, apart from its trials."""
 
     reuse_actors: bool = False
     deterministic: bool = False

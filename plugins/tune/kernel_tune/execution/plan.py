@@ -18,7 +18,7 @@ from kernel_tune.trial import Trial
 
 @dataclass
 class ExperimentPlan:
-    """One experiment, as users describe it."""
+    """Holds one experiment, as users describe it."""
 
     trainable: Any
     name: str | None = None
@@ -43,7 +43,7 @@ class ExperimentPlan:
 
 @dataclass
 class RunPlan:
-    """One run: its experiments, and how they are searched and displayed."""
+    """Holds one run: its experiments, and how they are searched and displayed."""
 
     experiments: list[ExperimentPlan]
     search_alg: Any = None

@@ -30,7 +30,7 @@ _LARGE_BYTES = 1 << 20
 
 @dataclass
 class TrialProcess:
-    """The actor of a trial. `group` is its placement group, if it has one."""
+    """Represents the actor of a trial. `group` is its placement group, if it has one."""
 
     actor: Any
     request: Request
@@ -51,7 +51,7 @@ Arrival = tuple[str, int, "Answer | None", str]
 
 
 class Processes:
-    """One actor for each running trial. Answers are put into `arrivals`, from any thread.
+    """Keeps one actor for each running trial. Answers are put into `arrivals`, from any thread.
 
     With `reuse` an actor whose trial has ended runs the next trial with the same trainable and resources.
     """

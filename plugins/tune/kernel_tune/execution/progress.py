@@ -1,4 +1,4 @@
-"""What the trial loop knows of a trial besides what the trial itself says."""
+"""The state of a trial that the trial loop keeps besides the trial's own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Copy(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """A state and a configuration for a trial to continue with. `donor` is the checkpoint of the state, if any."""
+    """Holds a state and a configuration for a trial to continue with. `donor` is the state's checkpoint, if any."""
 
     copy: Copy
     state: Saved
@@ -29,7 +29,7 @@ class Replacement(NamedTuple):
 
 @dataclass
 class Progress:
-    """How far a trial has come, and what it is to do next."""
+    """Records how far a trial has come, and its next step."""
 
     spec: ExperimentSpec
     demand: Demand

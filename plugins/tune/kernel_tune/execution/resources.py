@@ -14,7 +14,7 @@ def _holds(there: Demand, demand: Demand) -> bool:
 
 
 class Room:
-    """The resources of the machines, and what of them trials use. Amounts are compared with a small tolerance."""
+    """Holds the resources of the machines, and what of them trials use. Amounts are compared with a small tolerance."""
 
     nodes: Sequence[Demand] = ()
     """The resources of each machine; empty if they are not known, as in experiments of earlier versions."""

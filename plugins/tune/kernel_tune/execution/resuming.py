@@ -10,7 +10,7 @@ CHANGES = ("ERRORED", "RESTART_ERRORED", "ERRORED_ONLY", "RESTART_ERRORED_ONLY",
 
 @dataclass(frozen=True)
 class Resume:
-    """A parsed `resume`. `source` is one of SOURCES, or "" for a new experiment."""
+    """Holds a parsed `resume`. `source` is one of SOURCES, or "" for a new experiment."""
 
     source: str = ""
     retries: bool = False

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Seeds:
-    """The seeds of everything random in a run: ids of trials, configurations, choices of the scheduler.
+    """Makes the seeds of everything random in a run: ids of trials, configurations, choices of the scheduler.
 
     `functions` is for what functions of a search space draw from the module `random`; with None it is that of
     configurations.

@@ -80,7 +80,7 @@ def _depends_on_config(resources: Any) -> bool:
 
 @dataclass
 class ExperimentSpec:
-    """One experiment: a trainable, a search space, and how its trials run."""
+    """Describes one experiment: a trainable, a search space, and how its trials run."""
 
     name: str
     trainable_name: str

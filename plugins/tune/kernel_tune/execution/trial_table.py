@@ -11,7 +11,7 @@ from kernel_tune.trial import Status, Trial
 
 
 class TrialTable:
-    """All trials of a run, with their counts and their resources.
+    """Holds all trials of a run, with their counts and their resources.
 
     `max_concurrent` is how many trials may run at once; 0 leaves it to the resources. Statuses change by `set_status`
     alone, so that the counts and the resources in use always agree with them.

@@ -65,7 +65,7 @@ def _bar(reporter: TableReporter, trials: Sequence[Trial]) -> Any:
 
 
 class _SharesBar:
-    """A bar with one colour for each kind of trial."""
+    """Draws a bar with one colour for each kind of trial."""
 
     def __init__(self, shares: Sequence[tuple[int, str]], total: int) -> None:
         self._shares, self._total = shares, total

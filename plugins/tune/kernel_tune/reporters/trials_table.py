@@ -23,7 +23,7 @@ _IN_ORDER = (Status.RUNNING, Status.PAUSED, Status.PENDING, Status.TERMINATED, S
 
 @dataclass(frozen=True)
 class Table:
-    """A table's header and rows, the trials of these rows, and a line about trials that are not displayed."""
+    """Holds a table's header and rows, the trials of these rows, and a line about trials that are not displayed."""
 
     header: list[str]
     rows: list[list[Any]]

@@ -112,7 +112,7 @@ def cutoff(ascending: list[float], reduction_factor: float) -> float | None:
 
 
 class _Place:
-    """The bracket of a trial, and the highest rung at which it was judged (-1 before the first)."""
+    """Holds the bracket of a trial, and the highest rung at which it was judged (-1 before the first)."""
 
     __slots__ = ("bracket", "rung")
 

@@ -19,7 +19,7 @@ def largest_bracket(max_t: float, eta: float) -> int:
 
 @dataclass(frozen=True)
 class Rung:
-    """A step of successive halving: `size` trials may run until the time `milestone`."""
+    """Describes a step of successive halving: `size` trials may run until the time `milestone`."""
 
     size: int
     milestone: int
@@ -38,7 +38,7 @@ def plan(s: int, max_t: float, eta: float) -> list[Rung]:
 
 @dataclass
 class Member:
-    """The last report of a trial of a bracket. `released` trials may run, to the milestone of the rung."""
+    """Holds the last report of a trial of a bracket. `released` trials may run, to the milestone of the rung."""
 
     time: float = 0.0
     score: float = -math.inf
@@ -47,7 +47,7 @@ class Member:
 
 @dataclass
 class Bracket:
-    """The trials of a bracket, and its present rung.
+    """Holds the trials of a bracket, and its present rung.
 
     It takes new trials until there are `rungs[0].size`, and only on its first rung.
     """

@@ -125,7 +125,7 @@ def median(ascending: list[float]) -> float:
 
 
 class _Curve:
-    """The reports of a trial from the grace period on: times, and the sums of the scores up to each."""
+    """Holds the reports of a trial from the grace period on: times, and the sums of the scores up to each."""
 
     __slots__ = ("best", "last_pause", "sums", "times")
 
@@ -156,7 +156,7 @@ class _Curve:
 
 
 class _Means:
-    """The means of all curves at each time at which some curve has a point, sorted."""
+    """Computes the means of all curves at each time at which some curve has a point, sorted."""
 
     def __init__(self) -> None:
         self._at: dict[float, list[float]] = {}

@@ -121,7 +121,7 @@ class PB2(PopulationBasedTraining):
 
 
 class Bounds:
-    """A range of numbers."""
+    """Holds a range of numbers."""
 
     def __init__(self, low: float, high: float) -> None:
         self.low, self.high = low, high

@@ -42,7 +42,7 @@ def ages(a: Array, b: Array) -> Array:
 
 
 class TimeVaryingProcess:
-    """A Gaussian process fitted to values `y` (n,) at points `x` (n, d), scaled to 0..1, at `times` (n,).
+    """Models a Gaussian process fitted to values `y` (n,) at points `x` (n, d), scaled to 0..1, at `times` (n,).
 
     Length scale, forgetting (epsilon) and noise are chosen from a grid by the largest marginal likelihood; the variance
     follows from them. Deviations take account of points (k, d) that are `pending` at the time `now`.

@@ -18,7 +18,7 @@ from kernel_tune.trial import Status, Trial
 
 @dataclass
 class Member:
-    """One trial of the population. `tag` is the experiment tag that it was made with."""
+    """Holds one trial of the population. `tag` is the experiment tag that it was made with."""
 
     tag: str
     score: float | None = None

@@ -37,7 +37,7 @@ class Exploit:
 
 @dataclass(frozen=True)
 class Policy:
-    """A first configuration, and the iterations (of results) at which others replace it."""
+    """Holds a first configuration, and the iterations (of results) at which others replace it."""
 
     first: dict[str, Any] | None
     changes: tuple[tuple[int, dict[str, Any]], ...]

@@ -37,7 +37,7 @@ MOST_CELLS = 1000
 
 @dataclass(frozen=True)
 class Parameter:
-    """One number of a point."""
+    """Describes one number of a point."""
 
     path: Path
     domain: Domain
@@ -74,7 +74,7 @@ class Parameter:
 
 
 class FlatSpace:
-    """The parameters of a space, and the conversion of points to configurations and back.
+    """Holds the parameters of a space, and the conversion of points to configurations and back.
 
     With `grids_as_choices` a grid is a choice. Otherwise it raises SearchSpaceError, as no searcher would try all
     values.

@@ -19,7 +19,7 @@ class GridUndecidedError(Exception):
 
 
 class Resolver:
-    """One configuration in progress.
+    """Builds one configuration in progress.
 
     `decided` has values that are decided already, by path (those of grids). Grids without a value stay as they are.
     Functions draw from generators that are seeded by `generator`, and for the module `random` by `standard`.
@@ -101,7 +101,7 @@ class Resolver:
 
 
 class SpecView(Mapping[Any, Any]):
-    """The configuration as a function sees it: by key or attribute; `config` is the whole.
+    """Shows the configuration as a function sees it: by key or attribute; `config` is the whole.
 
     A value that was not decided yet is decided when it is asked for.
     """

@@ -19,7 +19,7 @@ Variant = tuple[dict[Path, Any], dict[str, Any]]
 
 
 class GridAxes:
-    """The grids of a space, sorted by path. The first changes fastest."""
+    """Holds the grids of a space, sorted by path. The first changes fastest."""
 
     def __init__(self, space: Any) -> None:
         grids = [(path, grid_values(path, value)) for path, value in find(space) if is_grid(value)]

@@ -131,7 +131,7 @@ class BOHBSearch(SpaceSearcher):
 
 
 class _Results:
-    """The results of one budget: the last one of each trial."""
+    """Holds the results of one budget: the last one of each trial."""
 
     def __init__(self, parameters: int) -> None:
         self.history = History(parameters)

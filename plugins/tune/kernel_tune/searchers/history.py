@@ -9,7 +9,7 @@ Array = NDArray[np.float64]
 
 
 class History:
-    """A growing list of points and losses. Smaller losses are better; that of a failed trial is infinite."""
+    """Holds a growing list of points and losses. Smaller losses are better; that of a failed trial is infinite."""
 
     def __init__(self, parameters: int, objectives: int = 1) -> None:
         self._points = np.empty((16, parameters))

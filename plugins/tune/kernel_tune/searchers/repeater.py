@@ -77,7 +77,7 @@ class Repeater(WrappedSearcher):
 
 
 class _Group:
-    """The trials of one configuration."""
+    """Holds the trials of one configuration."""
 
     def __init__(self, first: str, config: dict[str, Any]) -> None:
         self.first = first

@@ -26,7 +26,7 @@ _HEADER = struct.Struct("<II")
 
 
 class EventLog:
-    """A log file that one run at a time writes to. Raises TuneError while another run has it open."""
+    """Writes a log file, which one run at a time has open. Raises TuneError while another run has it open."""
 
     def __init__(self, path: str) -> None:
         self.path = path

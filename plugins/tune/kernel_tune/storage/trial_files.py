@@ -28,7 +28,7 @@ Stamp = tuple[int, int]
 
 @dataclass
 class Piece:
-    """A part of a file: `length` bytes from `offset` on, of the file in the state of `stamp`."""
+    """Describes a part of a file: `length` bytes from `offset` on, of the file in the state of `stamp`."""
 
     path: str
     """The path in the trial's directory."""

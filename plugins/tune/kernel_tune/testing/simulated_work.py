@@ -18,7 +18,7 @@ Step = Callable[[dict[str, Any], Any], tuple[Any, Metrics]]
 
 @dataclass
 class SimulatedWork:
-    """The progress of a trial: what its checkpoint would contain."""
+    """Simulates the progress of a trial: what its checkpoint would contain."""
 
     state: Any = None
     iteration: int = 0
@@ -27,7 +27,7 @@ class SimulatedWork:
 
 @dataclass(order=True)
 class Event:
-    """A report of a trial at a time. Events at the same time come in the random order of `order`."""
+    """Records a report of a trial at a time. Events at the same time come in the random order of `order`."""
 
     time: float
     order: float

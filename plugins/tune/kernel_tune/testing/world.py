@@ -20,7 +20,7 @@ Metric = Callable[[dict[str, Any], float, int], float]
 
 @dataclass
 class TrialBody:
-    """The state of a trial's process: a number that grows with each iteration, depending on the configuration."""
+    """Holds the state of a trial's process: a number that grows with each iteration, depending on the configuration."""
 
     config: dict[str, Any]
     iteration: int = 0

@@ -23,7 +23,7 @@ class Setup:
 
 @dataclass
 class Saved:
-    """A checkpoint of a trial: in `path` of its machine, or as bytes."""
+    """Locates a checkpoint of a trial: in `path` of its machine, or as bytes."""
 
     iteration: int
     path: str = ""
@@ -40,7 +40,7 @@ class Saved:
 
 @dataclass
 class Order:
-    """One call of a trial's process: it may become a trial, restore a state, and then trains for a while.
+    """Describes one call of a trial's process: it may become a trial, restore a state, and then trains for a while.
 
     It trains until a result was made (`strict`), or for `slice_seconds` of results, until the trial has ended or until
     one of the thresholds in `stop` is reached. The first `skip` results are known already, and are not returned again.
@@ -63,7 +63,7 @@ class Order:
 
 @dataclass
 class Answer:
-    """The answer to an order. `saved` has checkpoints with the number of their result, from 0 in this answer."""
+    """Holds the answer to an order. `saved` has checkpoints with the number of their result, from 0 in this answer."""
 
     results: list[Report] = field(default_factory=list)
     saved: list[tuple[int, Saved]] = field(default_factory=list)

@@ -18,7 +18,7 @@ MARKER_FILE = ".driver"
 
 @dataclass
 class TrialDirectory:
-    """The directory of a trial on a machine. `is_shared` says whether the driver sees the same files there."""
+    """Represents a trial's directory on a machine. `is_shared` says whether the driver sees the same files there."""
 
     node: str
     hostname: str
