@@ -103,7 +103,7 @@ class DrainService:
             owners: dict[ObjectId, NodeId] = {}
             for object, owner, size, state, _, weak in report["stored"] if report is not None else ():
                 caller = self._cluster.callers.get(owner)
-                if caller is not None and state != "writing" and not weak:  # of a copy there is another
+                if caller is not None and state != "writing" and not weak:  # A weak object is a copy of another.
                     owners[object] = caller.node.id
                     self._rows[object] = (object, size, owner, caller.address)
             stay = [other.id for other in self._cluster.working_nodes() if not other.draining and other.address]

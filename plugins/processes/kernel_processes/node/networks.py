@@ -44,7 +44,7 @@ def find_network(name: str) -> str:
         target = target_named(NETWORK_GROUP, "network", name, (TCP, OFF), VARIABLE)
     try:
         load_network(target)
-    except Exception as error:  # Importing a plugin's module may raise anything.
+    except Exception as error:  # A plugin's module may raise anything on import.
         if name != TCP:
             said = f"{type(error).__name__}: {error}"
             raise PluginError(f"the network {name!r} ({target}) can't be imported: {said}") from error

@@ -37,6 +37,6 @@ def ask(method: str, *arguments: Any) -> Any:
     """
     try:
         return answer_to(getattr(controller_handle(), method).remote(*arguments))
-    except kernel.exceptions.ActorDiedError:  # another program has ended Serve since, and perhaps started it again
+    except kernel.exceptions.ActorDiedError:  # Another program has ended Serve since, and may have started it again.
         forget_controller()
         return answer_to(getattr(controller_handle(), method).remote(*arguments))

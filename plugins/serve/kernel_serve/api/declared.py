@@ -38,7 +38,7 @@ class _Unset:
         return "UNSET"
 
     def __reduce__(self) -> str:
-        return "UNSET"  # copies and pickles of it are the same object
+        return "UNSET"  # Copies and pickles of it are the same object.
 
 
 UNSET: Any = _Unset()
@@ -182,7 +182,7 @@ def with_options(settings: DeploymentSettings, options: Mapping[str, Any], what:
             raise DeploymentError(f"{what}: placement_group_bundles is a list such as [{{'CPU': 1}}], not {bundles!r}")
         given["placement_group_bundles"] = tuple(bundles)
     if isinstance(given.get("logging_config"), LoggingConfig):
-        default = asdict(LoggingConfig())  # what has its default is left out: a file may still set it
+        default = asdict(LoggingConfig())  # Default values are left out: a file may still set them.
         said = asdict(given["logging_config"]).items()
         given["logging_config"] = {name: value for name, value in said if value != default[name]}
     for name in ("actor_options", "logging_config"):

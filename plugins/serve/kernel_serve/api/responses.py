@@ -64,7 +64,7 @@ class _Response(Pending):
                 there.set_result(None)
 
         def tell_there() -> None:
-            with contextlib.suppress(RuntimeError):  # that loop is closed
+            with contextlib.suppress(RuntimeError):  # That loop is closed.
                 loop.call_soon_threadsafe(tell)
 
         if self.call.listen(tell if in_data_loop() else tell_there):
@@ -125,7 +125,7 @@ class DeploymentResponseGenerator(_Response):
     """The items that a call yields, as they come. Iterate over it, with `async for` in an event loop."""
 
     def __del__(self) -> None:
-        if not self.call.over:  # without the generator no more items can be asked for
+        if not self.call.over:  # Without the generator no more items can be requested.
             with contextlib.suppress(RuntimeError):
                 self.cancel()
 

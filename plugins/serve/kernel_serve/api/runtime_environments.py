@@ -43,7 +43,7 @@ class RuntimeEnvironments:
         except RuntimeEnvError as error:
             raise RuntimeEnvError(f"deployment {deployment}: {error}") from None
         whole = merged_environment(self._program, packed) if packed.get("inherit", True) else packed
-        environment = {**whole, "inherit": False}  # the controller's own program may have another
+        environment = {**whole, "inherit": False}  # The controller's own program may have another one.
         return replace(settings, actor_options={**options, "runtime_env": dict(sorted(environment.items()))})
 
     def _pack(self, own: Environment) -> Environment:

@@ -51,7 +51,7 @@ class Delays:
         elif self.up_since is None:
             self.up_since = now
         if current == 0:
-            self.up_since = self._last_down = None  # waking up is not a swing
+            self.up_since = self._last_down = None  # Waking up is no swing.
             return wanted
         if self.up_since is not None and now - self.up_since + _A_BIT >= self.settings.upscale_delay_s:
             return self._moved_up(now, current, wanted)
@@ -106,7 +106,7 @@ class Delays:
 
     def _moved_down(self, now: float, current: int, least: int) -> int:
         factor = self.settings.downscaling_factor
-        if factor < 1:  # the next step waits as this one did
+        if factor < 1:  # The next step waits as this one did.
             self.known_since = now
         if _is_small(current, least):
             self._last_down = now

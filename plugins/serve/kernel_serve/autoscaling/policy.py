@@ -53,7 +53,7 @@ class AutoscalingContext:
         """The mean number of requests, waiting ones included."""
         return self.queued + self.ongoing
 
-    if not TYPE_CHECKING:  # a type checker would take every name for an attribute
+    if not TYPE_CHECKING:  # A type checker would take every name for an attribute.
 
         def __getattr__(self, name: str) -> NoReturn:
             """Raise an AttributeError that lists the names that there are."""

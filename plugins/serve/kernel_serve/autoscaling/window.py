@@ -31,7 +31,7 @@ class Window:
         if self._seen and now < self._seen[-1][0]:
             self.clear()
         if self._seen and now - self._seen[-1][0] > self.patience:
-            self.idle_since = None  # there may have been requests in the gap
+            self.idle_since = None  # There may have been requests in the gap.
         if queued or ongoing:
             self.idle_since = None
         elif self.idle_since is None:

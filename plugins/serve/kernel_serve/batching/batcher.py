@@ -103,7 +103,7 @@ class Batcher:
         try:
             while batch := self._queue.take(monotonic()):
                 self._start(batch)  # type: ignore[arg-type]
-        except Exception as error:  # raised by batch_size_fn, which is the user's
+        except Exception as error:  # The user's batch_size_fn raised it.
             for item in self._queue.take_all():
                 item.fail(error)  # type: ignore[attr-defined]
         self._set_timer()
@@ -121,7 +121,7 @@ class Batcher:
         for caller in callers:
             caller.batch = callers
             caller.task = task
-        self._tasks.add(task)  # the loop itself keeps no strong reference
+        self._tasks.add(task)  # The loop itself keeps no strong reference.
         task.add_done_callback(self._tasks.discard)
 
     async def _run(self, callers: Sequence[BatchCaller]) -> None:

@@ -110,7 +110,7 @@ class Batchers:
             batcher.settings_changed()
 
     def __reduce__(self) -> Any:
-        return Batchers, self._made_of  # queues stay where their event loop is
+        return Batchers, self._made_of  # Queues stay where their event loop is.
 
 
 def bound_to(

@@ -29,7 +29,7 @@ class Watcher:
         now = self._look()
         if now == self._seen:
             return []
-        time.sleep(0.05)  # an editor writes a file in several steps, a version control many files
+        time.sleep(0.05)  # An editor writes a file in several steps, a version control many files.
         while (later := self._look()) != now:
             now = later
             time.sleep(0.05)

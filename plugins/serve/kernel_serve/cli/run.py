@@ -64,7 +64,7 @@ def run(
         raise click.UsageError("NAME=VALUE is for an IMPORT_PATH; a file has `args`")
     read = _of_file(target) if is_file else _of_path(target, arguments, name, route_prefix, working_dir)
     file = target if is_file else None
-    watcher = Watcher(directory, (file,) if file else ()) if reloads else None  # before anything of them is read
+    watcher = Watcher(directory, (file,) if file else ()) if reloads else None  # Before any of them is read.
     config = read()
     sys.path.insert(0, directory)
     started = join_or_start(address)

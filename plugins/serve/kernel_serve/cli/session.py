@@ -19,7 +19,7 @@ address_option: Callable[[Any], Any] = click.option(
 
 def join(address: str | None) -> None:
     """Join the session. Raises NotServingError if no session is found."""
-    import kernel  # here: commands that need no session start without it
+    import kernel  # Imported here: commands without a session start without it.
 
     if kernel.is_initialized():
         return

@@ -51,7 +51,7 @@ def simulate(
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    import yaml  # JSON is YAML, too
+    import yaml  # JSON is YAML, too.
 
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))

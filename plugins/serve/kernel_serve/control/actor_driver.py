@@ -61,7 +61,7 @@ class ActorDriver:
                 if resume:
                     return kernel.get_actor(self.name_of(id), NAMESPACE)
             except ActorNotFoundError:
-                pass  # the earlier process of the controller ended before it created the actor
+                pass  # The controller's earlier process ended before it created the actor.
             try:
                 return self._class.options(**options).remote(*arguments)
             except NameTakenError:
@@ -94,7 +94,7 @@ class ActorDriver:
                 handle = await self.in_thread(kernel.get_actor, self.name_of(id), NAMESPACE)
             await self.in_thread(kernel.kill, handle)
         except KernelError:
-            pass  # it has ended already
+            pass  # The actor has ended already.
         finally:
             self._doomed.discard(id)
 

@@ -47,7 +47,7 @@ class Specs:
         if known is None:
             data = cloudpickle.dumps(spec)
             known = (spec, hashlib.sha256(data).hexdigest()[:32])
-            self._digests[id(spec)] = known  # it holds the spec, so no other object gets its id
+            self._digests[id(spec)] = known  # It holds the spec, so no other object gets its id.
             self.bytes[known[1]] = data
         self.used.add(known[1])
         return known[1]

@@ -155,7 +155,7 @@ class Controller:
             status, message = views.status_of(self._state, name, time.monotonic())
             left = None if deadline is None else deadline - time.monotonic()
             if status in wanted or (left is not None and left <= 0):
-                await self._over(self._begun)  # a turn that is under way may have decided, and not published yet
+                await self._over(self._begun)  # A turn may have decided already, and not published yet.
                 return {"status": status, "message": message, "versions": await self._spread()}
             await self._next_turn(left)
 

@@ -120,7 +120,7 @@ class DeploymentStep:
         state = self._state
         number = 0 if self._now < state.attempts.not_before else rollout.to_start(counts)
         if state.attempts.failed and not counts.new_running:
-            number = min(number, 1 - counts.new_starting)  # one is enough to find out whether the version starts now
+            number = min(number, 1 - counts.new_starting)  # One is enough to find out whether the version starts now.
         for _ in range(number):
             state.number += 1
             id = state.new_id(state.key)
@@ -159,7 +159,7 @@ class DeploymentStep:
         settings = state.spec.settings
         running = [replica for replica in self._new() if replica.running]
         if state.attempts.failed and not any(alike(replica.settings, settings) for replica in running):
-            return  # the replica that takes the place of the failed one shows whether the settings can be taken at all
+            return  # The failed one's replacement shows whether the settings work at all.
         room = rollout.step_of(state.target, settings.rolling_update_percentage)
         room -= sum(_takes_settings(replica) for replica in running)
         for replica in running:

@@ -116,11 +116,11 @@ class Endpoints:
         if by_hand is not None:
             stands_apart = before is None or by_hand.prefix != _prefix_of(before.serving.route_prefix)
             if stands_apart or by_hand.prefix == prefix:
-                return  # the prefix stays the same
+                return  # The prefix stays the same.
         own = replace(by_hand or Endpoint(spec.name, "", ()), prefix=prefix)
         others = {name: state for name, state in applications.items() if name != spec.name}
         _check_conflict(own, (each for each in self.all(others).values() if each.name != spec.name), others)
-        for other in others.values():  # the goal of another application counts as well
+        for other in others.values():  # The goal of another application counts as well.
             route = other.goal.route_prefix
             theirs = self.by_hand.get(other.name)
             follows = theirs is None or theirs.prefix == _prefix_of(other.serving.route_prefix)

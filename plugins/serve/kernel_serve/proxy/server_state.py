@@ -16,7 +16,7 @@ RequestMaker = Callable[[dict[str, Any], ResponseWriter], Any]
 
 
 class ServerState:
-    """The state of one HTTP server. Each connection adds itself to `connections`, and removes itself at its end."""
+    """Holds the state of an HTTP server. A connection adds itself to `connections`, and removes itself at its end."""
 
     def __init__(self, options: HTTPOptions, make_request: RequestMaker) -> None:
         self.options = options
