@@ -213,7 +213,7 @@ class InstructionRunner:
             return False
         trainable = progress.spec.trainable
         if not os.path.isdir(state.path) and isinstance(trainable, type) and issubclass(trainable, DurableTrainable):
-            return False  # it fetches a missing checkpoint itself
+            return False  # It fetches a missing checkpoint itself.
         damage = damage_of(state.path, state.sizes)
         if damage:
             self._asked.pop(trial.trial_id, None)

@@ -62,7 +62,7 @@ class NodeFiles:
         if transfer is None:
             return None
         former = self._followed.get(trial.trial_id)
-        if former is not None and former.there is not None:  # it begins anew on the same machine
+        if former is not None and former.there is not None:  # The trial begins anew on the same machine.
             self._then(former, lambda: self._leave(former))
         followed = Followed(str(trial), trial.logdir, transfer, tail=former.tail if former is not None else None)
         self._followed[trial.trial_id] = followed
@@ -129,7 +129,7 @@ class NodeFiles:
     def _try(self, followed: Followed, what: str, work: Callable[[], None]) -> None:
         try:
             work()
-        except Exception as error:  # of a lost machine or a user's function: the experiment is to continue
+        except Exception as error:  # A machine was lost, or a user's function raised: the experiment continues.
             place = followed.there
             if followed.has_warned or place is None:
                 return

@@ -224,7 +224,7 @@ class Processes:
         for index, process in enumerate(self._idle):
             if process.request == trial.resources and process.kind == trial.trainable_name:
                 return self._idle.pop(index)
-        while self._idle:  # they hold resources that the trial needs
+        while self._idle:  # They hold resources that the trial needs.
             self._end(self._idle.pop(), gently=True)
         return None
 

@@ -58,7 +58,7 @@ class WaitingTrials:
             return
         try:
             reason = kernel.explain(first.actor)
-        except KernelError:  # it is dead, which fails its trial
+        except KernelError:  # The process is dead, which fails its trial.
             return
         if "PENDING" in reason:
             waited = self._clock() - first.made_at
