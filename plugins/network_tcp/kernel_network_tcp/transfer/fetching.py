@@ -128,7 +128,7 @@ def say_end(address: str, end: protocol.WantNoMore, connections: Connections) ->
         return
     try:
         send_all(sock, memoryview(data))
-    except OSError:  # Nobody waits for an answer to this.
+    except OSError:  # The other side notices by itself.
         sock.close()
     else:
         connections.give_back(address, sock)

@@ -169,7 +169,7 @@ class Uploads:
 
     def _drop(self, peer: _Peer) -> None:
         if peer.sending:
-            shut(peer.socket)  # Its thread fails and then drops it.
+            shut(peer.socket)  # Its thread fails, and then it is dropped.
         elif self._peers.pop(peer.number, None) is not None:
             self._reactor.unregister(peer.socket.fileno())
             peer.socket.close()
