@@ -51,7 +51,8 @@ TESTS_OF_THE_KERNEL = tuple(
 
 TESTS_NEED = {
     "kernel": ("kernel-metadata-sqlite",),
-    "kernel-conformance": ("ruff",),
+    "kernel-compat-ray": ("kernel-parallel", "kernel-rllib", "kernel-serve", "kernel-tune"),
+    "kernel-conformance": ("kernel-network-tcp", "ruff"),
     "kernel-control-grpc": ("cryptography", "kernel-metadata-sqlite"),
     "kernel-environment-conda": ("pip",),
     "kernel-environment-pip": ("pip", "uv"),
