@@ -101,10 +101,7 @@ RLLIB_MODULES_REFUSED: dict[str, str] = {
     "ray.rllib.contrib.maddpg.maddpg_policy": _BUILT_IN,
     "ray.rllib.evaluation.metrics": "what train() and evaluate() return has the metrics of episodes",
     "ray.rllib.evaluation.sampler": _SAMPLERS,
-    **{
-        f"ray.rllib.examples.{module}": "of its environments there are those of kernel.rllib.envs.games"
-        for module in ("env", "envs")
-    },
+    "ray.rllib.examples.envs": "of its environments there are those of kernel.rllib.envs.games",
     "ray.rllib.examples.models": "write a TorchModelV2, or a TorchRLModule; docs/rllib-models.md of kernel shows how",
     "ray.rllib.execution": f"there are no execution plans; {_OWN_STEP}",
     "ray.rllib.models.tf": _GRAPHS,

@@ -18,6 +18,8 @@ from kernel_spec.environments import BuildPlace
 from plugins.environment_conda.tests.channels import Channel, make_wheel
 
 SECONDS = 300.0
+PROGRAM = "conda_test_program"
+"""A program of the channel's own."""
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +31,7 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Channel]:
     channel.add_module("yaml", "99.0", "VERSION = 'of the environment'\n")
     channel.add_module("conda_test_needy", "1.0", "", depends=["conda_test_greeting >=3"])
     channel.add_module("conda_test_old", "1.0", "", depends=["python 3.1.*"])
-    channel.add_program("conda_test_program", "#!/bin/sh\necho the program\n")
+    channel.add_program(PROGRAM, "#!/bin/sh\necho the program\n")
     channel.write_index()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RATTLER_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
@@ -141,9 +143,9 @@ def test_a_file_may_say_what_is_installed_and_pip_goes_last(
 def test_a_program_without_python_is_on_the_path_of_the_nodes_interpreter(
     session: RunningSession, channel: Channel
 ) -> None:
-    @kernel.remote(runtime_env={"conda": {"channels": [channel.url], "dependencies": ["conda_test_program"]}})
+    @kernel.remote(runtime_env={"conda": {"channels": [channel.url], "dependencies": [PROGRAM]}})
     def look() -> tuple[str, str]:
-        done = subprocess.run(["conda_test_program"], capture_output=True, text=True, check=True)
+        done = subprocess.run([PROGRAM], capture_output=True, text=True, check=True)
         return done.stdout, sys.executable
 
     assert kernel.get(look.remote(), timeout=SECONDS) == ("the program\n", sys.executable)

@@ -95,7 +95,7 @@ def test_a_user_who_may_not_do_that_is_told(start_redis: Starter) -> None:
 )
 def test_what_is_no_url_is_refused_without_a_word_of_it(url: str) -> None:
     story = story_of(url)
-    assert "is no address of a Redis; expected is redis://" in story
+    assert "is not the address of a Redis; give redis://" in story
     assert "secret" not in story.split("MetadataError", 1)[1]
 
 
