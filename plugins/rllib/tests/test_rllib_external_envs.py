@@ -317,6 +317,44 @@ def test_a_wrong_call_is_an_error_where_it_is_made(call: Callable[[Any], Any], m
     assert str(raised.value).startswith(message)
 
 
+@pytest.mark.parametrize("reward", ["much", None, float("nan"), [1.0, 2.0]])
+def test_a_reward_that_is_no_number_is_refused(reward: Any) -> None:
+    env = Told()
+    id = env.start_episode()
+    with pytest.raises(EnvError, match=r"Told\.log_returns\(\) got .* as the reward of agent 'agent0': give a number"):
+        env.log_returns(id, reward)
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [{}, {"action_dist_inputs": [0.0]}, {"action_dist_inputs": ["a", "b"]}, {"action_dist_inputs": [0.0, np.nan]}, [1]],
+)
+def test_outputs_that_are_not_the_policys_are_refused_where_they_are_logged(
+    outputs: Any, made: list[ExternalSampler]
+) -> None:
+    def program(env: Told) -> None:
+        id = env.start_episode()
+        try:
+            env.log_action(id, [0], 1, outputs)
+        except EnvError as error:
+            said.append(str(error))
+        env.log_action(id, [1], 1, {"action_dist_inputs": [0.25, 0.75]})
+        env.end_episode(id, [2])
+        env.get_action(env.start_episode(), [0])
+
+    said: list[str] = []
+    fragment = sampler_of(Told(program), made).collect(2).fragments["p"]
+    assert "the policy puts out numbers of shape [2]: log it as that did, or leave all outputs out" in said[0]
+    assert fragment.columns[columns.OBS][:, 0, 0].tolist() == [1]
+    assert fragment.columns[columns.ACTION_DIST_INPUTS][:, 0].tolist() == [[0.25, 0.75]]
+
+
+def test_outputs_are_of_one_policy() -> None:
+    env = Told()
+    with pytest.raises(EnvError, match="got outputs, and several policies act, or none: leave them out"):
+        env.log_action(env.start_episode(), [0], 1, {"action_dist_inputs": [0.0, 0.0]})
+
+
 def test_an_episode_goes_on_in_one_thread() -> None:
     calls = EpisodeCalls("Env", 5)
     calls.start("x", True)

@@ -193,6 +193,22 @@ def test_bodies_that_are_no_calls_are_refused(
     assert message in answer["error"]["message"]
 
 
+def test_what_a_call_raises_is_answered(
+    served: tuple[PolicyServer, Answering], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*arguments: Any, **named: Any) -> None:
+        raise ZeroDivisionError("of the environment")
+
+    monkeypatch.setattr(served[0].env, "log_returns", broken)
+    client = PolicyClient(served[0].url, "remote")
+    id = client.start_episode()
+    client.log_returns(id, 1.0)
+    with pytest.raises(PolicyServerError, match="ZeroDivisionError: of the environment"):
+        client.get_action(id, [0.5])
+    assert client.get_action(id, [0.5]) == 1  # on the same connection
+    client.close()
+
+
 # -- who may -----------------------------------------------------------------------------------------------------------
 
 

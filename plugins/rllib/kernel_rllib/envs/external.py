@@ -6,11 +6,13 @@ has taken. It runs in a thread of its own, beside the sampler that acts for it.
 
 from __future__ import annotations
 
+import math
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
 from gymnasium import Space
 
 from kernel_rllib.arrays import Array
@@ -31,11 +33,13 @@ class ActingPolicy:
 
     Attributes:
         get_policy: Returns the policy, where that is in this process; None elsewhere.
+        output_shapes: The shapes of the outputs of its module that steps keep, by name; None where several act.
     """
 
     def __init__(self) -> None:
         """Begin without weights."""
         self.get_policy: Callable[[], Any] | None = None
+        self.output_shapes: Mapping[str, tuple[int, ...]] | None = None
         self._weights: tuple[int, int, Any] = (-1, 0, None)
         self._statistics: Mapping[str, Moments] = {}
 
@@ -135,7 +139,8 @@ class ExternalMultiAgentEnv:
                 f"{list(action_dict)}: give one of each for the same agents"
             )
         actions = {agent: self._encoded("action", agent, action_dict[agent], "log_action") for agent in seen}
-        self.calls.log_actions(ActionsTaken(episode_id, seen, actions, outputs_dict))
+        outputs = None if outputs_dict is None else {agent: self._outputs(agent, outputs_dict) for agent in seen}
+        self.calls.log_actions(ActionsTaken(episode_id, seen, actions, outputs))
 
     def log_returns(
         self, episode_id: str, reward_dict: Mapping[Any, float], info_dict: Mapping[Any, Any] | None = None
@@ -144,20 +149,56 @@ class ExternalMultiAgentEnv:
 
         Raises:
             EpisodeError: If the episode is not open.
+            EnvError: If a reward is no number.
         """
-        rewards = {agent: float(reward) for agent, reward in reward_dict.items()}
+        rewards = {agent: self._reward(agent, reward) for agent, reward in self._by_agent(reward_dict, "rewards")}
         self.calls.reward(episode_id, rewards, dict(info_dict or {}))
 
     def end_episode(self, episode_id: str, observation_dict: Mapping[Any, Any]) -> None:
         """End an episode with what agents see last. Raises as `get_action` does."""
         self.calls.end(episode_id, self._seen(observation_dict, "end_episode"))
 
-    def _seen(self, observations: Mapping[Any, Any], method: str) -> dict[Any, Struct]:
-        if not isinstance(observations, Mapping):
+    def _by_agent(self, given: Any, what: str) -> Iterable[tuple[Any, Any]]:
+        if not isinstance(given, Mapping):
+            raise EnvError(f"{type(self).__name__} got {given!r} as {what}: give a dict of them by agent")
+        return given.items()
+
+    def _reward(self, agent: Any, reward: Any) -> float:
+        try:
+            number = float(reward)
+        except (TypeError, ValueError):
+            number = math.nan
+        if math.isnan(number):
             raise EnvError(
-                f"{type(self).__name__}.{method}() got {observations!r} as observations: give a dict of them by agent"
+                f"{type(self).__name__}.log_returns() got {reward!r} as the reward of agent {agent!r}: give a number"
             )
-        return {agent: self._encoded("observation", agent, value, method) for agent, value in observations.items()}
+        return number
+
+    def _outputs(self, agent: Any, given: Any) -> dict[str, Array]:
+        """Return what a module put out elsewhere for an agent. Raises EnvError unless it is as the policy's here."""
+        shapes = self.acting.output_shapes
+        if shapes is None:
+            raise EnvError(
+                f"{type(self).__name__}.log_action() got outputs, and several policies act, or none: leave them out"
+            )
+        outputs = dict(self._by_agent(given, "outputs")).get(agent)
+        found: dict[str, Array] = {}
+        for name, shape in shapes.items():
+            value = outputs.get(name) if isinstance(outputs, Mapping) else None
+            try:
+                found[name] = np.asarray(value, np.float32)
+            except (TypeError, ValueError):
+                found[name] = np.float32(math.nan)
+            if found[name].shape != shape or np.isnan(found[name]).any():
+                raise EnvError(
+                    f"{type(self).__name__}.log_action() got {value!r} as the output {name!r} of agent {agent!r}, but "
+                    f"the policy puts out numbers of shape {list(shape)}: log it as that did, or leave all outputs out"
+                )
+        return found
+
+    def _seen(self, observations: Mapping[Any, Any], method: str) -> dict[Any, Struct]:
+        given = self._by_agent(observations, f"observations of {method}()")
+        return {agent: self._encoded("observation", agent, value, method) for agent, value in given}
 
     def _encoded(self, what: str, agent: Any, value: Any, method: str) -> Struct:
         encoder = self._encoders.get((what, agent))

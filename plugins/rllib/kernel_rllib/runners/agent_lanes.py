@@ -17,7 +17,7 @@ from kernel_rllib.connectors.user_functions import RowFilter, RowFunction
 from kernel_rllib.data import columns
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.distributions.distribution import Noise
-from kernel_rllib.errors import ConfigError, EnvError
+from kernel_rllib.errors import ConfigError
 from kernel_rllib.exploration.exploration import NoExploration, NoiseProcess
 from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.nn.numpy_ops import NumpyOps
@@ -206,6 +206,17 @@ class AgentLanes(AgentSlots):
         done = nested.unstack(self.policy.action_space, self._module_to_env(actions))
         return [(self.owners[position], action) for position, action in zip(places, done, strict=True)]
 
+    def output_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes, for one row, of the outputs of the module that steps keep, by their names."""
+        block = self.module.row_block
+        inputs: dict[str, Any] = {
+            columns.OBS: np.zeros((block, *self._env_to_module.shape), self._env_to_module.dtype),
+            columns.STATE_IN: {name: np.stack([first] * block) for name, first in self._initial_state.items()},
+            columns.NOISE: np.zeros((block, self._module_noise.width), np.float32),
+        }
+        outputs = self._forward(self._nn, self._parameters, inputs)
+        return {name: outputs[name].shape[1:] for name in self.exploration.keeps}
+
     def _as_done(self, places: Sequence[int], actions: Array, outputs: dict[str, Array]) -> Array:
         """Return the choices [N, ...] of the lanes at these positions, with what was done in place of some.
 
@@ -217,7 +228,7 @@ class AgentLanes(AgentSlots):
                 continue
             actions[row] = self.policy.choices_of(nested.mapped(lambda value: value[None], done.action))[0]
             for name in self.exploration.keeps if done.outputs is not None else ():
-                outputs[name][row] = _output(name, done.outputs, outputs[name].shape[1:])  # type: ignore[arg-type]
+                outputs[name][row] = done.outputs[name]  # type: ignore[index]
         return actions
 
     def fragment(self, version: int) -> Fragment | None:
@@ -294,17 +305,6 @@ class AgentLanes(AgentSlots):
 
     def _rows(self, seen: list[Struct]) -> Array:
         return self._env_to_module(_stacked(seen))
-
-
-def _output(name: str, outputs: Mapping[str, Any], shape: tuple[int, ...]) -> Array:
-    """Return an output of a module that acted elsewhere, of this shape."""
-    found = np.asarray(outputs.get(name), np.float32)
-    if found.shape != shape:
-        raise EnvError(
-            f"an action was logged with the output {name!r} of shape {list(found.shape)}, but {list(shape)} is that of "
-            "the policy here: log it as that policy put it out, or leave all outputs out"
-        )
-    return found
 
 
 def _stacked(seen: list[Struct]) -> Struct:

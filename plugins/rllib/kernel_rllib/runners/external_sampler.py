@@ -40,15 +40,13 @@ from kernel_rllib.runners.agents import Agents
 from kernel_rllib.runners.casts import Cast, Lanes, PolicyOf
 from kernel_rllib.runners.contract import Collected
 from kernel_rllib.runners.episodes import EpisodeSummary
-from kernel_rllib.runners.multi_agent_episode import MultiAgentEpisode
+from kernel_rllib.runners.multi_agent_episode import EPISODES, MultiAgentEpisode
 from kernel_rllib.runners.place import RunnerPlace
 
 LOOK_SECONDS = 1.0
 """The time to wait for calls before the state of the program is checked."""
 SILENT_SECONDS = 60.0
 """After how long without a call a warning is due."""
-_EPISODES = 1 << 32
-"""So many episodes a place can have before their numbers repeat."""
 
 _log = logging.getLogger("kernel.rllib")
 
@@ -108,6 +106,9 @@ class ExternalSampler:
         self._agents = Agents(
             envs, self._copies, modules=make_modules(), policy_of=policy_of, worker=worker, observer=self.observer
         )
+        modules = list(self.modules.values())
+        if len(modules) == 1 and isinstance(modules[0], AgentLanes):
+            envs.env.acting.output_shapes = modules[0].output_shapes()
         self._unlearned: Cast | None = None
         """The policies of episodes that are not learned from."""
         self._free = list(range(most))
@@ -284,7 +285,7 @@ class ExternalSampler:
 
     def _start(self, call: EpisodeStarted) -> None:
         place = heapq.heappop(self._free)
-        number = int(self._copies[place]) * _EPISODES + self._begun[place]
+        number = int(self._copies[place]) * EPISODES + self._begun[place]
         self._begun[place] += 1
         opened = self._open[call.episode_id] = _Open(place, call.learns, MultiAgentEpisode(number))
         self._agents.begin(place, opened.known)

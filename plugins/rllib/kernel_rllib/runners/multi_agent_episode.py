@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+EPISODES = 1 << 32
+"""So many episodes a copy can have before their numbers repeat."""
+
 
 @dataclass
 class MultiAgentEpisode:

@@ -22,12 +22,9 @@ from kernel_rllib.runners.agents import Agents
 from kernel_rllib.runners.casts import Cast, Lanes
 from kernel_rllib.runners.contract import Collected
 from kernel_rllib.runners.episodes import EpisodeSummary
-from kernel_rllib.runners.multi_agent_episode import MultiAgentEpisode
+from kernel_rllib.runners.multi_agent_episode import EPISODES, MultiAgentEpisode
 from kernel_rllib.runners.multi_agent_keeping import KeepsCopies
 from kernel_rllib.runners.place import RunnerPlace
-
-EPISODES = 1 << 32
-"""So many episodes a copy can have before their numbers repeat."""
 
 
 class MultiAgentSampler(KeepsCopies):

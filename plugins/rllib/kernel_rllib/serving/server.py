@@ -311,6 +311,8 @@ class _Requests(BaseHTTPRequestHandler):
                 self._send(400, _said("DataError", str(error)))
             except RLlibError as error:
                 self._send(409, _said(type(error).__name__, str(error)))
+            except Exception as error:  # what a call of a client's brings about must not end its connection unanswered
+                self._send(500, _said("InternalError", f"{type(error).__name__}: {error}"))
             else:
                 self._send(204 if found is None else 200, found)
 
