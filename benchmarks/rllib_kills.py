@@ -23,7 +23,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kernel_rllib.algorithms.algorithm import Algorithm
 from kernel_rllib.algorithms.apex_dqn import ApexDQNConfig
 from kernel_rllib.algorithms.dqn import DQNConfig
 from kernel_rllib.algorithms.ppo import PPOConfig
@@ -32,6 +31,7 @@ from kernel_rllib.callbacks.callbacks import RLlibCallback
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.replay.prioritized import PrioritizedReplay
+from kernel_rllib.training.algorithm import Algorithm
 
 import kernel
 

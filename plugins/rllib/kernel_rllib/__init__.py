@@ -78,7 +78,7 @@ def __getattr__(name: str) -> Any:
     if name.endswith("Trainer") and name[:1] != "_":
         return getattr(importlib.import_module("kernel_rllib.first_generation.trainers"), name)
     if name not in _HOMES:
-        from kernel_rllib.algorithms.registry import why_missing
+        from kernel_rllib.training.registry import why_missing
 
         reason = why_missing(name.removesuffix("Config")) or f"module 'kernel_rllib' has no attribute {name!r}"
         raise AttributeError(reason)

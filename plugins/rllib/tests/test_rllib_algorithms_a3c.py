@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from kernel_rllib.algorithms.a2c import A2C
 from kernel_rllib.algorithms.a3c import A3C
-from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.envs.games.guess_the_action import GuessTheAction
 from kernel_rllib.envs.multi_agent import make_multi_agent
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.runners.env_runner import EnvRunner, Sample
+from kernel_rllib.training.registry import algorithm_class
 
 import kernel
 

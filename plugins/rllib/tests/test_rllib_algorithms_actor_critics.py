@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kernel_rllib.algorithms.algorithm import Algorithm
-from kernel_rllib.algorithms.registry import algorithm_class
+from kernel_rllib.training.algorithm import Algorithm
+from kernel_rllib.training.registry import algorithm_class
 
 NETWORK = {"fcnet_hiddens": [16, 16]}
 KINDS = {

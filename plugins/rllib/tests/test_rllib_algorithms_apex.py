@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from kernel_rllib.algorithms.experience import ExperienceWork, experience_of
-from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.data import columns
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.data.fragment import joined
@@ -21,6 +20,7 @@ from kernel_rllib.errors import ConfigError
 from kernel_rllib.exploration.epsilon_greedy import PerWorkerEpsilonGreedy
 from kernel_rllib.replay.transitions import DISCOUNTS, Transitions
 from kernel_rllib.testing.reference import returns
+from kernel_rllib.training.registry import algorithm_class
 
 import kernel
 

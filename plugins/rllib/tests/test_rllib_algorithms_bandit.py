@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from kernel_rllib.algorithms.bandit import BanditLinTSConfig, BanditLinUCBConfig
-from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.data import columns
 from kernel_rllib.envs.games.contextual_bandits import LinearDiscreteEnv, SimpleContextualBandit, WheelBanditEnv
 from kernel_rllib.envs.games.item_recommendation import ParametricItemRecoEnv
@@ -21,6 +20,7 @@ from kernel_rllib.learners.linear_posterior import LinearPosteriors
 from kernel_rllib.modules.linear_arms import ArmFeatures, LinearArms
 from kernel_rllib.nn.numpy_ops import NumpyOps
 from kernel_rllib.testing.reference.linear_bandits import drawn_moments, ridge, upper_bound
+from kernel_rllib.training.registry import algorithm_class
 
 CONFIGS = [BanditLinUCBConfig, BanditLinTSConfig]
 KINDS = ["LinUCB", "LinTS"]

@@ -11,7 +11,6 @@ import pytest
 from gymnasium import spaces
 from kernel_rllib.algorithms.ddpg import DDPG, DDPGConfig, policy_loss, with_l2
 from kernel_rllib.algorithms.off_policy_actor_critic import critic_loss
-from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.algorithms.td3 import TD3, TD3Config
 from kernel_rllib.config.replay_config import UNIFORM
 from kernel_rllib.data.batch import Batch
@@ -22,6 +21,7 @@ from kernel_rllib.nn.numpy_backend import NumpyBackend
 from kernel_rllib.replay.transitions import DISCOUNTS
 from kernel_rllib.testing.reference import deterministic_policy_gradient as reference
 from kernel_rllib.testing.reference.numerical_gradients import numerical_gradient
+from kernel_rllib.training.registry import algorithm_class
 
 TOLERANCE = {np.float64: 1e-9, np.float32: 1e-5}
 BOUNDED = for_space(spaces.Box(np.array([-1, -3], np.float32), np.array([1, 5], np.float32)), box="deterministic")

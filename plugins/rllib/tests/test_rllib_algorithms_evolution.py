@@ -11,7 +11,6 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
-from kernel_rllib.algorithms.algorithm import Algorithm
 from kernel_rllib.algorithms.ars import ARS, ARSConfig, best_directions
 from kernel_rllib.algorithms.es import ES, ESConfig, centered_ranks, shaped
 from kernel_rllib.errors import ConfigError, EnvError, RunnersLostError
@@ -21,6 +20,7 @@ from kernel_rllib.nn.numpy_ops import NumpyOps
 from kernel_rllib.runners.trials import Trial
 from kernel_rllib.testing.counting import Counting
 from kernel_rllib.testing.reference import evolution as reference
+from kernel_rllib.training.algorithm import Algorithm
 
 import kernel
 

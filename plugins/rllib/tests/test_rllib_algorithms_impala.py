@@ -11,7 +11,6 @@ from kernel_rllib.algorithms.a3c import A3C
 from kernel_rllib.algorithms.advantages import estimate_by_v_trace, fragment_values, policy_of
 from kernel_rllib.algorithms.impala import IMPALA
 from kernel_rllib.algorithms.ppo import adapted
-from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.data import columns
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.envs.games.guess_the_action import GuessTheAction
@@ -20,6 +19,7 @@ from kernel_rllib.errors import ConfigError
 from kernel_rllib.replay.fragments import FragmentReplay
 from kernel_rllib.returns.gae import gae
 from kernel_rllib.testing.reference import returns
+from kernel_rllib.training.registry import algorithm_class
 
 import kernel
 

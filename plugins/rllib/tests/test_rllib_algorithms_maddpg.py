@@ -17,7 +17,6 @@ from kernel_rllib.algorithms.maddpg_losses import (
     critic_loss,
     policy_loss,
 )
-from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.envs.games.two_step_game import TwoStepGame
 from kernel_rllib.envs.multi_agent import ALL, MultiAgentEnv
@@ -30,6 +29,7 @@ from kernel_rllib.testing.losses import loss_and_gradient
 from kernel_rllib.testing.multi_agent import TakingTurns
 from kernel_rllib.testing.reference import central_critics as reference
 from kernel_rllib.testing.reference.numerical_gradients import numerical_gradient
+from kernel_rllib.training.registry import algorithm_class
 
 
 class Meeting(MultiAgentEnv):

@@ -9,7 +9,6 @@ import gymnasium
 import numpy as np
 import pytest
 from kernel_rllib.algorithms.marwil import MARWILConfig, marwil_loss
-from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.arrays import Array
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.distributions.catalog import for_space
@@ -22,6 +21,7 @@ from kernel_rllib.offline.io_context import IOContext
 from kernel_rllib.offline.json_writer import JsonWriter
 from kernel_rllib.testing.reference import imitation
 from kernel_rllib.testing.training import weights_after
+from kernel_rllib.training.registry import algorithm_class
 
 SPACES = {
     "observation_space": gymnasium.spaces.Box(-9, 9, (2,), np.float32), "action_space": gymnasium.spaces.Discrete(2),

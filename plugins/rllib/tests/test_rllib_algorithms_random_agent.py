@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from kernel_rllib.algorithms.random_agent import RandomAgent, RandomAgentConfig
-from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.envs.games.cart_pole import CartPole
 from kernel_rllib.envs.games.guess_the_action import GuessTheAction
 from kernel_rllib.envs.multi_agent import make_multi_agent
@@ -21,6 +20,7 @@ from kernel_rllib.nn.numpy_ops import NumpyOps
 from kernel_rllib.spaces.action_rows import actions_of, row_width
 from kernel_rllib.spaces.nested import unstack
 from kernel_rllib.spaces.simplex import Simplex
+from kernel_rllib.training.registry import algorithm_class
 
 
 def made(**settings: Any) -> RandomAgent:

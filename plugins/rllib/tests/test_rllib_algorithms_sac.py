@@ -11,7 +11,6 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
-from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.algorithms.sac import SAC, SACConfig, discrete_policy_loss, policy_loss, temperature_loss
 from kernel_rllib.config.replay_config import PRIORITIZED, UNIFORM
 from kernel_rllib.data.batch import Batch
@@ -23,6 +22,7 @@ from kernel_rllib.nn.numpy_backend import NumpyBackend
 from kernel_rllib.replay.transitions import DISCOUNTS
 from kernel_rllib.testing.reference import soft_actor_critic as reference
 from kernel_rllib.testing.reference.numerical_gradients import numerical_gradient
+from kernel_rllib.training.registry import algorithm_class
 
 TOLERANCE = {np.float64: 1e-9, np.float32: 1e-5}
 SQUASHED = for_space(spaces.Box(-1.0, 1.0, (2,)), box="squashed_gaussian")

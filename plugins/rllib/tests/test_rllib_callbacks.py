@@ -8,7 +8,6 @@ from typing import Any
 import kernel_rllib
 import numpy as np
 import pytest
-from kernel_rllib.algorithms.algorithm import Algorithm
 from kernel_rllib.algorithms.dqn import DQNConfig
 from kernel_rllib.algorithms.ppo import PPOConfig
 from kernel_rllib.callbacks.callbacks import EVENTS, DefaultCallbacks, RLlibCallback
@@ -17,6 +16,7 @@ from kernel_rllib.callbacks.metrics_logger import MetricsLogger
 from kernel_rllib.callbacks.multi import make_multi_callbacks
 from kernel_rllib.errors import CallbackError, ConfigError
 from kernel_rllib.testing.counting import Counting
+from kernel_rllib.training.algorithm import Algorithm
 
 
 def config(callbacks: Any = None, /, **named: Any) -> PPOConfig:

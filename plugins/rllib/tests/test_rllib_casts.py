@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium import spaces
-from kernel_rllib.algorithms.algorithm import Algorithm
 from kernel_rllib.algorithms.ppo import PPOConfig
 from kernel_rllib.distributions.catalog import for_space
 from kernel_rllib.envs.multi_agent import ALL, MultiAgentEnv
@@ -26,6 +25,7 @@ from kernel_rllib.runners.multi_agent_sampler import MultiAgentSampler
 from kernel_rllib.runners.place import RunnerPlace
 from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint, ScriptedLanes
+from kernel_rllib.training.algorithm import Algorithm
 
 import kernel
 

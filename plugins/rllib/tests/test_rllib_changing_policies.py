@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium import spaces
-from kernel_rllib.algorithms.algorithm import Algorithm
 from kernel_rllib.algorithms.dqn import DQNConfig
 from kernel_rllib.algorithms.ppo import PPO, PPOConfig
 from kernel_rllib.errors import ConfigError, ModuleError, UnknownPolicyError
 from kernel_rllib.testing.multi_agent import TakingTurns
+from kernel_rllib.training.algorithm import Algorithm
 
 import kernel
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_rllib.algorithms.algorithm import Algorithm
 from kernel_rllib.algorithms.dqn import DQN, DQNConfig
 from kernel_rllib.algorithms.ppo import PPO, PPOConfig
 from kernel_rllib.checkpoints.modules import SavedModule
@@ -25,6 +24,7 @@ from kernel_rllib.checkpoints.values import Reader, Writer
 from kernel_rllib.config.policy_spec import PolicySpec
 from kernel_rllib.errors import CheckpointError, ConfigError, ModuleError
 from kernel_rllib.testing.counting import Counting
+from kernel_rllib.training.algorithm import Algorithm
 
 GOLDEN = Path(__file__).parent / "golden" / "ppo_format_1"
 MODULE = "learner_group/learner/rl_module/default_policy"

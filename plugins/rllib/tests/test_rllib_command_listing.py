@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
 from kernel_rllib.cli import examples
 from kernel_rllib.cli.main import rllib
 from kernel_rllib.cli.parameters import complete_algorithm, complete_env, complete_example
@@ -18,6 +17,7 @@ from kernel_rllib.experiments.checking import Check, judged
 from kernel_rllib.experiments.experiment import Experiment, Passing
 from kernel_rllib.experiments.tuned import tuned_names
 from kernel_rllib.plugin import kernel_cli_commands
+from kernel_rllib.training.registry import ALGORITHMS, algorithm_class
 
 
 def called(*arguments: Any) -> Result:

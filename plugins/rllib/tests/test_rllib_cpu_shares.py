@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from kernel_rllib.algorithms import cpu_shares
-from kernel_rllib.algorithms.cpu_shares import share_of
 from kernel_rllib.algorithms.es import ESConfig
 from kernel_rllib.algorithms.ppo import PPO, PPOConfig
+from kernel_rllib.training import cpu_shares
+from kernel_rllib.training.cpu_shares import share_of
 
 import kernel
 

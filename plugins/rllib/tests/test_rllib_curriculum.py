@@ -7,13 +7,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from kernel_rllib.algorithms.algorithm import Algorithm
 from kernel_rllib.algorithms.es import ESConfig
 from kernel_rllib.algorithms.ppo import PPOConfig
 from kernel_rllib.envs.games.rock_paper_scissors import RockPaperScissors
 from kernel_rllib.envs.task import TaskSettableEnv
 from kernel_rllib.errors import CallbackError, CheckpointError, ConfigError, EnvError
 from kernel_rllib.testing.environments import Counter
+from kernel_rllib.training.algorithm import Algorithm
 
 import kernel
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kernel_rllib.algorithms import default_configs
 from kernel_rllib.algorithms.dqn import DQN
 from kernel_rllib.algorithms.ppo import PPO, PPOConfig
 from kernel_rllib.config.dict_generation import generation_of_keys
 from kernel_rllib.errors import UnknownSettingError
 from kernel_rllib.experiments.training import settings_of
+from kernel_rllib.training import default_configs
 
 
 @pytest.mark.parametrize(

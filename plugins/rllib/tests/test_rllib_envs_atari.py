@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box
 from kernel_rllib.algorithms.dqn import DQNConfig
-from kernel_rllib.algorithms.parts import env_maker_of
 from kernel_rllib.envs import atari
 from kernel_rllib.envs.context import EnvContext
 from kernel_rllib.envs.making import make_vector
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.testing.console import Console
+from kernel_rllib.training.parts import env_maker_of
 
 
 def shown(obs: Any) -> list[int]:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.experiments.experiment import Passing, experiment_of
 from kernel_rllib.experiments.files import read_experiments
 from kernel_rllib.experiments.tuned import tuned_experiment, tuned_file, tuned_for, tuned_names
+from kernel_rllib.training.registry import algorithm_class
 
 
 def written(directory: Path, text: str, name: str = "experiments.yaml") -> Path:

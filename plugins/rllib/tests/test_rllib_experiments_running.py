@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_rllib.algorithms import keeping
 from kernel_rllib.algorithms.ppo import PPO
 from kernel_rllib.checkpoints import settings_file
 from kernel_rllib.errors import CheckpointError, ConfigError
@@ -19,6 +18,7 @@ from kernel_rllib.experiments.running import run_experiment
 from kernel_rllib.experiments.stopping import Stopping
 from kernel_rllib.experiments.training import Outcome
 from kernel_rllib.experiments.variants import variants_of
+from kernel_rllib.training import keeping
 
 from kernel_runs.errors import CheckpointError as NotWrittenError
 from kernel_runs.errors import RunError

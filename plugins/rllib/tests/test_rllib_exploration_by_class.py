@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from kernel_rllib.algorithms.ddpg import DDPGConfig
 from kernel_rllib.algorithms.dqn import DQNConfig
-from kernel_rllib.algorithms.exploration_by_class import LaneDraws
 from kernel_rllib.algorithms.ppo import PPOConfig
 from kernel_rllib.errors import ConfigError, RLlibError
 from kernel_rllib.first_generation.exploration import Exploration
+from kernel_rllib.training.exploration_by_class import LaneDraws
 
 
 class Sampled(Exploration):

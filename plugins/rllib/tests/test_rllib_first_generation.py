@@ -10,7 +10,6 @@ import cloudpickle
 import numpy as np
 import pytest
 from kernel_rllib.algorithms.ppo import PPO, PPOConfig
-from kernel_rllib.algorithms.registry import ALGORITHMS
 from kernel_rllib.config.defaults import with_common_config
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.envs.registry import register_env
@@ -25,6 +24,7 @@ from kernel_rllib.first_generation.tf_policy import build_tf_policy
 from kernel_rllib.first_generation.trainer import Trainer
 from kernel_rllib.first_generation.trainers import default_config, trainer_class
 from kernel_rllib.testing.console import Console
+from kernel_rllib.training.registry import ALGORITHMS
 
 import kernel
 

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_rllib.algorithms.honoured import HONOURED, HONOURED_OF_MODELS, OF_ATTENTION, OF_LSTM
-from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.fields import Field
 from kernel_rllib.config.model_config import ModelConfig
@@ -20,6 +18,8 @@ from kernel_rllib.envs.games.contextual_bandits import LinearDiscreteEnv
 from kernel_rllib.envs.games.long_term_satisfaction import LongTermSatisfaction
 from kernel_rllib.envs.games.two_step_game import TwoStepGame, grouped_two_step_game
 from kernel_rllib.errors import ConfigError
+from kernel_rllib.training.honoured import HONOURED, HONOURED_OF_MODELS, OF_ATTENTION, OF_LSTM
+from kernel_rllib.training.registry import algorithm_class
 
 FEW = {
     "env": "CartPole-v1", "num_env_runners": 0, "num_envs_per_env_runner": 2, "seed": 1,
@@ -125,7 +125,7 @@ def reads() -> Iterator[dict[str, set[str]]]:
             while "/config/settings" in frame.f_code.co_filename and frame.f_back is not None:
                 frame = frame.f_back
             path = frame.f_code.co_filename.rpartition("kernel_rllib/")[2]
-            checks = ("config/sections", "config/validate", "config/settings", "algorithms/honoured")
+            checks = ("config/sections", "config/validate", "config/settings", "training/honoured")
             if not path.startswith(checks) and frame.f_code.co_name != "problems":
                 found["model/" * issubclass(owner, ModelConfig) + field.name].add(path)
         return usual(field, settings, owner)

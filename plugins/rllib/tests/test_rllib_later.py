@@ -8,10 +8,10 @@ from typing import Any
 
 import kernel_rllib
 import pytest
-from kernel_rllib.algorithms.later import LATER
-from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class, why_missing
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.first_generation import trainers
+from kernel_rllib.training.later import LATER
+from kernel_rllib.training.registry import ALGORITHMS, algorithm_class, why_missing
 
 from kernel_runs.errors import RunError
 from kernel_runs.trainable.registry import find_trainable

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from kernel_rllib.algorithms.dqn import DQNConfig
 from kernel_rllib.algorithms.ppo import PPOConfig
-from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.arrays import Array
 from kernel_rllib.checkpoints.modules import SavedModule
 from kernel_rllib.data import columns
@@ -19,6 +18,7 @@ from kernel_rllib.modules.actor_critic import ActorCritic, ActorCriticOptions
 from kernel_rllib.modules.attention import AttentionOptions, encoded_distances, moved_right, visible
 from kernel_rllib.nn.numpy_ops import NumpyOps
 from kernel_rllib.nn.products import ROW_BLOCK
+from kernel_rllib.training.registry import algorithm_class
 
 ATTENTION = {
     "fcnet_hiddens": [32], "max_seq_len": 12, "use_attention": True, "attention_dim": 16, "attention_head_dim": 8,

@@ -10,7 +10,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.errors import ConfigError, DataError
 from kernel_rllib.offline.estimators.estimator import OffPolicyEstimate, OffPolicyEstimator
@@ -19,6 +18,7 @@ from kernel_rllib.offline.estimators.importance_sampling import (
     WeightedImportanceSamplingEstimator,
 )
 from kernel_rllib.offline.json_writer import JsonWriter
+from kernel_rllib.training.registry import algorithm_class
 
 GAMMA, HORIZON = 0.9, 3
 MOVES = np.array([[[0.8, 0.2], [0.3, 0.7]], [[0.5, 0.5], [0.1, 0.9]]])

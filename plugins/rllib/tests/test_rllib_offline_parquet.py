@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.data.batch import Batch, MultiAgentBatch
 from kernel_rllib.errors import DataError
 from kernel_rllib.offline.io_context import IOContext
 from kernel_rllib.offline.parquet_files import ParquetReader, ParquetWriter, pyarrow_libraries
+from kernel_rllib.training.registry import algorithm_class
 
 arrow = pytest.importorskip("pyarrow")
 

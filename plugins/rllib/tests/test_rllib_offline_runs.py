@@ -9,7 +9,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.data.batch import Batch, MultiAgentBatch
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.envs.games.rock_paper_scissors import RockPaperScissors
@@ -21,6 +20,7 @@ from kernel_rllib.offline.json_reader import JsonReader
 from kernel_rllib.offline.json_writer import JsonWriter
 from kernel_rllib.offline.rows import fragment_of, rows_of
 from kernel_rllib.testing.training import weights_after
+from kernel_rllib.training.registry import algorithm_class
 
 FEW = {
     "env": "CartPole-v1", "num_env_runners": 0, "num_envs": 2, "seed": 1, "model": {"fcnet_hiddens": [4]},

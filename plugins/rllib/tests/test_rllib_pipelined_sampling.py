@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from kernel_rllib.algorithms.a2c import A2C, A2CConfig
-from kernel_rllib.algorithms.algorithm import Algorithm
 from kernel_rllib.algorithms.ddppo import DDPPOConfig
 from kernel_rllib.algorithms.dqn import DQNConfig
 from kernel_rllib.algorithms.pg import PGConfig
@@ -22,6 +21,7 @@ from kernel_rllib.errors import ConfigError
 from kernel_rllib.learners.learner import Metrics
 from kernel_rllib.runners.env_runner import EnvRunner
 from kernel_rllib.testing.multi_agent import TakingTurns
+from kernel_rllib.training.algorithm import Algorithm
 
 
 class CountsEnds(RLlibCallback):

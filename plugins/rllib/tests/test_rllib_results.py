@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from kernel_rllib.algorithms.results import EpisodeWindow, episode_results, learner_results, mean_metrics, merged
 from kernel_rllib.runners.episodes import EpisodeCounts, EpisodeSummary
+from kernel_rllib.training.results import EpisodeWindow, episode_results, learner_results, mean_metrics, merged
 
 
 def episodes(*rewards: float) -> list[EpisodeSummary]:

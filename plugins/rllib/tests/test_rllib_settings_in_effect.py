@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from kernel_rllib.algorithms.dqn import DQNConfig
 from kernel_rllib.algorithms.ppo import PPOConfig
-from kernel_rllib.algorithms.system_usage import SystemUsage
 from kernel_rllib.errors import ConfigError, RunnersLostError
 from kernel_rllib.testing.counting import Counting
+from kernel_rllib.training.system_usage import SystemUsage
 
 import kernel
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from kernel_rllib.algorithms.later import CONTRIBUTED
 from kernel_rllib.algorithms.ppo import PPO
-from kernel_rllib.algorithms.registry import ALGORITHMS, OTHER_NAMES
+from kernel_rllib.training.later import CONTRIBUTED
+from kernel_rllib.training.registry import ALGORITHMS, OTHER_NAMES
 
 from kernel_runs.trainable.registry import GROUP, find_trainable
 

@@ -15,10 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium import spaces
-from kernel_rllib.algorithms.algorithm import Algorithm
 from kernel_rllib.algorithms.dqn import DQNConfig
 from kernel_rllib.algorithms.ppo import PPOConfig
-from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.algorithms.sac import SACConfig
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.errors import (
@@ -35,6 +33,8 @@ from kernel_rllib.errors import (
     UnknownSettingError,
 )
 from kernel_rllib.testing.counting import Counting
+from kernel_rllib.training.algorithm import Algorithm
+from kernel_rllib.training.registry import algorithm_class
 
 from kernel_runs.errors import CheckpointError as NoCheckpointError
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernel_rllib.algorithms.dqn import DQNConfig
-from kernel_rllib.algorithms.parts import env_maker_of
 from kernel_rllib.envs.atari import LIFE_LOST, MaxAndSkipEnv
 from kernel_rllib.envs.context import EnvContext
 from kernel_rllib.envs.making import make_vector
 from kernel_rllib.envs.snapshots import copy_trial
+from kernel_rllib.training.parts import env_maker_of
 
 
 def config_of(name: str) -> DQNConfig:

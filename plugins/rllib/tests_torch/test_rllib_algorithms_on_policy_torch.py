@@ -12,7 +12,7 @@ import kernel
 
 pytest.importorskip("torch")
 
-from kernel_rllib.algorithms.registry import algorithm_class
+from kernel_rllib.training.registry import algorithm_class
 
 SMALL = {
     "env": "CartPole-v1",

@@ -12,7 +12,6 @@ import torch
 from gymnasium.spaces import Box, Discrete
 from kernel_rllib.algorithms.dqn import DQNConfig
 from kernel_rllib.algorithms.ppo import PPOConfig
-from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.data import columns
 from kernel_rllib.data.columns import Columns
 from kernel_rllib.envs.games.repeat_after_me import RepeatAfterMe
@@ -23,6 +22,7 @@ from kernel_rllib.modules.rl_module import TorchRLModule, ValueFunctionAPI
 from kernel_rllib.modules.rl_module_spec import RLModuleSpec
 from kernel_rllib.nn.numpy_ops import NumpyOps
 from kernel_rllib.nn.torch_ops import TorchOps
+from kernel_rllib.training.registry import algorithm_class
 from torch import nn
 
 

@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
-from kernel_rllib.algorithms.algorithm import Algorithm
 from kernel_rllib.algorithms.ppo import PPOConfig
 from kernel_rllib.checkpoints.modules import SavedModule
+from kernel_rllib.training.algorithm import Algorithm
 
 
 @pytest.mark.parametrize("framework", ["torch", "numpy"])

@@ -1,1 +1,1 @@
-"""Algorithms: each is one file with its settings, its loss and its step; what they share is beside them."""
+"""Algorithms: each is one file with its settings, its loss and its step; what families share is beside them."""

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kernel_rllib.algorithms.a3c import A3CConfig, actor_critic_experience, actor_critic_loss
-from kernel_rllib.algorithms.algorithm import Algorithm
-from kernel_rllib.algorithms.honoured import ACTOR_CRITIC, ONE_PASS, PIPELINED
 from kernel_rllib.algorithms.on_policy import actor_critic, pieces, whole
 from kernel_rllib.config.fields import Field
 from kernel_rllib.config.fluent import fluent
@@ -27,6 +25,8 @@ from kernel_rllib.learners.gradient_mean import GradientMean
 from kernel_rllib.learners.learner import Metrics, Objective
 from kernel_rllib.modules.module import Module
 from kernel_rllib.nn.schedules import schedule
+from kernel_rllib.training.algorithm import Algorithm
+from kernel_rllib.training.honoured import ACTOR_CRITIC, ONE_PASS, PIPELINED
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from kernel_rllib.algorithms.advantages import estimate_advantages
-from kernel_rllib.algorithms.algorithm import Algorithm
-from kernel_rllib.algorithms.honoured import ACTOR_CRITIC, ONE_PASS
 from kernel_rllib.algorithms.on_policy import (
     actor_critic,
     critic_problems,
@@ -22,7 +20,6 @@ from kernel_rllib.algorithms.on_policy import (
     refuse_several_agents,
     whole,
 )
-from kernel_rllib.algorithms.results import mean_metrics
 from kernel_rllib.arrays import Array
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.fields import Field
@@ -46,6 +43,9 @@ from kernel_rllib.nn.schedules import schedule
 from kernel_rllib.runners.env_runner import EnvRunner, Sample
 from kernel_rllib.runners.group import GroupSettings
 from kernel_rllib.runners.sampler import Sampler
+from kernel_rllib.training.algorithm import Algorithm
+from kernel_rllib.training.honoured import ACTOR_CRITIC, ONE_PASS
+from kernel_rllib.training.results import mean_metrics
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack

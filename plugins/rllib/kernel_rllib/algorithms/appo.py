@@ -14,7 +14,6 @@ from kernel_rllib.algorithms.advantages import estimate_advantages
 from kernel_rllib.algorithms.impala import IMPALA, IMPALAConfig, Optimizer
 from kernel_rllib.algorithms.on_policy import critic_problems
 from kernel_rllib.algorithms.ppo import READ, adapted, ppo_loss
-from kernel_rllib.algorithms.results import mean_metrics
 from kernel_rllib.config.fields import Field
 from kernel_rllib.config.fluent import fluent
 from kernel_rllib.config.generations import Default, values
@@ -24,6 +23,7 @@ from kernel_rllib.config.value_types import Schedule
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.learners.learner import Metrics, Objective
 from kernel_rllib.nn.schedules import schedule
+from kernel_rllib.training.results import mean_metrics
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack

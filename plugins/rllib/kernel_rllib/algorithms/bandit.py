@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from gymnasium.spaces import Discrete
 
-from kernel_rllib.algorithms.algorithm import Algorithm
-from kernel_rllib.algorithms.exploration_of_users import exploration_name
-from kernel_rllib.algorithms.honoured import ONE_HEAD, ONE_PASS
 from kernel_rllib.algorithms.off_policy import exploration_by_values
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.fields import Field
@@ -32,6 +29,9 @@ from kernel_rllib.learners.learner import Metrics, Objective
 from kernel_rllib.learners.linear_posterior import LinearPosteriors
 from kernel_rllib.modules.linear_arms import ArmFeatures, LinearArms
 from kernel_rllib.modules.module import Module
+from kernel_rllib.training.algorithm import Algorithm
+from kernel_rllib.training.exploration_of_users import exploration_name
+from kernel_rllib.training.honoured import ONE_HEAD, ONE_PASS
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from kernel_rllib.algorithms.honoured import ONE_PASS
 from kernel_rllib.algorithms.marwil import MARWIL, MARWILConfig
 from kernel_rllib.config.generations import values
+from kernel_rllib.training.honoured import ONE_PASS
 
 
 class BCConfig(MARWILConfig):

@@ -12,10 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from kernel_rllib.algorithms.ddppo_worker import Learned, LearningWork, join, set_learner_state
-from kernel_rllib.algorithms.honoured import PIPELINED
 from kernel_rllib.algorithms.on_policy import refuse_several_agents
 from kernel_rllib.algorithms.ppo import PPO, PPOConfig
-from kernel_rllib.algorithms.results import mean_metrics
 from kernel_rllib.config.fields import Field
 from kernel_rllib.config.fluent import fluent
 from kernel_rllib.config.generations import Default, values
@@ -26,6 +24,8 @@ from kernel_rllib.errors import ConfigError, RunnersLostError
 from kernel_rllib.learners.learner import Metrics
 from kernel_rllib.runners.env_runner import Sample
 from kernel_rllib.runners.group import GroupSettings
+from kernel_rllib.training.honoured import PIPELINED
+from kernel_rllib.training.results import mean_metrics
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack

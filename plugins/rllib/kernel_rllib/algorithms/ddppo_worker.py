@@ -7,10 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from kernel_rllib.algorithms.ppo import PPO, PPOConfig
-from kernel_rllib.algorithms.progress import Progress
-from kernel_rllib.algorithms.reports import Reports
-from kernel_rllib.algorithms.results import mean_metrics
-from kernel_rllib.algorithms.spaces import Spaces
 from kernel_rllib.arrays import Array
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
 from kernel_rllib.data.batch import Batch
@@ -18,6 +14,10 @@ from kernel_rllib.learners.all_reduce import AllReduce, Key
 from kernel_rllib.learners.learner import Metrics
 from kernel_rllib.runners.env_runner import EnvRunner, Sample
 from kernel_rllib.runners.sampler import Sampler
+from kernel_rllib.training.progress import Progress
+from kernel_rllib.training.reports import Reports
+from kernel_rllib.training.results import mean_metrics
+from kernel_rllib.training.spaces import Spaces
 
 
 @dataclass

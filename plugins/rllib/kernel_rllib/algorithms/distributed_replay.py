@@ -16,9 +16,7 @@ import numpy as np
 
 from kernel_rllib.algorithms.experience import ExperienceWork, experience_of
 from kernel_rllib.algorithms.off_policy import replay_of
-from kernel_rllib.algorithms.policy_learning import PolicyLearning
 from kernel_rllib.algorithms.replaying import ReplayingAlgorithm
-from kernel_rllib.algorithms.results import ResultTree, mean_metrics
 from kernel_rllib.config.distributed_replay import DistributedReplayConfig
 from kernel_rllib.learners.learner import Loss, Metrics, Objective
 from kernel_rllib.replay.replay import Replay
@@ -26,6 +24,8 @@ from kernel_rllib.replay.shard import Experience
 from kernel_rllib.replay.shards import ReplayShards
 from kernel_rllib.runners.env_runner import Sample
 from kernel_rllib.runners.group import GroupSettings
+from kernel_rllib.training.policy_learning import PolicyLearning
+from kernel_rllib.training.results import ResultTree, mean_metrics
 
 
 class DistributedReplay(ReplayingAlgorithm):

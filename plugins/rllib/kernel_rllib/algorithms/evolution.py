@@ -9,10 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from kernel_rllib.algorithms.algorithm import Algorithm
-from kernel_rllib.algorithms.honoured import ONE_PASS
-from kernel_rllib.algorithms.parts import group_settings_of
-from kernel_rllib.algorithms.results import EpisodeWindow, ResultTree, merged
 from kernel_rllib.arrays import Array
 from kernel_rllib.connectors.moments import with_learned
 from kernel_rllib.connectors.pipeline import FILTER, FILTERS
@@ -35,6 +31,10 @@ from kernel_rllib.runners.group import GroupSettings
 from kernel_rllib.runners.population import Population
 from kernel_rllib.runners.trials import Outcomes, Trial, TrialSettings
 from kernel_rllib.spaces.action_rows import row_space
+from kernel_rllib.training.algorithm import Algorithm
+from kernel_rllib.training.honoured import ONE_PASS
+from kernel_rllib.training.parts import group_settings_of
+from kernel_rllib.training.results import EpisodeWindow, ResultTree, merged
 
 if TYPE_CHECKING:
     pass

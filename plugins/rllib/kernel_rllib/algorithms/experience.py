@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from kernel_rllib.algorithms.progress import Progress
 from kernel_rllib.algorithms.replaying import ReplayingAlgorithm
-from kernel_rllib.algorithms.reports import Reports
-from kernel_rllib.algorithms.spaces import Spaces
 from kernel_rllib.arrays import Array
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.replay.shard import Experience
 from kernel_rllib.runners.env_runner import EnvRunner, Sample
 from kernel_rllib.runners.multi_agent_sampler import MultiAgentSampler
+from kernel_rllib.training.progress import Progress
+from kernel_rllib.training.reports import Reports
+from kernel_rllib.training.spaces import Spaces
 
 
 class ExperienceWork:

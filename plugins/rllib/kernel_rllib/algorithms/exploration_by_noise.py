@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kernel_rllib.algorithms.exploration_of_users import exploration_name, own_exploration
 from kernel_rllib.arrays import Array
 from kernel_rllib.distributions.distribution import Distribution
 from kernel_rllib.errors import ConfigError
@@ -21,6 +20,7 @@ from kernel_rllib.exploration.epsilon_greedy import Random
 from kernel_rllib.exploration.exploration import Exploration, StochasticSampling
 from kernel_rllib.nearest import did_you_mean
 from kernel_rllib.nn.schedules import PiecewiseSchedule, schedule
+from kernel_rllib.training.exploration_of_users import exploration_name, own_exploration
 
 _SCALE = ("random_timesteps", "initial_scale", "final_scale", "scale_timesteps", "scale_schedule")
 _DRIFT = (*_SCALE, "ou_theta", "ou_sigma", "ou_base_scale")

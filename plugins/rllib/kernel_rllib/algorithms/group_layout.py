@@ -7,13 +7,13 @@ from typing import Any
 
 from gymnasium import spaces
 
-from kernel_rllib.algorithms.spaces import Spaces
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.envs.groups import ENV_STATE
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.modules.group_q_network import GroupLayout
 from kernel_rllib.runners.agent_spaces import are_alike
 from kernel_rllib.spaces.flatten import flat_size
+from kernel_rllib.training.spaces import Spaces
 
 OBS, ACTION_MASK = "obs", "action_mask"
 """In the observations of agents that are a Dict: what an agent sees, and which actions it may take."""

@@ -14,10 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from kernel_rllib.algorithms.a3c import READ, actor_critic_loss
 from kernel_rllib.algorithms.advantages import estimate_advantages, estimate_by_v_trace
-from kernel_rllib.algorithms.algorithm import Algorithm
-from kernel_rllib.algorithms.honoured import ACTOR_CRITIC
 from kernel_rllib.algorithms.on_policy import actor_critic, experience
-from kernel_rllib.algorithms.results import mean_metrics
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.fields import Field
 from kernel_rllib.config.fluent import fluent
@@ -35,6 +32,9 @@ from kernel_rllib.learners.learner import Loss, Metrics, Objective
 from kernel_rllib.modules.module import Module
 from kernel_rllib.nn.schedules import schedule
 from kernel_rllib.replay.fragments import FragmentReplay
+from kernel_rllib.training.algorithm import Algorithm
+from kernel_rllib.training.honoured import ACTOR_CRITIC
+from kernel_rllib.training.results import mean_metrics
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack

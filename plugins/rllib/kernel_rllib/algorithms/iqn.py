@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from kernel_rllib.algorithms.dqn import CHOICE, DQN, ONLINE, TARGET, DQNConfig
-from kernel_rllib.algorithms.honoured import HEADS, IMAGES
 from kernel_rllib.algorithms.quantile_regression import WITHOUT_ATOMS, quantile_huber
 from kernel_rllib.algorithms.replaying import TD_ERRORS
 from kernel_rllib.algorithms.simple_q import TdErrorLoss, statistics
@@ -39,6 +38,7 @@ from kernel_rllib.nn.ops import Ops
 from kernel_rllib.replay.transitions import DISCOUNTS
 from kernel_rllib.returns.quantiles import quantile_targets
 from kernel_rllib.returns.risk_measures import RiskMeasure, eta_problem
+from kernel_rllib.training.honoured import HEADS, IMAGES
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack

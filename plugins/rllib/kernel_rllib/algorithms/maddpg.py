@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from gymnasium import Space
 
-from kernel_rllib.algorithms.algorithm import Algorithm
 from kernel_rllib.algorithms.exploration_by_noise import exploration_of_policy
-from kernel_rllib.algorithms.honoured import ONE_HEAD, ONE_PASS
 from kernel_rllib.algorithms.maddpg_losses import (
     JUDGED_ACTIONS,
     JUDGED_OBS,
@@ -23,13 +21,8 @@ from kernel_rllib.algorithms.maddpg_losses import (
     critic_loss,
     policy_loss,
 )
-from kernel_rllib.algorithms.multi_agent import spaces_of_policy
 from kernel_rllib.algorithms.off_policy import Pace
 from kernel_rllib.algorithms.off_policy_actor_critic import refused_settings
-from kernel_rllib.algorithms.parts import env_to_module_of
-from kernel_rllib.algorithms.policy_learning import PolicyLearning
-from kernel_rllib.algorithms.results import mean_metrics
-from kernel_rllib.algorithms.spaces import Spaces
 from kernel_rllib.arrays import Array
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.fields import Field
@@ -59,6 +52,13 @@ from kernel_rllib.replay.joint_transitions import JointTransitions, column
 from kernel_rllib.replay.replay import UniformReplay
 from kernel_rllib.replay.transitions import DISCOUNTS
 from kernel_rllib.spaces.action_rows import row_bounds
+from kernel_rllib.training.algorithm import Algorithm
+from kernel_rllib.training.honoured import ONE_HEAD, ONE_PASS
+from kernel_rllib.training.multi_agent import spaces_of_policy
+from kernel_rllib.training.parts import env_to_module_of
+from kernel_rllib.training.policy_learning import PolicyLearning
+from kernel_rllib.training.results import mean_metrics
+from kernel_rllib.training.spaces import Spaces
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack

@@ -10,11 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kernel_rllib.algorithms.advantages import estimate_advantages
-from kernel_rllib.algorithms.algorithm import Algorithm
-from kernel_rllib.algorithms.honoured import HEADS, IMAGES, ONE_PASS, OWN_DISTRIBUTIONS, OWN_MODELS
 from kernel_rllib.algorithms.off_policy import Pace
 from kernel_rllib.algorithms.on_policy import actor_critic, mean_over
-from kernel_rllib.algorithms.results import mean_metrics
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.fields import Field
 from kernel_rllib.config.fluent import fluent
@@ -31,6 +28,9 @@ from kernel_rllib.learners.learner import Loss, Metrics, Objective
 from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.nn.ops import Ops
 from kernel_rllib.replay.replay import UniformReplay
+from kernel_rllib.training.algorithm import Algorithm
+from kernel_rllib.training.honoured import HEADS, IMAGES, ONE_PASS, OWN_DISTRIBUTIONS, OWN_MODELS
+from kernel_rllib.training.results import mean_metrics
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack

@@ -8,14 +8,14 @@ from typing import Any
 
 from gymnasium.spaces import Discrete
 
-from kernel_rllib.algorithms.exploration_of_users import exploration_name, own_exploration
-from kernel_rllib.algorithms.spaces import Spaces
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.exploration.epsilon_greedy import EpsilonGreedy, PerWorkerEpsilonGreedy, Random, SoftQ
 from kernel_rllib.exploration.exploration import Exploration
 from kernel_rllib.nn.schedules import ConstantSchedule, PiecewiseSchedule, Schedule, schedule
 from kernel_rllib.replay.prioritized import PrioritizedReplay
 from kernel_rllib.replay.replay import Replay, UniformReplay
+from kernel_rllib.training.exploration_of_users import exploration_name, own_exploration
+from kernel_rllib.training.spaces import Spaces
 
 UNIFORM = "EpisodeReplayBuffer"
 METHODS = ("__len__", "add", "sample", "update_priorities", "state", "set_state")

@@ -10,8 +10,6 @@ import numpy as np
 from gymnasium import Space
 
 from kernel_rllib.algorithms.exploration_by_noise import exploration_of_policy
-from kernel_rllib.algorithms.honoured import IMAGES, ONE_HEAD, ONE_PASS
-from kernel_rllib.algorithms.models import refuse_dense_layers_for_images
 from kernel_rllib.algorithms.replaying import TD_ERRORS, ReplayingAlgorithm
 from kernel_rllib.arrays import Array
 from kernel_rllib.config.off_policy import OffPolicyConfig
@@ -28,6 +26,8 @@ from kernel_rllib.nn.ops import Ops
 from kernel_rllib.replay.transitions import DISCOUNTS
 from kernel_rllib.spaces.action_rows import row_bounds, row_space
 from kernel_rllib.spaces.squash import normalised_space
+from kernel_rllib.training.honoured import IMAGES, ONE_HEAD, ONE_PASS
+from kernel_rllib.training.models import refuse_dense_layers_for_images
 
 
 def refused_settings(config: OffPolicyConfig) -> Iterator[str]:

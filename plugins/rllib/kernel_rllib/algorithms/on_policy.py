@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from kernel_rllib.algorithms.models import refuse_dense_layers_for_images
 from kernel_rllib.data import columns
 from kernel_rllib.data.batch import Batch, concatenated
 from kernel_rllib.data.fragment import Fragment
@@ -18,6 +17,7 @@ from kernel_rllib.modules.actor_critic import ActorCritic
 from kernel_rllib.modules.catalog import actor_critic_options
 from kernel_rllib.modules.module import Module
 from kernel_rllib.nn.ops import Ops
+from kernel_rllib.training.models import refuse_dense_layers_for_images
 
 
 def experience(module: Module, fragments: Sequence[Fragment], names: Sequence[str], length: int) -> Batch | Sequences:

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kernel_rllib.algorithms.advantages import estimate_advantages
-from kernel_rllib.algorithms.algorithm import Algorithm
-from kernel_rllib.algorithms.honoured import ACTOR_CRITIC, ONE_PASS, PIPELINED
 from kernel_rllib.algorithms.on_policy import actor_critic, experience, mean_over, whole
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.generations import Default, values
@@ -19,6 +17,8 @@ from kernel_rllib.distributions.distribution import Distribution
 from kernel_rllib.learners.learner import Loss, Metrics, Objective
 from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.nn.ops import Ops
+from kernel_rllib.training.algorithm import Algorithm
+from kernel_rllib.training.honoured import ACTOR_CRITIC, ONE_PASS, PIPELINED
 
 READ = (columns.OBS, columns.ACTIONS, columns.ADVANTAGES)
 """The columns of a batch that the loss reads. Advantages are returns here: no value is subtracted from them."""

@@ -7,10 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernel_rllib.algorithms.advantages import estimate_advantages, explained_variance, standardise_advantages
-from kernel_rllib.algorithms.algorithm import Algorithm
-from kernel_rllib.algorithms.honoured import ACTOR_CRITIC, PIPELINED
 from kernel_rllib.algorithms.on_policy import actor_critic, critic_problems, experience, mean_over
-from kernel_rllib.algorithms.results import mean_metrics
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.fields import Field
 from kernel_rllib.config.fluent import fluent
@@ -29,6 +26,9 @@ from kernel_rllib.learners.learner import Loss, Metrics, Objective
 from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.nn.ops import Ops
 from kernel_rllib.nn.schedules import schedule
+from kernel_rllib.training.algorithm import Algorithm
+from kernel_rllib.training.honoured import ACTOR_CRITIC, PIPELINED
+from kernel_rllib.training.results import mean_metrics
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack

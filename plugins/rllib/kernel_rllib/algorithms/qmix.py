@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from kernel_rllib.algorithms.algorithm import Algorithm
 from kernel_rllib.algorithms.group_layout import group_layout
-from kernel_rllib.algorithms.honoured import ONE_HEAD, ONE_PASS
 from kernel_rllib.algorithms.off_policy import Pace, exploration_by_values
-from kernel_rllib.algorithms.results import mean_metrics
 from kernel_rllib.arrays import Array
 from kernel_rllib.config.fields import Field
 from kernel_rllib.config.fluent import fluent
@@ -39,6 +36,9 @@ from kernel_rllib.modules.group_q_network import GroupQNetwork, GroupQOptions
 from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.nn.ops import Ops
 from kernel_rllib.replay.episodes import EpisodeReplay, Episodes, pieces_of
+from kernel_rllib.training.algorithm import Algorithm
+from kernel_rllib.training.honoured import ONE_HEAD, ONE_PASS
+from kernel_rllib.training.results import mean_metrics
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack

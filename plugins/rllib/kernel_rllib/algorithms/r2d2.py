@@ -14,7 +14,6 @@ import numpy as np
 from kernel_rllib.algorithms.dqn import DQN, DQNConfig
 from kernel_rllib.algorithms.off_policy import beta_schedule, exploration_by_values, require_discrete
 from kernel_rllib.algorithms.replaying import TD_ERRORS
-from kernel_rllib.algorithms.results import mean_metrics
 from kernel_rllib.algorithms.simple_q import SimpleQConfig, TdErrorLoss, statistics
 from kernel_rllib.arrays import Array
 from kernel_rllib.config.fields import Field
@@ -38,6 +37,7 @@ from kernel_rllib.replay.episodes import Episodes, Piece, pieces_of
 from kernel_rllib.replay.sequences import SequenceReplay, priority_of_sequences
 from kernel_rllib.returns.n_step import n_step
 from kernel_rllib.returns.rescaling import rescaled, unscaled
+from kernel_rllib.training.results import mean_metrics
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack

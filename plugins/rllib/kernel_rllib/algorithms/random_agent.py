@@ -6,9 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kernel_rllib.algorithms.algorithm import Algorithm
-from kernel_rllib.algorithms.honoured import IMAGES, ONE_HEAD, ONE_PASS
-from kernel_rllib.algorithms.results import EpisodeWindow, ResultTree, merged
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.fields import Field
 from kernel_rllib.config.fluent import fluent
@@ -24,6 +21,9 @@ from kernel_rllib.modules.module import Inputs, Module, Outputs, Parameter, Para
 from kernel_rllib.nn.ops import Ops
 from kernel_rllib.runners.env_runner import Sample
 from kernel_rllib.runners.policy_blueprint import ActionSettings, PolicyBlueprint
+from kernel_rllib.training.algorithm import Algorithm
+from kernel_rllib.training.honoured import IMAGES, ONE_HEAD, ONE_PASS
+from kernel_rllib.training.results import EpisodeWindow, ResultTree, merged
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack

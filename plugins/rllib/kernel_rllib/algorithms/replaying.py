@@ -8,9 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kernel_rllib.algorithms.algorithm import Algorithm
 from kernel_rllib.algorithms.off_policy import Pace, replay_of
-from kernel_rllib.algorithms.results import mean_metrics
 from kernel_rllib.arrays import Array
 from kernel_rllib.config.off_policy import OffPolicyConfig
 from kernel_rllib.data import columns
@@ -21,6 +19,8 @@ from kernel_rllib.learners.learner import Loss, Metrics
 from kernel_rllib.learners.targets import TargetParameters
 from kernel_rllib.replay.replay import Replay, UniformReplay
 from kernel_rllib.replay.transitions import Transitions
+from kernel_rllib.training.algorithm import Algorithm
+from kernel_rllib.training.results import mean_metrics
 
 TD_ERRORS = "td_errors"
 """The metric of a loss that is an array: the error of each row, of which priorities are made."""

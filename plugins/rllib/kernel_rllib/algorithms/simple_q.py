@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from kernel_rllib.algorithms.honoured import HEADS, IMAGES, ONE_HEAD, ONE_PASS, OWN_MODELS
-from kernel_rllib.algorithms.models import refuse_dense_layers_for_images
 from kernel_rllib.algorithms.off_policy import (
     exploration_by_values,
     refuse_what_is_missing,
@@ -33,6 +31,8 @@ from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.modules.q_network import QNetwork, QNetworkOptions
 from kernel_rllib.nn.ops import Ops
 from kernel_rllib.replay.transitions import DISCOUNTS
+from kernel_rllib.training.honoured import HEADS, IMAGES, ONE_HEAD, ONE_PASS, OWN_MODELS
+from kernel_rllib.training.models import refuse_dense_layers_for_images
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack

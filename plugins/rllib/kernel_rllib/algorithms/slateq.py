@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from kernel_rllib.algorithms.exploration_of_users import exploration_name, own_exploration
-from kernel_rllib.algorithms.honoured import ONE_HEAD, ONE_PASS
 from kernel_rllib.algorithms.off_policy import EPSILON_OPTIONS, epsilon_of
 from kernel_rllib.algorithms.replaying import TD_ERRORS, ReplayingAlgorithm
 from kernel_rllib.arrays import Array
@@ -34,6 +32,8 @@ from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.modules.slate_network import CHOICE, CHOICE_LOGITS, VALUE, SlateLayout, SlateNetwork
 from kernel_rllib.nn.ops import Ops
 from kernel_rllib.replay.transitions import DISCOUNTS
+from kernel_rllib.training.exploration_of_users import exploration_name, own_exploration
+from kernel_rllib.training.honoured import ONE_HEAD, ONE_PASS
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack

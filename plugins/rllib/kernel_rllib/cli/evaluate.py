@@ -10,13 +10,13 @@ from typing import Any
 import click
 
 from kernel.commands import Refusal
-from kernel_rllib.algorithms.algorithm import Algorithm
-from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.cli.parameters import JsonObject, complete_algorithm, complete_env
 from kernel_rllib.envs.videos import Video, writer
 from kernel_rllib.errors import CheckpointError
 from kernel_rllib.experiments.playing import make_env, played
 from kernel_rllib.experiments.rollouts import RolloutFile
+from kernel_rllib.training.algorithm import Algorithm
+from kernel_rllib.training.registry import algorithm_class
 
 
 def _options(function: Callable[..., None]) -> Callable[..., None]:

@@ -13,7 +13,6 @@ from typing import Any
 import click
 import gymnasium
 
-from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
 from kernel_rllib.cli.parameters import JsonObject, complete_algorithm, complete_env
 from kernel_rllib.cli.train import experiment_for
 from kernel_rllib.envs import games
@@ -22,6 +21,7 @@ from kernel_rllib.envs.multi_agent import MultiAgentEnv
 from kernel_rllib.envs.registry import registered_names
 from kernel_rllib.experiments.training import settings_of
 from kernel_rllib.experiments.tuned import tuned_experiment, tuned_names
+from kernel_rllib.training.registry import ALGORITHMS, algorithm_class
 from kernel_runs.progress.text import text_table
 
 _PAPER = re.compile(r"(?:arXiv[: ]+)(\d{4}\.\d{4,5})|(nature\d+)")

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from kernel_rllib.algorithms.registry import ALGORITHMS
 from kernel_rllib.envs import gymnasium_names
 from kernel_rllib.envs.registry import registered_names
 from kernel_rllib.experiments.tuned import tuned_names
+from kernel_rllib.training.registry import ALGORITHMS
 
 
 class JsonObject(click.ParamType):  # type: ignore[type-arg]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.experiments.experiment import Experiment
+from kernel_rllib.training.registry import algorithm_class
 
 EVALUATION = {
     "evaluation_duration": 100,

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernel_rllib.algorithms.parts import env_maker_of
 from kernel_rllib.envs.context import EnvContext
 from kernel_rllib.envs.external import is_external
 from kernel_rllib.envs.lanes import name_of
 from kernel_rllib.envs.multi_agent import is_multi_agent
 from kernel_rllib.envs.old_gym import Generations, five_values
 from kernel_rllib.errors import EnvError, MissingDependencyError
+from kernel_rllib.training.parts import env_maker_of
 
 
 @dataclass

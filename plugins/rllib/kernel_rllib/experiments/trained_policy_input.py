@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.data import columns
 from kernel_rllib.data.batch import Batch, MultiAgentBatch, concatenated
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.experiments.tuned import tuned_experiment
 from kernel_rllib.offline.input_reader import InputReader, OutputWriter
 from kernel_rllib.offline.io_context import IOContext
+from kernel_rllib.training.registry import algorithm_class
 
 
 class TrainedPolicyInput(InputReader):

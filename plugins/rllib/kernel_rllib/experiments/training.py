@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.config.dict_generation import generation_of_keys
 from kernel_rllib.envs.registry import env_maker
 from kernel_rllib.errors import CheckpointError
 from kernel_rllib.experiments.experiment import Experiment
 from kernel_rllib.experiments.stopping import Stopping
 from kernel_rllib.experiments.variants import Variant
+from kernel_rllib.training.registry import algorithm_class
 from kernel_runs.errors import RunError
 from kernel_runs.loggers.per_trial import callbacks_of
 from kernel_runs.place import Place

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kernel_rllib.algorithms.registry import ALGORITHMS
 from kernel_rllib.first_generation.trainers import trainer_class
+from kernel_rllib.training.registry import ALGORITHMS
 
 SUFFIX = "Agent"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernel_rllib.algorithms.registry import ALGORITHMS
 from kernel_rllib.config.defaults import model_defaults
 from kernel_rllib.first_generation.trainer import GENERATION
 from kernel_rllib.first_generation.trainers import default_config
+from kernel_rllib.training.registry import ALGORITHMS
 
 MODEL_DEFAULTS: dict[str, Any] = model_defaults(GENERATION)
 """The options of models."""

@@ -7,9 +7,9 @@ from typing import Any
 
 from gymnasium import Space
 
-from kernel_rllib.algorithms.keeping import checkpoint_directory
-from kernel_rllib.algorithms.saved_policies import policies_of
 from kernel_rllib.errors import RLlibError
+from kernel_rllib.training.keeping import checkpoint_directory
+from kernel_rllib.training.saved_policies import policies_of
 
 Actions = Any
 """As many actions of the space as there are observations: a list, an array, or a struct of arrays [N, ...]."""

@@ -8,8 +8,6 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from kernel_rllib.algorithms.acting import of_one_step
-from kernel_rllib.algorithms.results import mean_metrics
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
 from kernel_rllib.data.batch import Batch, concatenated
@@ -27,6 +25,8 @@ from kernel_rllib.policy.worker import batch_of
 from kernel_rllib.policy.worker_settings import WorkerSettings
 from kernel_rllib.runners.env_runner import EnvRunner
 from kernel_rllib.runners.sampler import Sampler
+from kernel_rllib.training.acting import of_one_step
+from kernel_rllib.training.results import mean_metrics
 
 
 class PolicyTrainer(Trainer):

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 import kernel
-from kernel_rllib.algorithms.cpu_shares import share_here
 from kernel_rllib.callbacks.runner_views import make_worker_of_this_process, worker_of_this_process
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID, PolicySpec, as_specs, policies_problem
@@ -20,6 +19,7 @@ from kernel_rllib.policy.worker import WorkerView
 from kernel_rllib.policy.worker_settings import PolicySettings, WorkerSettings
 from kernel_rllib.runners.env_runner import EnvRunner
 from kernel_rllib.runners.place import RunnerPlace
+from kernel_rllib.training.cpu_shares import share_here
 
 
 def get_global_worker() -> Any:

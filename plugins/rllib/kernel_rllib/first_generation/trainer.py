@@ -10,10 +10,6 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kernel_rllib.algorithms.algorithm import Algorithm
-from kernel_rllib.algorithms.parts import env_maker_of
-from kernel_rllib.algorithms.reports import Reports
-from kernel_rllib.algorithms.results import ResultTree
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.claims import same
 from kernel_rllib.config.defaults import merge_trainer_configs
@@ -24,6 +20,10 @@ from kernel_rllib.first_generation.hooks import TrainerHooks
 from kernel_rllib.first_generation.old_env import FourValues
 from kernel_rllib.learners.learner import Metrics
 from kernel_rllib.nearest import did_you_mean
+from kernel_rllib.training.algorithm import Algorithm
+from kernel_rllib.training.parts import env_maker_of
+from kernel_rllib.training.reports import Reports
+from kernel_rllib.training.results import ResultTree
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class, why_missing
 from kernel_rllib.first_generation.trainer import GENERATION, Trainer
+from kernel_rllib.training.registry import ALGORITHMS, algorithm_class, why_missing
 
 SUFFIX = "Trainer"
 

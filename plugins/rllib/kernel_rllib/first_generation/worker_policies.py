@@ -8,8 +8,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from kernel_rllib.algorithms.multi_agent import multi_agent_blueprint_of, spaces_of_policy
-from kernel_rllib.algorithms.parts import blueprint_of, env_maker_of, policy_blueprint_of
 from kernel_rllib.arrays import Array
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID, PolicySpec
@@ -31,6 +29,8 @@ from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.runners.multi_agent_episode import MultiAgentEpisode
 from kernel_rllib.runners.multi_agent_sampler import MultiAgentSampler
 from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
+from kernel_rllib.training.multi_agent import multi_agent_blueprint_of, spaces_of_policy
+from kernel_rllib.training.parts import blueprint_of, env_maker_of, policy_blueprint_of
 
 _EPISODE, _AGENT = "_episode", "_agent"
 """The names of the columns of owners, while steps are put into pieces."""

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from kernel_rllib.algorithms.saved_policies import read_policy
 from kernel_rllib.connectors.moments import Moments, Statistics
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.serving.policy_files import write_described
+from kernel_rllib.training.saved_policies import read_policy
 
 
 class LocalPolicy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernel_rllib.algorithms.algorithm import Algorithm
+from kernel_rllib.training.algorithm import Algorithm
 
 
 def weights_after(iterations: int, algorithm: Algorithm) -> bytes:

@@ -6,9 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kernel_rllib.algorithms.parts import env_settings_of
-from kernel_rllib.algorithms.reports import runner_callbacks_of
-from kernel_rllib.algorithms.spaces import Spaces
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID, PolicySpec, bound_mapping
 from kernel_rllib.data.batch import Batch, MultiAgentBatch, concatenated
@@ -23,6 +20,9 @@ from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 from kernel_rllib.runners.policy_spaces import complete_spaces, with_policy_spaces
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint, require_scripted
+from kernel_rllib.training.parts import env_settings_of
+from kernel_rllib.training.reports import runner_callbacks_of
+from kernel_rllib.training.spaces import Spaces
 
 
 def policies_of(

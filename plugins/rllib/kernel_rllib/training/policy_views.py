@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kernel_rllib.algorithms.policy_files import PolicyFiles
-from kernel_rllib.algorithms.policy_learning import PolicyLearning
 from kernel_rllib.policy.inference import Inference
 from kernel_rllib.policy.parameters import LearnerParameters
 from kernel_rllib.policy.view import PolicyView
+from kernel_rllib.training.policy_files import PolicyFiles
+from kernel_rllib.training.policy_learning import PolicyLearning
 
 
 def view_of(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kernel_rllib.algorithms.honoured import PIPELINED
-from kernel_rllib.algorithms.keeping import Keeping
-from kernel_rllib.algorithms.results import EpisodeWindow
-from kernel_rllib.algorithms.several_policies import SeveralPolicies
 from kernel_rllib.checkpoints.layout import read_checkpoint, read_description, write_checkpoint
 from kernel_rllib.checkpoints.settings_file import read_settings
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.runners.kept_samples import state_of_rounds
+from kernel_rllib.training.honoured import PIPELINED
+from kernel_rllib.training.keeping import Keeping
+from kernel_rllib.training.results import EpisodeWindow
+from kernel_rllib.training.several_policies import SeveralPolicies
 
 
 class AlgorithmState(SeveralPolicies, Keeping):

@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kernel_rllib.algorithms.multi_agent import require_agents_with_spaces
-from kernel_rllib.algorithms.several_policies import SeveralPolicies
 from kernel_rllib.arrays import Array
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID, PolicySpec, default_policy_mapping, id_problem
@@ -19,6 +17,8 @@ from kernel_rllib.connectors.policy_statistics import named_for, of_policy
 from kernel_rllib.errors import ConfigError, UnknownPolicyError
 from kernel_rllib.nearest import did_you_mean
 from kernel_rllib.policy.view import PolicyView
+from kernel_rllib.training.multi_agent import require_agents_with_spaces
+from kernel_rllib.training.several_policies import SeveralPolicies
 
 Mapped = Callable[..., str]
 ToTrain = Collection[str] | Callable[..., bool]

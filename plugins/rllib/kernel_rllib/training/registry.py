@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from kernel_rllib.algorithms.later import CONTRIBUTED, LATER
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.nearest import did_you_mean
+from kernel_rllib.training.later import CONTRIBUTED, LATER
 
 ALGORITHMS = {
     "A2C": "kernel_rllib.algorithms.a2c",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from kernel_rllib.algorithms.honoured import IMAGES
 from kernel_rllib.config.warnings_to_users import warn
 from kernel_rllib.distributions.distribution import Distribution
 from kernel_rllib.errors import ConfigError, MissingDependencyError
 from kernel_rllib.modules.module import Module
+from kernel_rllib.training.honoured import IMAGES
 
 
 def framework_of(config: Any, module: Module, distribution: Distribution) -> str:

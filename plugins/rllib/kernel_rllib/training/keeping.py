@@ -8,11 +8,6 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from kernel_rllib.algorithms.policy_files import PolicyFiles, describe_policy
-from kernel_rllib.algorithms.policy_learning import PolicyLearning
-from kernel_rllib.algorithms.registry import ALGORITHMS
-from kernel_rllib.algorithms.saved_path import SavedPath
-from kernel_rllib.algorithms.weights import PolicyWeights
 from kernel_rllib.checkpoints.files import whole_or_none
 from kernel_rllib.checkpoints.layout import DESCRIPTION, MODULES, read_checkpoint, read_description
 from kernel_rllib.checkpoints.settings_file import read_settings, write_settings
@@ -20,6 +15,11 @@ from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.errors import CheckpointError, ConfigError, UnknownPolicyError
 from kernel_rllib.nearest import did_you_mean
 from kernel_rllib.runners.kept_samples import forget_reports
+from kernel_rllib.training.policy_files import PolicyFiles, describe_policy
+from kernel_rllib.training.policy_learning import PolicyLearning
+from kernel_rllib.training.registry import ALGORITHMS
+from kernel_rllib.training.saved_path import SavedPath
+from kernel_rllib.training.weights import PolicyWeights
 from kernel_runs.storage.directories import directory_name, written_as
 from kernel_runs.trainable.trainable import Trainable
 from kernel_spec.errors import SerializationError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from kernel_rllib.algorithms.results import ResultTree
+from kernel_rllib.training.results import ResultTree
 
 
 @dataclass

@@ -6,8 +6,6 @@ from dataclasses import fields
 from functools import partial
 from typing import Any
 
-from kernel_rllib.algorithms.reports import runner_callbacks_of
-from kernel_rllib.algorithms.spaces import Spaces
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.connectors.clip_rewards import is_atari_name, reward_clipper
 from kernel_rllib.connectors.env_to_module import EnvToModule
@@ -22,6 +20,8 @@ from kernel_rllib.runners.group import GroupSettings
 from kernel_rllib.runners.patience import Limits
 from kernel_rllib.runners.policy_blueprint import ActionSettings, PolicyBlueprint
 from kernel_rllib.spaces.preprocessors import preprocessor_named
+from kernel_rllib.training.reports import runner_callbacks_of
+from kernel_rllib.training.spaces import Spaces
 
 KINDS = {
     "sync": "auto",

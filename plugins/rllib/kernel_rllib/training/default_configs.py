@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
+from kernel_rllib.training.registry import ALGORITHMS, algorithm_class
 
 
 def __getattr__(name: str) -> Any:

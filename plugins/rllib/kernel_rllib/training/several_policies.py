@@ -6,18 +6,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kernel_rllib.algorithms.access import PolicyAccess
-from kernel_rllib.algorithms.curriculum import Curriculum
-from kernel_rllib.algorithms.evaluating import Evaluations
-from kernel_rllib.algorithms.honoured import refuse_what_has_no_effect
-from kernel_rllib.algorithms.multi_agent import (
-    multi_agent_blueprint_of,
-    policies_of,
-    scripted_policies_of,
-    spaces_of_policy,
-)
-from kernel_rllib.algorithms.parts import blueprint_of
-from kernel_rllib.algorithms.policy_learning import PolicyLearning
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.policy_spec import PolicySpec
 from kernel_rllib.config.settings import Settings
@@ -29,6 +17,18 @@ from kernel_rllib.runners.group import RunnerGroup
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint, change_policies
 from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint
+from kernel_rllib.training.access import PolicyAccess
+from kernel_rllib.training.curriculum import Curriculum
+from kernel_rllib.training.evaluating import Evaluations
+from kernel_rllib.training.honoured import refuse_what_has_no_effect
+from kernel_rllib.training.multi_agent import (
+    multi_agent_blueprint_of,
+    policies_of,
+    scripted_policies_of,
+    spaces_of_policy,
+)
+from kernel_rllib.training.parts import blueprint_of
+from kernel_rllib.training.policy_learning import PolicyLearning
 
 
 class SeveralPolicies(PolicyAccess, PolicyLearning):

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from kernel_rllib.algorithms.policy_learning import PolicyLearning
-from kernel_rllib.algorithms.weights import parameters_of
 from kernel_rllib.checkpoints.files import whole_or_none
 from kernel_rllib.checkpoints.modules import MODULE, write_module
 from kernel_rllib.checkpoints.settings_file import write_settings
@@ -23,6 +21,8 @@ from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.connectors.moments import Statistics
 from kernel_rllib.errors import ConfigError, ModuleError
 from kernel_rllib.export.numpy_policy import POLICY, write_numpy_policy
+from kernel_rllib.training.policy_learning import PolicyLearning
+from kernel_rllib.training.weights import parameters_of
 
 STATISTICS = "statistics"
 TORCH_MODEL = "model.pt"

@@ -15,32 +15,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kernel_rllib.algorithms.acting import PolicyActing
-from kernel_rllib.algorithms.algorithm_state import AlgorithmState
-from kernel_rllib.algorithms.changing_policies import ChangingPolicies
-from kernel_rllib.algorithms.cpu_shares import share_of_runners, shared_bundles
-from kernel_rllib.algorithms.curriculum import Curriculum
-from kernel_rllib.algorithms.env_check import check_env_of
-from kernel_rllib.algorithms.evaluating import Evaluations
-from kernel_rllib.algorithms.evaluation_methods import EvaluationMethods
-from kernel_rllib.algorithms.honoured import refuse_what_has_no_effect
-from kernel_rllib.algorithms.multi_agent import learning_policies, policies_of
-from kernel_rllib.algorithms.parts import env_maker_of, group_settings_of
-from kernel_rllib.algorithms.policy_learning import PolicyLearning
-from kernel_rllib.algorithms.progress import Progress
-from kernel_rllib.algorithms.recorded_runs import RecordedRuns
-from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
-from kernel_rllib.algorithms.reports import Reports
-from kernel_rllib.algorithms.results import (
-    EpisodeWindow,
-    ResultTree,
-    agent_results,
-    episode_results,
-    learner_results,
-    merged,
-)
-from kernel_rllib.algorithms.spaces import spaces_of
-from kernel_rllib.algorithms.system_usage import SystemUsage
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.building import set_builder
 from kernel_rllib.config.dict_generation import generation_of_keys
@@ -57,6 +31,32 @@ from kernel_rllib.runners.external_sampler import ExternalSampler
 from kernel_rllib.runners.group import GroupSettings
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint
+from kernel_rllib.training.acting import PolicyActing
+from kernel_rllib.training.algorithm_state import AlgorithmState
+from kernel_rllib.training.changing_policies import ChangingPolicies
+from kernel_rllib.training.cpu_shares import share_of_runners, shared_bundles
+from kernel_rllib.training.curriculum import Curriculum
+from kernel_rllib.training.env_check import check_env_of
+from kernel_rllib.training.evaluating import Evaluations
+from kernel_rllib.training.evaluation_methods import EvaluationMethods
+from kernel_rllib.training.honoured import refuse_what_has_no_effect
+from kernel_rllib.training.multi_agent import learning_policies, policies_of
+from kernel_rllib.training.parts import env_maker_of, group_settings_of
+from kernel_rllib.training.policy_learning import PolicyLearning
+from kernel_rllib.training.progress import Progress
+from kernel_rllib.training.recorded_runs import RecordedRuns
+from kernel_rllib.training.registry import ALGORITHMS, algorithm_class
+from kernel_rllib.training.reports import Reports
+from kernel_rllib.training.results import (
+    EpisodeWindow,
+    ResultTree,
+    agent_results,
+    episode_results,
+    learner_results,
+    merged,
+)
+from kernel_rllib.training.spaces import spaces_of
+from kernel_rllib.training.system_usage import SystemUsage
 from kernel_runs.resources import PlacementGroupFactory
 
 

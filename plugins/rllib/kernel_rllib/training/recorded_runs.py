@@ -6,8 +6,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from kernel_rllib.algorithms.estimating import Estimates, asks_for_estimates
-from kernel_rllib.algorithms.recorded_data import sampler_maker, with_recording
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.data import columns
 from kernel_rllib.data.fragment import Fragment
@@ -16,6 +14,8 @@ from kernel_rllib.offline.recording import Recording
 from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.group import GroupSettings, RunnerGroup
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
+from kernel_rllib.training.estimating import Estimates, asks_for_estimates
+from kernel_rllib.training.recorded_data import sampler_maker, with_recording
 
 
 class RecordedRuns:

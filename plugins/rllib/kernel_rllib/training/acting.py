@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from kernel_rllib.algorithms.access import PolicyAccess
 from kernel_rllib.arrays import Array
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
 from kernel_rllib.data import columns
 from kernel_rllib.errors import SpaceError
 from kernel_rllib.policy.scripted_inference import ScriptedInference
+from kernel_rllib.training.access import PolicyAccess
 
 
 class PolicyActing(PolicyAccess):

@@ -9,12 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from kernel_rllib.algorithms.policy_files import STATISTICS, PolicyFiles
-from kernel_rllib.algorithms.policy_learning import PolicyLearning
-from kernel_rllib.algorithms.policy_views import view_of
-from kernel_rllib.algorithms.progress import Progress
-from kernel_rllib.algorithms.reports import Reports
-from kernel_rllib.algorithms.spaces import Spaces
 from kernel_rllib.checkpoints.layout import MODULES, RUNNERS
 from kernel_rllib.checkpoints.modules import MODULE
 from kernel_rllib.checkpoints.settings_file import SETTINGS, read_settings
@@ -26,6 +20,12 @@ from kernel_rllib.nearest import did_you_mean
 from kernel_rllib.policy.inference import Inference
 from kernel_rllib.policy.parameters import LearnerParameters
 from kernel_rllib.policy.view import PolicyView
+from kernel_rllib.training.policy_files import STATISTICS, PolicyFiles
+from kernel_rllib.training.policy_learning import PolicyLearning
+from kernel_rllib.training.policy_views import view_of
+from kernel_rllib.training.progress import Progress
+from kernel_rllib.training.reports import Reports
+from kernel_rllib.training.spaces import Spaces
 
 
 def policies_of(

@@ -7,10 +7,10 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from kernel_rllib.algorithms.exploration_by_class import ExplorationByClass, chooses_by_distribution
 from kernel_rllib.distributions.distribution import Distribution
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.exploration.exploration import Exploration, StochasticSampling
+from kernel_rllib.training.exploration_by_class import ExplorationByClass, chooses_by_distribution
 
 METHODS = ("choose", "best", "recorded")
 ATTRIBUTES = ("noise", "keeps")

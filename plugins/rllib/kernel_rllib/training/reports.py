@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from kernel_rllib.algorithms.spaces import Spaces
 from kernel_rllib.callbacks.callbacks import IN_RUNNERS, RLlibCallback
 from kernel_rllib.callbacks.calling import CallbackSet, CallbackSettings, settings_of
 from kernel_rllib.callbacks.metrics_logger import MetricsLogger
@@ -19,6 +18,7 @@ from kernel_rllib.data.batch import Batch
 from kernel_rllib.errors import CallbackError
 from kernel_rllib.learners.learner import Learner
 from kernel_rllib.runners.group import RunnerGroup
+from kernel_rllib.training.spaces import Spaces
 
 PREFIX = "callbacks_"
 """The prefix of the settings that are functions of one event."""

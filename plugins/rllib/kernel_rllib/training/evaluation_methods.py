@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kernel_rllib.algorithms.access import PolicyAccess
-from kernel_rllib.algorithms.evaluating import Evaluations, RunningEvaluation
-from kernel_rllib.algorithms.keeping import checkpoint_directory
-from kernel_rllib.algorithms.reports import Reports
-from kernel_rllib.algorithms.results import ResultTree
 from kernel_rllib.checkpoints.layout import read_checkpoint
 from kernel_rllib.policy.workers import WorkerSet
+from kernel_rllib.training.access import PolicyAccess
+from kernel_rllib.training.evaluating import Evaluations, RunningEvaluation
+from kernel_rllib.training.keeping import checkpoint_directory
+from kernel_rllib.training.reports import Reports
+from kernel_rllib.training.results import ResultTree
 
 
 class EvaluationMethods(PolicyAccess):

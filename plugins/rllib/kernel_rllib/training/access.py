@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, cast
 
-from kernel_rllib.algorithms.policy_files import PolicyFiles
-from kernel_rllib.algorithms.policy_learning import PolicyLearning
-from kernel_rllib.algorithms.policy_views import view_of
-from kernel_rllib.algorithms.weights import PolicyWeights
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
 from kernel_rllib.connectors.moments import Statistics
@@ -31,6 +27,10 @@ from kernel_rllib.runners.group import RunnerGroup
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.runners.multi_agent_sampler import MultiAgentSampler
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint, ScriptedLanes
+from kernel_rllib.training.policy_files import PolicyFiles
+from kernel_rllib.training.policy_learning import PolicyLearning
+from kernel_rllib.training.policy_views import view_of
+from kernel_rllib.training.weights import PolicyWeights
 
 
 class PolicyAccess(PolicyWeights):

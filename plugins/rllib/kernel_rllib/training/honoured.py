@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.sections.offline_data import OfflineData
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.nearest import did_you_mean
+from kernel_rllib.training.registry import ALGORITHMS, algorithm_class
 
 HONOURED = {
     "env",

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from kernel_rllib.algorithms.dqn import DQNConfig
 from kernel_rllib.algorithms.pg import PGConfig
-from kernel_rllib.algorithms.policy_learning import PolicyLearning
 from kernel_rllib.algorithms.ppo import PPO, PPOConfig
 from kernel_rllib.algorithms.sac import SACConfig
 from kernel_rllib.config.policy_spec import PolicySpec
@@ -21,6 +20,7 @@ from kernel_rllib.envs.games.two_step_game import TwoStepGame, grouped_two_step_
 from kernel_rllib.envs.multi_agent import MultiAgentEnv
 from kernel_rllib.errors import ConfigError, EnvError, UnknownPolicyError
 from kernel_rllib.testing.multi_agent import TakingTurns
+from kernel_rllib.training.policy_learning import PolicyLearning
 
 TWO = {"p0", "p1"}
 

@@ -13,13 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 from gymnasium.spaces import Box
 
-from kernel_rllib.algorithms.exploration_by_class import ExplorationByClass
-from kernel_rllib.algorithms.exploration_of_users import exploration_of_draws
-from kernel_rllib.algorithms.models import framework_of, refuse_images
-from kernel_rllib.algorithms.parts import env_to_module_of, policy_blueprint_of
-from kernel_rllib.algorithms.progress import Progress, Timed
-from kernel_rllib.algorithms.reports import Reports
-from kernel_rllib.algorithms.spaces import Spaces
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
 from kernel_rllib.data.batch import Batch
@@ -34,6 +27,13 @@ from kernel_rllib.nn import philox
 from kernel_rllib.nn.backends import backend
 from kernel_rllib.nn.schedules import schedule
 from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
+from kernel_rllib.training.exploration_by_class import ExplorationByClass
+from kernel_rllib.training.exploration_of_users import exploration_of_draws
+from kernel_rllib.training.models import framework_of, refuse_images
+from kernel_rllib.training.parts import env_to_module_of, policy_blueprint_of
+from kernel_rllib.training.progress import Progress, Timed
+from kernel_rllib.training.reports import Reports
+from kernel_rllib.training.spaces import Spaces
 
 
 class PolicyLearning:

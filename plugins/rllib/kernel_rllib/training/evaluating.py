@@ -7,9 +7,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from kernel_rllib.algorithms.parts import group_settings_of
-from kernel_rllib.algorithms.reports import evaluation_results
-from kernel_rllib.algorithms.results import EpisodeWindow, ResultTree, episode_results, merged
 from kernel_rllib.arrays import Array
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.connectors.moments import Statistics
@@ -19,6 +16,9 @@ from kernel_rllib.nn.blas import blas_threads
 from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.group import RunnerGroup
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint, change_policies
+from kernel_rllib.training.parts import group_settings_of
+from kernel_rllib.training.reports import evaluation_results
+from kernel_rllib.training.results import EpisodeWindow, ResultTree, episode_results, merged
 
 _log = logging.getLogger("kernel.rllib")
 

@@ -1,0 +1,1 @@
+"""What all algorithms share: parts, one iteration, evaluation, results, policies and checkpoints."""
