@@ -104,7 +104,7 @@ def _algorithm(module: str, name: str) -> dict[str, str]:
         for spelled in dict.fromkeys((name, _SPELLED.get(name, name)))
         for end in ("", "Config")
     }
-    return {**found, "DEFAULT_CONFIG": f"kernel.rllib.algorithms.default_configs:{name}"}
+    return {**found, "DEFAULT_CONFIG": f"kernel.rllib.training.default_configs:{name}"}
 
 
 _BANDITS = {
@@ -114,7 +114,7 @@ _BANDITS = {
         for end in ("", "Config")
     },
     "BanditConfig": "kernel.rllib.algorithms.bandit:BanditConfig",
-    "DEFAULT_CONFIG": "kernel.rllib.algorithms.default_configs:BanditLinUCB",
+    "DEFAULT_CONFIG": "kernel.rllib.training.default_configs:BanditLinUCB",
 }
 _BANDIT_TRAINERS = {
     **_trainers("BanditLinUCB", "BanditLinTS"),
@@ -333,7 +333,7 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.algorithms.algorithm_config": {**_CONFIG, "NotProvided": "kernel.rllib.config:NOT_PROVIDED"},
     "ray.rllib.algorithms.callbacks": _CALLBACKS,
     "ray.rllib.algorithms.registry": {
-        "get_algorithm_class": "kernel.rllib.algorithms.registry:algorithm_class",
+        "get_algorithm_class": "kernel.rllib.training.registry:algorithm_class",
     },
     **_CONTRIB,
     "ray.rllib.connectors": {},

@@ -8,7 +8,7 @@ from typing import Any
 _MODULES: dict[str, tuple[str, ...]] = {
     "algorithms.a2c": ("A2C", "A2CConfig"),
     "algorithms.a3c": ("A3C", "A3CConfig"),
-    "algorithms.algorithm": ("Algorithm",),
+    "training.algorithm": ("Algorithm",),
     "algorithms.apex_ddpg": ("ApexDDPG", "ApexDDPGConfig"),
     "algorithms.apex_dqn": ("ApexDQN", "ApexDQNConfig"),
     "algorithms.appo": ("APPO", "APPOConfig"),
