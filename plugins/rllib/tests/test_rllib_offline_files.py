@@ -6,17 +6,17 @@ import base64
 import json
 import os
 import pickle
-import struct
+import sys
+import tracemalloc
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from kernel_rllib.data.batch import Batch, MultiAgentBatch
-from kernel_rllib.errors import ConfigError, DataError
+from kernel_rllib.errors import ConfigError, DataError, MissingDependencyError
 from kernel_rllib.offline.array_pickles import of_pickle, to_pickle
 from kernel_rllib.offline.files import found_files, open_to_write
 from kernel_rllib.offline.input_reader import InputReader
@@ -31,19 +31,23 @@ STEPS = Batch(
     obs=np.arange(12, dtype=np.float32).reshape(4, 3), actions=np.array([0, 1, 1, 0]),
     rewards=np.ones(4, np.float32), dones=np.array([False, False, False, True]), eps_id=np.full(4, 7),
 )  # fmt: skip
-HEADER = b"\x04\x22\x4d\x18\x60\x70\x73"
-"""What the format's description has at the beginning of frames of blocks of 4 MB without checksums."""
+LINKED = (
+    "BCJNGEBAwAoCAAD/8QABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4fICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9"
+    "Pj9AQUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVpbXF1eX2BhYmNkZWZnaGlqa2xtbm9wcXJzdHV2d3h5ent8fX5/gIGCg4SFhoeI"
+    "iYqLjI2Oj5CRkpOUlZaXmJmam5ydnp+goaKjpKWmp6ipqqusra6vsLGys7S1tre4ubq7vL2+v8DBwsPExcbHyMnKy8zNzs/Q0dLT"
+    "1NXW19jZ2tvc3d7f4OHi4+Tl5ufo6err7O3u7/Dx8vP09fb3+Pn6+/z9/v8AAf"
+    + "/" * 339
+    + "+dQ+/z9/v82AAAADwD"
+    + "/" * 59
+    + "8UUPv8/f7/AAAAAA=="
+)
+"""A frame whose blocks refer to one another, as the library lz4 writes it with `block_linked`."""
 
 
 def assert_equal(found: Any, expected: Any) -> None:
     assert sorted(found) == sorted(expected)
     for name in expected:
         np.testing.assert_array_equal(found[name], expected[name])
-
-
-def frame(*blocks: bytes) -> bytes:
-    """Return a frame of compressed blocks."""
-    return HEADER + b"".join(struct.pack("<I", len(block)) + block for block in blocks) + bytes(4)
 
 
 @pytest.mark.parametrize("packed", [(), ("obs", "new_obs"), ("obs", "actions", "rewards", "dones", "eps_id")])
@@ -135,28 +139,38 @@ def test_hostile_pickles_run_nothing(tmp_path: Path) -> None:
     assert not os.path.exists(path)
 
 
-def test_frames_are_those_of_the_format() -> None:
-    assert to_frame(b"ab") == HEADER + struct.pack("<I", 2 | 0x80000000) + b"ab" + bytes(4)
-    assert of_frame(to_frame(b"x" * 9_000_000)) == b"x" * 9_000_000
-    assert of_frame(frame(b"\x10a\x01\x00", b"\x20bc")) == b"aaaaabc"  # one literal, four more of it; then literals
-    assert of_frame(frame(b"\x1fa\x01\x00\xff\x00\x50edcba"))[-7:] == b"aaedcba"
-    assert len(of_frame(frame(b"\x1fa\x01\x00\xff\x00\x50edcba"))) == 1 + 4 + 15 + 255 + 5
-    long = b"\xf0\x05" + b"abcdefghijklmnopqrst"
-    assert of_frame(frame(long)) == b"abcdefghijklmnopqrst"
-    with_sizes = b"\x04\x22\x4d\x18" + b"\x7c\x40" + struct.pack("<Q", 2) + b"\x00"  # sizes, checksums of all kinds
-    assert of_frame(with_sizes + struct.pack("<I", 2 | 0x80000000) + b"ab" + b"1234" + bytes(4) + b"5678") == b"ab"
+@pytest.mark.parametrize(
+    ("frame", "expected"),
+    [
+        ("BCJNGGhAYAAAAAAAAADnDQAAAD9hYmMDAEVQYmNhYmMAAAAA", b"abc" * 32),  # with the size of what it holds
+        (
+            "BCJNGHRAvQ0AAAA/YWJjAwBFUGJjYWJjCq5N5wAAAACL2mad",
+            b"abc" * 32,
+        ),  # with checksums, without the size
+        (LINKED, bytes(range(256)) * 300),  # two blocks, the second of which repeats what is in the first
+        ("BCJNGGBAggIAAIBhYgAAAAA=", b"ab"),  # a block that is stored as it is
+    ],
+)
+def test_frames_of_the_library_lz4_are_read(frame: str, expected: bytes) -> None:
+    assert of_frame(base64.b64decode(frame)) == expected
+
+
+def test_frames_are_written_and_read() -> None:
+    random = np.random.default_rng(0).bytes(100_000)
+    for data in (b"", b"ab", random, b"x" * 9_000_000):
+        written = to_frame(data)
+        assert written[:4] == b"\x04\x22\x4d\x18" and of_frame(written) == data
+    assert len(to_frame(b"x" * 9_000_000)) < 100_000
 
 
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"nothing", "does not begin as one"),
-        (HEADER, "no whole frame"),
-        (frame(b"\x10a\x05\x00"), "repeats what is not there"),
-        (frame(b"\x10a\x00\x00"), "repeats what is not there"),
-        (HEADER + struct.pack("<I", 99) + b"ab", "ends too soon"),
-        (frame(b"\x1fa\x01\x00" + b"\xff" * 400 + b"\x00"), "stands for more than 10,000 bytes"),
-        (to_frame(b"x" * 10_001), "stands for more than 10,000 bytes"),
+        (b"nothing", "no whole frame of LZ4"),
+        (to_frame(b"ab" * 100)[:-1], "no whole frame of LZ4 .*: the file is damaged there"),
+        (to_frame(b"ab" * 100)[:9], "no whole frame of LZ4"),
+        (to_frame(b"ab" * 100)[:7] + b"\x04\0\0\0\x10a\x05\0" + bytes(4), "no whole frame of LZ4"),
+        (to_frame(b"x" * 10_001), "stands for more than 10,000 bytes: write batches of fewer steps"),
     ],
 )
 def test_frames_that_are_none_are_refused(data: bytes, said: str) -> None:
@@ -164,18 +178,30 @@ def test_frames_that_are_none_are_refused(data: bytes, said: str) -> None:
         of_frame(data, most=10_000)
 
 
-def test_the_library_lz4_is_asked_where_it_is_there() -> None:
-    class Reader:
-        eof = False
+def test_a_frame_that_stands_for_much_is_refused_before_it_is_unpacked() -> None:
+    frame = to_frame(bytes(200_000_000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match="stands for more than 1,000 bytes"):
+            of_frame(frame, most=1000)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
 
-        def decompress(self, data: bytes, max_length: int) -> bytes:
-            self.eof = len(data) <= max_length
-            return data[:max_length]
 
-    library = SimpleNamespace(compress=lambda data: b"c" + data, LZ4FrameDecompressor=Reader)
-    assert to_frame(b"ab", library) == b"cab" and of_frame(b"ab", library) == b"ab"
-    with pytest.raises(DataError, match="stands for more than 3 bytes"):
-        of_frame(b"abcd", library, most=3)
+def test_without_pyarrow_columns_are_lists_and_packed_ones_say_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    packed = to_line(STEPS, ["obs"])
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    line = to_line(STEPS, ["obs"])
+    assert json.loads(line)["obs"] == STEPS["obs"].tolist()
+    assert_equal(of_line(line), STEPS)
+    with pytest.raises(MissingDependencyError, match="packed columns are read .* by pyarrow: pip install pyarrow"):
+        of_line(packed)
+    (tmp_path / "out.json").write_text(packed + "\n")
+    with pytest.raises(MissingDependencyError, match="pip install pyarrow"):  # no line is left out for that
+        JsonReader(str(tmp_path)).next()
 
 
 @pytest.mark.parametrize(

@@ -18,23 +18,33 @@ from kernel_rllib.arrays import Array
 from kernel_rllib.data.batch import Batch, MultiAgentBatch
 from kernel_rllib.errors import DataError
 from kernel_rllib.offline.array_pickles import of_pickle, to_pickle
-from kernel_rllib.offline.lz4_frames import lz4_library, of_frame, to_frame
+from kernel_rllib.offline.lz4_frames import can_pack, of_frame, to_frame
 
 ONE, MANY = "SampleBatch", "MultiAgentBatch"
 
 
 def pack(array: Array) -> str:
-    """Return an array as a text that `unpack` reads, and RLlib's own function of that name."""
-    return base64.b64encode(to_frame(to_pickle(array), lz4_library())).decode("ascii")
+    """Return an array as a text that `unpack` reads, and RLlib's own function of that name.
+
+    Raises:
+        DataError: If it is an array of objects.
+        MissingDependencyError: If pyarrow is not installed.
+    """
+    return base64.b64encode(to_frame(to_pickle(array))).decode("ascii")
 
 
 def unpack(text: str) -> Any:
-    """Return the array that a text was packed of. Raises DataError where it is none; it runs nothing."""
+    """Return the array that a text was packed of; nothing that is in it runs.
+
+    Raises:
+        DataError: If it is none.
+        MissingDependencyError: If pyarrow is not installed.
+    """
     try:
         frame = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise DataError(f"a column is a text and not packed ({error}): columns are lists, or packed arrays") from None
-    return of_pickle(of_frame(frame, lz4_library()))
+    return of_pickle(of_frame(frame))
 
 
 def to_line(batch: Batch | MultiAgentBatch, compress_columns: Collection[str] = ()) -> str:
@@ -42,8 +52,10 @@ def to_line(batch: Batch | MultiAgentBatch, compress_columns: Collection[str] = 
 
     Args:
         batch: The batch.
-        compress_columns: The names of the columns that are packed.
+        compress_columns: The names of the columns that are packed. Without pyarrow they are lists as well.
     """
+    if compress_columns and not can_pack():
+        compress_columns = ()
     if isinstance(batch, MultiAgentBatch):
         policies = {name: _columns(part, compress_columns) for name, part in batch.policy_batches.items()}
         return json.dumps({"type": MANY, "count": batch.count, "policy_batches": policies})
@@ -55,6 +67,7 @@ def of_line(line: str | bytes) -> Batch | MultiAgentBatch:
 
     Raises:
         DataError: If it is no such line, or damaged.
+        MissingDependencyError: If columns of it are packed, and pyarrow is not installed.
     """
     try:
         found = json.loads(line)
