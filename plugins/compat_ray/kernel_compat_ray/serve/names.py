@@ -29,14 +29,16 @@ _FIRST_GENERATION = {
     **{name: f".serve.first_generation.backends:{name}" for name in _BACKENDS},
     **{name: f".serve.first_generation.endpoints:{name}" for name in ("create_endpoint", "init", "stat")},
 }
+_START = {"start": ".serve.start:start"}
 _OLD_HANDLES = ("RayServeDeploymentHandle", "RayServeHandle", "RayServeSyncHandle")
 
 SERVE_NAMES: dict[str, dict[str, str]] = {
-    "ray.serve": {"*": "kernel.serve", **_FIRST_GENERATION, **_CONFIG, **_DEPLOYMENTS, **_GRPC_OPTIONS},
+    "ray.serve": {"*": "kernel.serve", **_FIRST_GENERATION, **_CONFIG, **_DEPLOYMENTS, **_GRPC_OPTIONS, **_START},
     "ray.serve.api": {
         **_DECLARING,
         **_DEPLOYMENTS,
         **_FIRST_GENERATION,
+        **_START,
         **_same(
             "RunTarget",
             "delete",
@@ -54,7 +56,6 @@ SERVE_NAMES: dict[str, dict[str, str]] = {
             "set_traffic",
             "shutdown",
             "shutdown_async",
-            "start",
             "status",
         ),
     },

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, get_args
 
 import kernel
@@ -28,16 +27,15 @@ from kernel_serve.tracing import setting as trace_setting
 from kernel_serve.tracing.setting import Setting
 from kernel_serve.value_checks import seconds
 from kernel_serve.values import CONTROLLER_NAME, NAMESPACE, ApplicationSpec
+from kernel_spec.nearest import nearest
 
 DEFAULT_APPLICATION = "default"
 _END_SECONDS = 60.0
 _TELL_SECONDS = 4.0
 """Seconds between two log messages of a program that waits for an application, with what it waits for."""
 _log = logger()
-_NOT_IN_START = {
-    "tracing_config": "see tracing",
-    "controller_options": "the controller has no options",
-}
+_ARGUMENTS = ("proxy_location", "http_options", "grpc_options", "tracing", "logging_config")
+"""The arguments of `start`."""
 
 
 def start(
@@ -46,7 +44,7 @@ def start(
     grpc_options: GRPCOptions | Mapping[str, Any] | None = None,
     tracing: Setting = None,
     logging_config: LoggingConfig | Mapping[str, Any] | None = None,
-    **older: Any,
+    **unknown: Any,
 ) -> None:
     """Start Serve in the session, with proxies; start a session if there is none. What runs already stays as it is.
 
@@ -54,13 +52,12 @@ def start(
     replaces what was set before, while requests go on; the others keep what was set. `tracing` has requests traced by
     OpenTelemetry: True with its environment variables, or a function that returns an exporter of spans, or its import
     path. Running processes take a new value over. `logging_config` is for deployments that are deployed from now on,
-    where neither they nor their application have one. `http_host` and `http_port` are taken as those of `http_options`;
-    `detached` has no effect: Serve lives as long as its session.
+    where neither they nor their application have one.
 
-    Raises DeploymentError for bad options, and ServeError when a proxy can't listen.
+    Raises DeploymentError for bad options and for an unknown argument, and ServeError when a proxy can't listen.
     """
+    _refuse(unknown)
     location = _location(proxy_location)
-    http_options = _with_older(http_options, older)
     http = _options(HTTPOptions, http_options)
     grpc = _options(GRPCOptions, grpc_options)
     logging = None if logging_config is None else log_default.normal(logging_config, "serve.start()")
@@ -256,17 +253,12 @@ def _has_proxies(controller: Any) -> bool:
     return answer_to(controller.status.remote()).get("proxy_location") is not None
 
 
-def _with_older(options: HTTPOptions | Mapping[str, Any] | None, older: Mapping[str, Any]) -> Any:
-    named = {name: value for name, value in older.items() if name != "detached" and value is not None}
-    if not named:
-        return options
-    for name in named:
-        if name not in ("http_host", "http_port"):
-            raise DeploymentError(
-                f"serve.start() takes no argument {name!r}: {_NOT_IN_START.get(name, 'see http_options')}"
-            )
-    given = {name.removeprefix("http_"): value for name, value in named.items()}
-    return replace(options, **given) if isinstance(options, HTTPOptions) else {**(options or {}), **given}
+def _refuse(unknown: Mapping[str, Any]) -> None:
+    """Raise DeploymentError for the first of the arguments of `start` that there are not."""
+    for name in unknown:
+        close = nearest(name, _ARGUMENTS)
+        hint = f"did you mean {close!r}?" if close else f"there are {', '.join(_ARGUMENTS)}"
+        raise DeploymentError(f"serve.start() has no argument {name!r}; {hint}")
 
 
 def _options(kind: Any, given: Any) -> Any:

@@ -117,10 +117,10 @@ class TestDeployments:
         assert pickle.loads(pickle.dumps(UNSET)) is UNSET and cloudpickle.loads(cloudpickle.dumps(UNSET)) is UNSET
 
     def test_start_refuses_what_it_does_not_know(self) -> None:
-        with pytest.raises(DeploymentError, match="takes no argument 'dedicated_cpu': see http_options"):
-            start(detached=True, dedicated_cpu=True)
-        with pytest.raises(DeploymentError, match="takes no argument 'tracing_config': see tracing"):
-            start(tracing_config={})
+        with pytest.raises(DeploymentError, match=r"no argument 'http_host'; did you mean 'http_options'\?"):
+            start(http_host="127.0.0.1")
+        with pytest.raises(DeploymentError, match=r"no argument 'detached'; there are proxy_location, http_options, g"):
+            start(detached=True)
         with pytest.raises(DeploymentError, match="log_level of logging_config is a level such as"):
             start(logging_config={"log_level": "LOUD"})
         with pytest.raises(DeploymentError, match="proxy_location is one of EveryNode, HeadOnly, Disabled, not"):
