@@ -27,7 +27,9 @@ def tune() -> Iterator[ModuleType]:
     sys.modules.update(there)
 
 
-OWN = {"run", "run_experiments", "choice", "create_scheduler", "loguniform", "uniform"}
+OWN = {
+    "run", "run_experiments", "choice", "create_scheduler", "create_searcher", "loguniform", "uniform", "Searcher",
+}  # fmt: skip
 
 
 def test_its_names_are_those_of_the_library(tune: ModuleType) -> None:

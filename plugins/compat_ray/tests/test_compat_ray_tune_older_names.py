@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import pickle
+import sys
 from collections.abc import Iterator
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from kernel_compat_ray import finder
 
 from kernel.runs.arguments import ArgumentError
 from kernel.tune import schedulers as library
-from kernel.tune.searchers import SigOptSearch
+from kernel.tune.searchers import RandomSearch, Searcher, SigOptSearch
 
 
 @pytest.fixture(scope="module")
@@ -132,3 +133,47 @@ def test_reward_attr_is_the_metric_of_sigopt(tune: ModuleType, monkeypatch: pyte
     with pytest.warns(DeprecationWarning, match="reward_attr of SigOptSearch is an old name; use metric"):
         searcher = found([{"name": "x", "type": "double", "bounds": {"min": 0, "max": 1}}], reward_attr="gain")
     assert searcher.metric == "gain"
+
+
+LIBRARIES_OF_SEARCHERS = {
+    "bayesopt": ("BayesOptSearch", "bayes_opt"),
+    "hyperopt": ("HyperOptSearch", "hyperopt"),
+    "nevergrad": ("NevergradSearch", "nevergrad"),
+    "optuna": ("OptunaSearch", "optuna"),
+    "skopt": ("SkOptSearch", "skopt"),
+}
+LIMITS = {"max_concurrent": 3, "use_early_stopped_trials": True}
+
+
+@pytest.mark.parametrize("name", LIBRARIES_OF_SEARCHERS)
+def test_limits_that_searchers_had_are_ignored(tune: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    searcher, library_name = LIBRARIES_OF_SEARCHERS[name]
+    library = ModuleType(library_name)
+    library.optimizers = SimpleNamespace(base=SimpleNamespace(Optimizer=bytes))  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, library_name, library)
+    found = getattr(importlib.import_module(f"ray.tune.search.{name}"), searcher)
+    for made in (found(metric="gain", **LIMITS), tune.create_searcher(name, metric="gain", **LIMITS)):
+        assert type(made) is found and made.metric == "gain" and isinstance(made, tune.Searcher)
+    with pytest.raises(ArgumentError, match=f"^{searcher} has no argument 'max_concurrnt'"):
+        found(max_concurrnt=3)
+    with pytest.raises(ArgumentError, match=f"^{searcher} has no argument 'max_concurrent'"):
+        getattr(tune.searchers, searcher)(max_concurrent=3)
+
+
+def test_a_searcher_of_ones_own_takes_limits_too(tune: ModuleType) -> None:
+    class Mine(tune.Searcher):  # type: ignore[misc, name-defined]
+        def __init__(self, **arguments: Any) -> None:
+            super().__init__(metric="gain", **arguments)
+
+    mine = Mine(mode="min", **LIMITS)
+    assert (mine.metric, mine.mode) == ("gain", "min") and isinstance(mine, Searcher)
+    assert not isinstance(RandomSearch(), Mine) and isinstance(RandomSearch(), tune.Searcher)
+    assert not isinstance(len, tune.Searcher)
+    bohb = importlib.import_module("ray.tune.search.bohb").TuneBOHB(max_concurrent=2, use_early_stopped_trials=False)
+    assert bohb._most == 2
+
+
+def test_searchers_of_kernel_are_made_by_their_names(tune: ModuleType) -> None:
+    assert type(tune.create_searcher("random")) is RandomSearch
+    with pytest.raises(ValueError, match="there is no searcher 'optna'; did you mean 'optuna'"):
+        tune.create_searcher("optna")

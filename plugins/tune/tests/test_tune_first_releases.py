@@ -13,7 +13,7 @@ from kernel_tune.arguments import ArgumentError
 from kernel import tune
 from kernel.tune.loggers import Logger
 from kernel.tune.schedulers import AsyncHyperBandScheduler, TrialScheduler
-from kernel.tune.searchers import ConcurrencyLimiter, Repeater, Searcher
+from kernel.tune.searchers import ConcurrencyLimiter, Repeater, Searcher, TPESearch
 
 pytestmark = pytest.mark.usefixtures("session", "results")
 
@@ -132,9 +132,16 @@ class Doubling(Searcher):
 
 @pytest.mark.parametrize("wrap", [lambda it: it, lambda it: ConcurrencyLimiter(it, 2), lambda it: Repeater(it, 1)])
 def test_a_searcher_may_take_what_it_does_not_need_as_further_arguments(wrap: Callable[[Any], Any]) -> None:
-    searcher = Doubling(max_concurrent=3)
+    searcher = Doubling()
     tune.run(report, search_alg=wrap(searcher), num_samples=3, max_concurrent_trials=1, verbose=0)
     assert searcher.heard == [(1, 1, False), (2, 2, False), (4, 4, False)]
+
+
+def test_arguments_of_searchers_that_there_are_not() -> None:
+    with pytest.raises(ArgumentError, match=r"^Doubling has no argument 'max_concurrent'\.$"):
+        Doubling(max_concurrent=3)
+    with pytest.raises(ArgumentError, match=r"^TPESearch has no argument 'n_candidate'\. Did you mean 'n_candidates'"):
+        TPESearch(n_candidate=3)
 
 
 def test_a_searcher_gets_no_result_of_a_trial_that_failed() -> None:

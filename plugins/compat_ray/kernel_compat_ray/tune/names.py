@@ -11,8 +11,8 @@ _SEARCHERS = {
     "Repeater": "kernel.tune.searchers:Repeater",
     "SearchAlgorithm": "kernel.tune:SearchAlgorithm",
     "SearchGenerator": "kernel.tune.execution.searcher_algorithm:SearcherAlgorithm",
-    "Searcher": "kernel.tune.searchers:Searcher",
-    "create_searcher": "kernel.tune.searchers:create_searcher",
+    "Searcher": ".tune.search:Searcher",
+    "create_searcher": ".tune.search:create_searcher",
 }
 _ADAPTERS = {
     "ax": "AxSearch",
@@ -27,6 +27,10 @@ _ADAPTERS = {
     "skopt": "SkOptSearch",
     "zoopt": "ZOOptSearch",
 }
+_OWN_ADAPTERS = (
+    "BayesOptSearch", "HyperOptSearch", "NevergradSearch", "OptunaSearch", "SigOptSearch", "SkOptSearch", "TuneBOHB",
+)  # fmt: skip
+"""Searchers that take arguments of earlier releases as well."""
 _OWN_SCHEDULERS = {
     "async_hyperband": ("ASHAScheduler", "AsyncHyperBandScheduler"),
     "hb_bohb": ("HyperBandForBOHB",),
@@ -108,7 +112,7 @@ _TRACKERS = {"comet": "CometLoggerCallback", "mlflow": "MLflowLoggerCallback", "
 
 def _adapter(name: str) -> str:
     """Return the target of a searcher that asks another library."""
-    return f".tune.search:{name}" if name == "SigOptSearch" else f"kernel.tune.searchers:{name}"
+    return f".tune.search:{name}" if name in _OWN_ADAPTERS else f"kernel.tune.searchers:{name}"
 
 
 TUNE_NAMES: dict[str, dict[str, str]] = {
@@ -137,6 +141,7 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
         "function": ".tune.helpers:function",
         **{name: _SPACE[name] for name in ("choice", "loguniform", "uniform")},
         **_BY_NAME,
+        **{name: _SEARCHERS[name] for name in ("Searcher", "create_searcher")},
         **_RUN,
     },
     "ray.tune.analysis.experiment_analysis": {

@@ -24,6 +24,22 @@ def takes_older_names(names: Mapping[str, str]) -> Callable[[type], Any]:
     return decorate
 
 
+def ignores(*names: str) -> Callable[[type], Any]:
+    """Let the constructor of a class take further arguments that have no effect."""
+
+    def decorate(kind: type) -> type:
+        plain: Any = kind.__init__  # type: ignore[misc]
+
+        @functools.wraps(plain)
+        def call(*arguments: Any, **named: Any) -> None:
+            plain(*arguments, **{name: value for name, value in named.items() if name not in names})
+
+        kind.__init__ = call  # type: ignore[misc]
+        return kind
+
+    return decorate
+
+
 def with_older_names(function: CallableT, names: Mapping[str, str]) -> CallableT:
     """Return the function with arguments under older names as well; `names` is as in `takes_older_names`."""
     return _renaming(function, names, lambda arguments: f"{function.__name__}()")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kernel_runs.arguments import refuse_unknown
 from kernel_runs.reports import DEFAULT_METRIC, Report
 
 FINISHED = "FINISHED"
@@ -22,7 +23,7 @@ class Searcher:
 
     `metric` is the key of the result that is optimised, `mode` is "max" or "min"; by default they are those of the
     experiment, which `set_search_properties` passes. A searcher that optimises several metrics takes lists of both.
-    Raises ValueError for other modes.
+    Raises ValueError for other modes, and `ArgumentError` for an argument that there is not.
     """
 
     FINISHED = FINISHED
@@ -34,12 +35,10 @@ class Searcher:
     _mode: Any = None
 
     def __init__(
-        self, metric: str | Sequence[str] | None = None, mode: str | Sequence[str] | None = None, **deprecated: Any
+        self, metric: str | Sequence[str] | None = None, mode: str | Sequence[str] | None = None, **unknown: Any
     ) -> None:
         _check_modes(metric, mode)
-        unknown = set(deprecated) - {"max_concurrent", "use_early_stopped_trials"}
-        if unknown:
-            raise TypeError(f"{type(self).__name__}() has no argument {sorted(unknown)[0]!r}")
+        refuse_unknown(self, unknown, type(self).__init__)
         self._metric = metric if isinstance(metric, (str, type(None))) else list(metric)
         self._mode = mode if isinstance(mode, (str, type(None))) else list(mode)
 

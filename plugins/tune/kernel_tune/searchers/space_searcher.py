@@ -34,8 +34,8 @@ class SpaceSearcher(Searcher):
     def __init__(self, space: dict[str, Any] | None = None, metric: str | None = None, mode: str | None = None,
                  points_to_evaluate: Sequence[dict[str, Any]] | None = None,
                  evaluated_rewards: Sequence[float] | None = None, seed: int | None = None,
-                 **deprecated: Any) -> None:  # fmt: skip
-        super().__init__(metric, mode, **deprecated)
+                 **unknown: Any) -> None:  # fmt: skip
+        super().__init__(metric, mode, **unknown)
         if isinstance(self._metric, list):
             raise ValueError(f"{type(self).__name__} optimises one metric, not {metric!r}: TPESearch takes several")
         points = list(points_to_evaluate or [])

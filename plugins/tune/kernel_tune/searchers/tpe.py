@@ -40,10 +40,10 @@ class TPESearch(SpaceSearcher):
                  mode: str | Sequence[str] | None = None, points_to_evaluate: Sequence[dict[str, Any]] | None = None,
                  evaluated_rewards: Sequence[Any] | None = None, seed: int | None = None, n_initial_points: int = 10,
                  gamma: Any = 0.15, n_candidates: int = 48, multivariate: bool = True, constant_liar: bool = True,
-                 **deprecated: Any) -> None:  # fmt: skip
+                 **unknown: Any) -> None:  # fmt: skip
         several = metric is not None and not isinstance(metric, str)
         super().__init__(space, None if several else metric, None if several else mode, points_to_evaluate,  # type: ignore[arg-type]
-                         evaluated_rewards, seed, **deprecated)  # fmt: skip
+                         evaluated_rewards, seed, **unknown)  # fmt: skip
         self._several: list[tuple[str, str]] = []
         if several:
             names = list(metric or [])

@@ -27,10 +27,10 @@ class BayesOptSearch(LibrarySearcher):
                  random_state: int = 42, random_search_steps: int = 10, verbose: int = 0, patience: int = 5,
                  skip_duplicate: bool = True, analysis: Any = None, repeat_float_precision: int = 5,
                  seed: int | None = None, evaluated_rewards: Sequence[float] | None = None,
-                 **deprecated: Any) -> None:  # fmt: skip
+                 **unknown: Any) -> None:  # fmt: skip
         self._library = needed("bayes_opt", "BayesOptSearch", "bayesian-optimization")
         seed = random_state if seed is None else seed
-        super().__init__(space, metric, mode, points_to_evaluate, evaluated_rewards, seed, **deprecated)
+        super().__init__(space, metric, mode, points_to_evaluate, evaluated_rewards, seed, **unknown)
         self._utility = {"kind": "ucb", "kappa": 2.576, "xi": 0.0, **(utility_kwargs or {})}
         if self._utility["kind"] not in ("ucb", "ei", "poi"):
             raise SearchSpaceError(f"utility_kwargs has kind {self._utility['kind']!r}: it is 'ucb', 'ei' or 'poi'")

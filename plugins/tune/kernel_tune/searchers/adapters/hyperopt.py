@@ -24,10 +24,10 @@ class HyperOptSearch(LibrarySearcher):
     def __init__(self, space: Any = None, metric: str | None = None, mode: str | None = None,
                  points_to_evaluate: Sequence[dict[str, Any]] | None = None, n_initial_points: int = 20,
                  random_state_seed: int | None = None, gamma: float = 0.25, seed: int | None = None,
-                 evaluated_rewards: Sequence[float] | None = None, **deprecated: Any) -> None:  # fmt: skip
+                 evaluated_rewards: Sequence[float] | None = None, **unknown: Any) -> None:  # fmt: skip
         self._library = needed("hyperopt", "HyperOptSearch", "hyperopt")
         seed = random_state_seed if seed is None else seed
-        super().__init__(space, metric, mode, points_to_evaluate, evaluated_rewards, seed, **deprecated)
+        super().__init__(space, metric, mode, points_to_evaluate, evaluated_rewards, seed, **unknown)
         self._initial = n_initial_points
         self._gamma = gamma
 

@@ -32,8 +32,8 @@ class LibrarySearcher(Searcher):
 
     def __init__(self, space: Any = None, metric: str | None = None, mode: str | None = None,
                  points_to_evaluate: Sequence[Any] | None = None, evaluated_rewards: Sequence[float] | None = None,
-                 seed: int | None = None, **deprecated: Any) -> None:  # fmt: skip
-        super().__init__(metric, mode, **deprecated)
+                 seed: int | None = None, **unknown: Any) -> None:  # fmt: skip
+        super().__init__(metric, mode, **unknown)
         points = list(points_to_evaluate or [])
         if evaluated_rewards is not None and len(evaluated_rewards) != len(points):
             raise SearchSpaceError(

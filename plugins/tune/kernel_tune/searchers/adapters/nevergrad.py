@@ -23,7 +23,7 @@ class NevergradSearch(LibrarySearcher):
                  metric: str | None = None, mode: str | None = None,
                  points_to_evaluate: Sequence[dict[str, Any]] | None = None,
                  parameter_names: Sequence[str] | None = None, seed: int | None = None,
-                 evaluated_rewards: Sequence[float] | None = None, **deprecated: Any) -> None:  # fmt: skip
+                 evaluated_rewards: Sequence[float] | None = None, **unknown: Any) -> None:  # fmt: skip
         self._library = needed("nevergrad", "NevergradSearch", "nevergrad")
         if isinstance(optimizer_kwargs, (list, tuple)):
             parameter_names, optimizer_kwargs = optimizer_kwargs, None
@@ -31,7 +31,7 @@ class NevergradSearch(LibrarySearcher):
             parameter_names, space = space, None
         if isinstance(optimizer, self._library.optimizers.base.Optimizer):
             space = optimizer.parametrization
-        super().__init__(space, metric, mode, points_to_evaluate, evaluated_rewards, seed, **deprecated)
+        super().__init__(space, metric, mode, points_to_evaluate, evaluated_rewards, seed, **unknown)
         self._chosen = optimizer
         self._options = {"budget": 100, **(optimizer_kwargs or {})}
         self._given_names = None if parameter_names is None else list(parameter_names)

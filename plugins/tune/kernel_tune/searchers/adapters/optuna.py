@@ -26,12 +26,12 @@ class OptunaSearch(LibrarySearcher):
     def __init__(self, space: Any = None, metric: str | Sequence[str] | None = None,
                  mode: str | Sequence[str] | None = None, points_to_evaluate: Sequence[dict[str, Any]] | None = None,
                  sampler: Any = None, study_name: str | None = None, storage: Any = None, seed: int | None = None,
-                 evaluated_rewards: Sequence[Any] | None = None, **deprecated: Any) -> None:  # fmt: skip
+                 evaluated_rewards: Sequence[Any] | None = None, **unknown: Any) -> None:  # fmt: skip
         self._library = needed("optuna", "OptunaSearch", "optuna")
         names = [] if metric is None or isinstance(metric, str) else list(metric)
         super().__init__(
             space, None if names else metric, None if names else mode,  # type: ignore[arg-type]
-            points_to_evaluate, evaluated_rewards, seed, **deprecated,
+            points_to_evaluate, evaluated_rewards, seed, **unknown,
         )  # fmt: skip
         modes = [mode or "max"] * len(names) if mode is None or isinstance(mode, str) else list(mode)
         if names and len(modes) != len(names):

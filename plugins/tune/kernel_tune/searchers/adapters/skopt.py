@@ -25,14 +25,14 @@ class SkOptSearch(LibrarySearcher):
     def __init__(self, optimizer: Any = None, space: Any = None, metric: str | None = None, mode: str | None = None,
                  points_to_evaluate: Sequence[Any] | None = None, evaluated_rewards: Sequence[float] | None = None,
                  convert_to_python: bool = True, parameter_names: Sequence[str] | None = None,
-                 seed: int | None = None, **deprecated: Any) -> None:  # fmt: skip
+                 seed: int | None = None, **unknown: Any) -> None:  # fmt: skip
         self._library = needed("skopt", "SkOptSearch", "scikit-optimize")
         space = list(parameter_names) if parameter_names is not None else space
         if optimizer is not None and not isinstance(space, (list, tuple)):
             raise SearchSpaceError(
                 "SkOptSearch has an optimizer, and no names of its dimensions: give them as `space`, a list"
             )
-        super().__init__(space, metric, mode, points_to_evaluate, evaluated_rewards, seed, **deprecated)
+        super().__init__(space, metric, mode, points_to_evaluate, evaluated_rewards, seed, **unknown)
         self._given = optimizer
 
     def _is_tunes(self, space: Any) -> bool:
