@@ -27,7 +27,9 @@ def pyarrow_libraries() -> tuple[Any, Any]:
     try:
         return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError as error:
-        raise MissingDependencyError("files of Parquet need pyarrow: pip install pyarrow") from error
+        raise MissingDependencyError(
+            'files of Parquet and Arrow need pyarrow: pip install "kernel-rllib[offline]"'
+        ) from error
 
 
 class ParquetReader(InputReader):

@@ -12,12 +12,22 @@ from typing import Any
 import numpy as np
 
 from kernel_rllib.errors import ConfigError, DataError
+from kernel_rllib.offline import hdf5_files
+from kernel_rllib.offline.episode_reader import EpisodeCollection, EpisodeReader
 from kernel_rllib.offline.files import found_files
 from kernel_rllib.offline.input_reader import InputReader, OutputWriter
 from kernel_rllib.offline.inputs import MixedInput, ShuffledInput
 from kernel_rllib.offline.io_context import IOContext
 from kernel_rllib.offline.json_reader import JsonReader
 from kernel_rllib.offline.json_writer import JsonWriter
+from kernel_rllib.offline.minari_files import (
+    GroupedEpisodes,
+    MinariSpaces,
+    has_groups,
+    metadata_beside,
+    minari_episodes,
+    minari_folder,
+)
 from kernel_rllib.offline.parquet_files import ENDING, ParquetReader, ParquetWriter
 
 SAMPLER, DATASET = "sampler", "dataset"
@@ -96,10 +106,28 @@ def _reader(source: Any, context: IOContext) -> InputReader:
     if callable(source):
         made: InputReader = source(context)
         return made
-    files = found_files(source, (ENDING,))
+    return _file_reader(source, context)
+
+
+def _file_reader(source: str | Sequence[str], context: IOContext) -> InputReader:
+    datasets = [minari_folder(each) for each in ([source] if isinstance(source, str) else source)]
+    if all(datasets):
+        return EpisodeReader([minari_episodes(folder) for folder in datasets if folder], context)
+    files = found_files(source, (ENDING, *hdf5_files.ENDINGS))
     if files and all(path.endswith(ENDING) for path in files):
         return ParquetReader(source, context)
+    if files and all(path.endswith(hdf5_files.ENDINGS) for path in files):
+        most = context.input_config.get("max_episode_steps")
+        return EpisodeReader([_hdf5_episodes(path, most) for path in files], context)
     return JsonReader(source, context)
+
+
+def _hdf5_episodes(path: str, most: int | None) -> EpisodeCollection:
+    """Return the episodes of a file of HDF5, of Minari or of D4RL."""
+    file = hdf5_files.open_hdf5(path)
+    if has_groups(file):
+        return GroupedEpisodes(path, file, MinariSpaces(metadata_beside(path)))
+    return hdf5_files.FlatEpisodes(path, file, most)
 
 
 def _dataset(context: IOContext) -> InputReader:
