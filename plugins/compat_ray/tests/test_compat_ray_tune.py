@@ -28,7 +28,8 @@ def tune() -> Iterator[ModuleType]:
 
 
 OWN = {
-    "run", "run_experiments", "choice", "create_scheduler", "create_searcher", "loguniform", "uniform", "Searcher",
+    "run", "run_experiments", "choice", "create_scheduler", "create_searcher", "loguniform", "uniform",
+    "RunConfig", "Searcher", "Tuner",
 }  # fmt: skip
 
 

@@ -9,7 +9,6 @@ import pytest
 import kernel
 from kernel_runs import PlacementGroupFactory, ScalingConfig
 from kernel_runs.arguments import ArgumentError
-from kernel_runs.settings.fields import made
 
 
 class Choice:
@@ -86,17 +85,6 @@ def test_bundles_tell_what_they_are_of(given: dict[str, Any]) -> None:
 def test_a_single_worker_gets_all() -> None:
     again = ScalingConfig.from_placement_group_factory(PlacementGroupFactory([{}, {"CPU": 3.0}]))
     assert (again.num_workers, again.worker_resources, again.own_resources) == (1, {"CPU": 3.0}, {})
-
-
-def test_the_names_of_the_first_trainers() -> None:
-    with pytest.warns(DeprecationWarning) as warned:
-        config = made(ScalingConfig, {"num_actors": 2, "gpus_per_actor": 0, "cpus_per_actor": 2})
-    assert config == ScalingConfig(num_workers=2, resources_per_worker={"CPU": 2, "GPU": 0})
-    said = [str(each.message) for each in warned]
-    assert said[0] == "ScalingConfig: num_actors is now called num_workers" and len(said) == 3
-    with pytest.warns(DeprecationWarning):
-        config = ScalingConfig(gpus_per_actor=0.5, resources_per_worker={"CPU": 3})  # type: ignore[call-arg]
-    assert config.use_gpu is True and config.worker_resources == {"CPU": 3.0, "GPU": 0.5}
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ _BY_NAME = {"create_scheduler": ".tune.schedulers:create_scheduler"}
 _SETTINGS = {
     name: f"kernel.runs:{name}"
     for name in ("CheckpointConfig", "FailureConfig", "RunConfig", "ScalingConfig", "SyncConfig")
-}
+} | {name: f".tune.settings:{name}" for name in ("RunConfig", "ScalingConfig")}
 _REPORTING = {name: f"kernel.runs:{name}" for name in ("Checkpoint", "get_checkpoint", "get_context", "report")}
 _SHARDS = {"get_dataset_shard": "kernel.runs:get_dataset_shard"}
 _RESULT = {"Result": "kernel.runs:Result"}
@@ -141,6 +141,7 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
         "function": ".tune.helpers:function",
         **{name: _SPACE[name] for name in ("choice", "loguniform", "uniform")},
         **_BY_NAME,
+        **{name: f".tune.settings:{name}" for name in ("RunConfig", "Tuner")},
         **{name: _SEARCHERS[name] for name in ("Searcher", "create_searcher")},
         **_RUN,
     },
@@ -249,7 +250,7 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
     "ray.tune.trainable.util": _GIVEN,
     "ray.tune.tune": _RUN,
     "ray.tune.tune_config": {name: f"kernel.tune:{name}" for name in ("ResumeConfig", "TuneConfig")},
-    "ray.tune.tuner": {"Tuner": "kernel.tune:Tuner"},
+    "ray.tune.tuner": {"Tuner": ".tune.settings:Tuner"},
     "ray.tune.utils": _UTILITIES,
     "ray.tune.utils.util": _UTILITIES,
     "ray.tune.web_server": {"TuneClient": "kernel.tune.server.client:TuneClient"},

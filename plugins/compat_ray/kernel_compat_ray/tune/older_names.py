@@ -26,13 +26,18 @@ def takes_older_names(names: Mapping[str, str]) -> Callable[[type], Any]:
 
 def ignores(*names: str) -> Callable[[type], Any]:
     """Let the constructor of a class take further arguments that have no effect."""
+    return translates(lambda named: {name: value for name, value in named.items() if name not in names})
+
+
+def translates(translate: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[type], Any]:
+    """Let the constructor of a class get what `translate` returns, in place of the arguments that are given by name."""
 
     def decorate(kind: type) -> type:
         plain: Any = kind.__init__  # type: ignore[misc]
 
         @functools.wraps(plain)
         def call(*arguments: Any, **named: Any) -> None:
-            plain(*arguments, **{name: value for name, value in named.items() if name not in names})
+            plain(*arguments, **translate(named))
 
         kind.__init__ = call  # type: ignore[misc]
         return kind

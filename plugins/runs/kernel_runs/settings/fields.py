@@ -13,21 +13,17 @@ SettingsT = TypeVar("SettingsT")
 
 
 def refuses_unknown(kind: type[SettingsT]) -> type[SettingsT]:
-    """Make a dataclass raise `ArgumentError`, with the nearest field, for an argument that is not one of its fields.
-
-    If the class has a method `_of_older(arguments)`, that first translates names of older releases into present fields.
-    """
+    """Make a dataclass raise `ArgumentError`, with the nearest field, for an argument that is not one of its fields."""
     plain: Any = kind.__init__
     names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
-    of_older = getattr(kind, "_of_older", dict)
 
     @functools.wraps(plain)
     def __init__(self: Any, *arguments: Any, **named: Any) -> None:
-        current = of_older(named)
-        for name in current:
+        for name in named:
             if name not in names:
-                raise ArgumentError(f"{kind.__name__} has no argument {name!r}.{nearest(name, names)}")
-        plain(self, *arguments, **current)
+                hint = nearest(name, names) or f" Its arguments are {', '.join(names)}."
+                raise ArgumentError(f"{kind.__name__} has no argument {name!r}.{hint}")
+        plain(self, *arguments, **named)
 
     kind.__init__ = __init__  # type: ignore[method-assign, assignment]
     return kind

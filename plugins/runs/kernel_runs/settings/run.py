@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernel_runs.arguments import ArgumentError
 from kernel_runs.settings.fields import made, refuses_unknown
 
 
@@ -107,16 +105,3 @@ class RunConfig:
         self.failure_config = made(FailureConfig, self.failure_config)
         self.checkpoint_config = made(CheckpointConfig, self.checkpoint_config)
         self.sync_config = made(SyncConfig, self.sync_config)
-
-    @staticmethod
-    def _of_older(arguments: dict[str, Any]) -> dict[str, Any]:
-        """Translate `max_actor_restarts`, of the first trainers, into a `failure_config`."""
-        if "max_actor_restarts" not in arguments:
-            return arguments
-        current = dict(arguments)
-        restarts = current.pop("max_actor_restarts")
-        if "failure_config" in current:
-            raise ArgumentError("RunConfig was given max_actor_restarts and failure_config: give the latter only")
-        text = "RunConfig: max_actor_restarts is now called failure_config=FailureConfig(max_failures=...)"
-        warnings.warn(text, DeprecationWarning, stacklevel=3)
-        return {**current, "failure_config": FailureConfig(max_failures=restarts)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +12,6 @@ from kernel_runs.settings.fields import refuses_unknown
 
 STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 _NAMES = {"cpu": "CPU", "num_cpus": "CPU", "gpu": "GPU", "num_gpus": "GPU"}
-_OLDER = {"num_actors": "num_workers", "cpus_per_actor": "resources_per_worker={'CPU': ...}",
-          "gpus_per_actor": "resources_per_worker={'GPU': ...}"}  # fmt: skip
 _LEAST_UNITS = 0.0001
 """The units of an accelerator's model that a worker requests: the smallest amount, so that many can have it."""
 
@@ -67,23 +64,6 @@ class ScalingConfig:
                 "ScalingConfig: use_gpu is True, but resources_per_worker asks for 0 GPU: ask for some, or say "
                 "use_gpu=False"
             )
-
-    @staticmethod
-    def _of_older(arguments: dict[str, Any]) -> dict[str, Any]:
-        """Translate arguments of the first trainers (`num_actors`, ...) into present ones."""
-        current = {name: value for name, value in arguments.items() if name not in _OLDER}
-        older = {name: value for name, value in arguments.items() if name in _OLDER}
-        for name in older:
-            warnings.warn(f"ScalingConfig: {name} is now called {_OLDER[name]}", DeprecationWarning, stacklevel=3)
-        if "num_actors" in older:
-            current.setdefault("num_workers", older["num_actors"])
-        each = {"CPU": older.get("cpus_per_actor"), "GPU": older.get("gpus_per_actor")}
-        each = {name: amount for name, amount in each.items() if amount is not None}
-        if each:
-            current["resources_per_worker"] = {**each, **(current.get("resources_per_worker") or {})}
-            if each.get("GPU"):
-                current.setdefault("use_gpu", True)
-        return current
 
     # -- amounts -----------------------------------------------------------------------------------------------------
 
