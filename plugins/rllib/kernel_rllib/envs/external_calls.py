@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -28,13 +27,47 @@ class EpisodeStarted:
     learns: bool
 
 
+class Answer:
+    """What one thread waits for, and another one gives once. A future can do more, and takes longer than an action."""
+
+    def __init__(self) -> None:
+        """Begin without an answer."""
+        self._given = threading.Lock()
+        self._given.acquire()
+        self._is_given = False
+        self._result: Mapping[Any, Any] = {}
+        self._error: Exception | None = None
+
+    def done(self) -> bool:
+        """Return whether it was given."""
+        return self._is_given
+
+    def set_result(self, result: Mapping[Any, Any]) -> None:
+        """Let who waits have this."""
+        self._result, self._is_given = result, True
+        self._given.release()
+
+    def set_exception(self, error: Exception) -> None:
+        """Let this be raised where an answer is waited for."""
+        self._error, self._is_given = error, True
+        self._given.release()
+
+    def result(self) -> Mapping[Any, Any]:
+        """Wait in one thread for the answer, and return it."""
+        self._given.acquire()
+        self._given.release()
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
 @dataclass(frozen=True)
 class ActionsWanted:
     """Agents see this, and are to act: `actions` takes what they do."""
 
     episode_id: str
     seen: Mapping[Any, Struct]
-    actions: Future[Mapping[Any, Any]] = field(default_factory=Future)
+    actions: Answer = field(default_factory=Answer)
 
 
 @dataclass(frozen=True)

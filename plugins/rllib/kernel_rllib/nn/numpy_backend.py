@@ -27,6 +27,8 @@ class NumpyBackend:
 
     def __init__(self) -> None:
         self._plans: dict[tuple[ParameterTable, tuple[str, ...] | None], _Plan] = {}
+        self._viewed: tuple[Vector, ParameterTable, Ops, Params] | None = None
+        """The vector and the table that were evaluated last, and what that takes: actions are asked for one by one."""
 
     def vector(self, values: Any) -> Vector:
         """Return a copy of `values` as a vector."""
@@ -40,8 +42,11 @@ class NumpyBackend:
 
     def evaluate(self, function: Callable[[Ops, Params], Any], vector: Vector, table: ParameterTable) -> Any:
         """Return `function(nn, params)`."""
+        viewed = self._viewed
+        if viewed is None or viewed[0] is not vector or viewed[1] is not table:
+            viewed = self._viewed = vector, table, NumpyOps(vector.dtype), table.views(vector)
         with np.errstate(all="ignore"):
-            return function(NumpyOps(vector.dtype), table.views(vector))
+            return function(viewed[2], viewed[3])
 
     def gradient(
         self, loss: Loss, vector: Vector, table: ParameterTable, trainable: Sequence[str] | None = None

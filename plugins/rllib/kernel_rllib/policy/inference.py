@@ -56,6 +56,7 @@ class Inference:
             unsquashes: Whether choices are stretched to the bounds of the space; last actions are taken back by that.
         """
         self._held, self._exploring, self._stream = held, exploration, stream
+        self._process = exploration if isinstance(exploration, NoiseProcess) else None
         self._encoder = Encoder(observation_space, "policy", verb="got")
         self._env_to_module, self._module_to_env = env_to_module, module_to_env
         self._action_space, self._statistics = action_space, statistics
@@ -143,9 +144,10 @@ class Inference:
             inputs[columns.STATE_IN] = state or self.initial_state(len(rows))
         exploration = self._exploring if explore else NoExploration(self._exploring)
         noise = self._noise(exploration.noise.kind, len(rows), exploration.noise.width)
-        if isinstance(exploration, NoiseProcess):  # as in the first step of an episode
-            begins = {name: np.zeros((len(rows), *shape), np.float32) for name, shape in exploration.memory().items()}
-            noise = exploration.advance(begins, noise, timestep)
+        if explore and self._process is not None:  # as in the first step of an episode
+            memory = self._process.memory()
+            begins = {name: np.zeros((len(rows), *shape), np.float32) for name, shape in memory.items()}
+            noise = self._process.advance(begins, noise, timestep)
         if explore and module.noise_width:
             inputs[columns.NOISE] = self._noise("normal", len(rows), module.noise_width)
         forward = module.explore if explore else module.infer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,25 +22,13 @@ from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.nn.numpy_ops import NumpyOps
 from kernel_rllib.nn.products import ROW_BLOCK
 from kernel_rllib.runners.agent_slots import AgentSlots
-from kernel_rllib.runners.agent_steps import AgentSteps
+from kernel_rllib.runners.agent_steps import DONE, AgentSteps
 from kernel_rllib.runners.lane_noise import LaneNoise
+from kernel_rllib.runners.logged_steps import Done, LoggedStep, LoggedSteps, outputs_of, stacked
 from kernel_rllib.runners.place import RunnerPlace
 from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 from kernel_rllib.spaces import nested
 from kernel_rllib.spaces.nested import Struct
-
-
-@dataclass(frozen=True)
-class Done:
-    """The action that an agent took, and the module's outputs by name if a module chose it elsewhere."""
-
-    action: Struct
-    outputs: Mapping[str, Any] | None = None
-
-    @classmethod
-    def of(cls, actions: Mapping[Any, Struct], outputs: Mapping[Any, Mapping[str, Any]] | None) -> dict[Any, Done]:
-        """Return what agents have done, by agent."""
-        return {agent: cls(action, None if outputs is None else outputs[agent]) for agent, action in actions.items()}
 
 
 class AgentLanes(AgentSlots):
@@ -90,6 +77,9 @@ class AgentLanes(AgentSlots):
         self._seen: dict[int, Struct] = {}
         self._done: dict[int, Done] = {}
         self._early: dict[int, float] = {}
+        self._logged = LoggedSteps()
+        self._logs_at_once = not self._state and self._process is None
+        """Whether steps that were made elsewhere change nothing that the module or its noise remembers."""
         self.records_owners = False
         """Whether steps have the numbers of their episodes and agents, as callbacks need them."""
         self._owners = np.zeros((0, 2), np.int64)
@@ -121,6 +111,7 @@ class AgentLanes(AgentSlots):
         self._seen.clear()
         self._done.clear()
         self._early.clear()
+        self._logged.take()
         if self._observed is not None:
             self._observed.forget()
 
@@ -138,6 +129,9 @@ class AgentLanes(AgentSlots):
             seen: What it sees.
             done: What it has done, whatever the module chooses; None where the module is to choose.
         """
+        if done is not None and self._logs_at_once and (done.outputs is not None or not self.exploration.keeps):
+            self._log(position, seen, done)
+            return
         self._seen[position] = seen
         if done is not None:
             self._done[position] = done
@@ -153,6 +147,8 @@ class AgentLanes(AgentSlots):
 
     def end(self, position: int, fate: int, final: Struct | None) -> None:
         """Write that the agent's step is over; see `AgentSteps.end`."""
+        if fate != DONE and final is None:
+            self._write_logged()
         self.steps.end(position, fate, None if final is None else self._rows([final])[0])
 
     def act(self, timestep: int) -> list[tuple[tuple[int, Any], Any]]:
@@ -163,9 +159,10 @@ class AgentLanes(AgentSlots):
         """
         if not self._seen:
             return []
+        self._write_logged()
         places = list(self._seen)
         positions, count = np.array(places), len(places)
-        seen = _stacked(list(self._seen.values()))
+        seen = stacked(list(self._seen.values()))
         block = self.module.row_block
         obs = _padded(self._env_to_module(seen), block)
         self._seen = {}
@@ -206,6 +203,33 @@ class AgentLanes(AgentSlots):
         done = nested.unstack(self.policy.action_space, self._module_to_env(actions))
         return [(self.owners[position], action) for position, action in zip(places, done, strict=True)]
 
+    def _log(self, position: int, seen: Struct, done: Done) -> None:
+        """Let the agent of a lane have made a step elsewhere. No forward pass is made for it."""
+        owner = int(self._owners[position, 0]), int(self._owners[position, 1])
+        self._logged.add(LoggedStep(self.numbers[position], seen, done, owner))
+        self.steps.open(position)
+        if position in self._early:
+            self.steps.reward(position, self._early.pop(position))
+        self._made[position] += 1
+        self._resets[position] = False
+
+    def _write_logged(self) -> None:
+        """Write what was seen and done in the steps that were made elsewhere."""
+        steps = self._logged.take()
+        if not steps:
+            return
+        seen = stacked([step.seen for step in steps])
+        if self._observed is not None:
+            self._observed.add(np.array([step.number for step in steps]), self._env_to_module.preprocessor.rows(seen))
+        chosen = {
+            columns.OBS: self._env_to_module(seen),
+            columns.ACTIONS: self.policy.choices_of(stacked([step.done.action for step in steps])),
+        }
+        chosen |= {name: outputs_of(steps, name) for name in self.exploration.keeps}
+        if self.records_owners:
+            chosen[columns.EPS_ID], chosen[columns.AGENT_INDEX] = np.array([step.owner for step in steps], np.int64).T
+        self.steps.write(chosen, {})
+
     def output_shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shapes, for one row, of the outputs of the module that steps keep, by their names."""
         block = self.module.row_block
@@ -233,6 +257,7 @@ class AgentLanes(AgentSlots):
 
     def fragment(self, version: int) -> Fragment | None:
         """Return the steps that are over since this was last asked, as a fragment; None if there are none."""
+        self._write_logged()
         last_obs = np.zeros((len(self.numbers), *self._env_to_module.shape), self._env_to_module.dtype)
         if self._seen:
             last_obs[list(self._seen)] = self._rows(list(self._seen.values()))
@@ -246,11 +271,13 @@ class AgentLanes(AgentSlots):
 
     def take_learned(self) -> Statistics:
         """Return what the filter learned of each lane since this was last asked; nothing where it does not learn."""
+        self._write_logged()
         learned = None if self._observed is None else self._observed.take()
         return {} if learned is None else named_for(self.module_id, learned)
 
     def set_statistics(self, statistics: Mapping[str, Moments]) -> None:
         """Let the filter work with what it has learned of all lanes, among the statistics of all modules."""
+        self._write_logged()
         self.statistics = of_policies(statistics, [self.module_id])
         self._env_to_module.set_statistics(of_policy(statistics, self.module_id))
 
@@ -267,6 +294,7 @@ class AgentLanes(AgentSlots):
 
     def lane_state(self, position: int) -> dict[str, Any]:
         """Return all that the lane at this position needs to go on elsewhere."""
+        self._write_logged()
         return {
             "made": int(self._made[position]),
             "reset": bool(self._resets[position]),
@@ -278,6 +306,7 @@ class AgentLanes(AgentSlots):
 
     def set_lane_state(self, position: int, state: Mapping[str, Any]) -> None:
         """Go on with what `lane_state` returned."""
+        self._write_logged()
         self._made[position], self._resets[position] = int(state["made"]), bool(state["reset"])
         for name, value in state.get("memory", {}).items():
             self._state[name][position] = value
@@ -304,12 +333,7 @@ class AgentLanes(AgentSlots):
         return self._seen.get(position)
 
     def _rows(self, seen: list[Struct]) -> Array:
-        return self._env_to_module(_stacked(seen))
-
-
-def _stacked(seen: list[Struct]) -> Struct:
-    first, *others = seen
-    return nested.mapped(lambda *values: np.stack(values), first, *others)
+        return self._env_to_module(stacked(seen))
 
 
 def _require_no_memory(module_id: str, connectors: Sequence[ObservationConnector]) -> None:

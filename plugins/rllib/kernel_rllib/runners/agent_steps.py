@@ -46,12 +46,20 @@ class AgentSteps:
             chosen: Columns [N, ...], among them `obs` and `actions`.
             state: What the module remembered before, [N, ...] each.
         """
-        self._blocks.append({**chosen, **{f"{_STATE}{name}": value for name, value in state.items()}})
+        self.write(chosen, state)
         for position in positions:
-            self._open[position] = len(self._positions)
-            self._positions.append(position)
-            self._rewards.append(0.0)
-            self._fates.append(OPEN)
+            self.open(position)
+
+    def open(self, position: int) -> None:
+        """Let a step of a lane begin, whose columns are yet to be written, in the order of steps."""
+        self._open[position] = len(self._positions)
+        self._positions.append(position)
+        self._rewards.append(0.0)
+        self._fates.append(OPEN)
+
+    def write(self, chosen: Mapping[str, Array], state: Mapping[str, Array]) -> None:
+        """Write the columns of the next steps that have none; see `begin`."""
+        self._blocks.append({**chosen, **{f"{_STATE}{name}": value for name, value in state.items()}})
 
     def reward(self, position: int, reward: float) -> None:
         """Add to what the step that is not over has brought."""
@@ -80,10 +88,8 @@ class AgentSteps:
         if not state:
             return
         self._blocks.append({name: np.asarray(value)[None] for name, value in state["columns"].items()})
-        self._open[position] = len(self._positions)
-        self._positions.append(position)
-        self._rewards.append(float(state["reward"]))
-        self._fates.append(OPEN)
+        self.open(position)
+        self.reward(position, float(state["reward"]))
 
     def take(
         self,

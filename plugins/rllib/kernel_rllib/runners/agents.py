@@ -16,10 +16,11 @@ from kernel_rllib.connectors.moments import Moments
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.errors import UnknownPolicyError
 from kernel_rllib.nearest import did_you_mean
-from kernel_rllib.runners.agent_lanes import AgentLanes, Done
+from kernel_rllib.runners.agent_lanes import AgentLanes
 from kernel_rllib.runners.agent_spaces import AgentSpaces, require_space
 from kernel_rllib.runners.agent_steps import DONE
 from kernel_rllib.runners.casts import Cast, Casts, Lanes, PolicyOf
+from kernel_rllib.runners.logged_steps import Done
 from kernel_rllib.runners.multi_agent_episode import MultiAgentEpisode
 from kernel_rllib.runners.scripted_lanes import ScriptedLanes
 

@@ -34,12 +34,13 @@ from kernel_rllib.envs.external_calls import (
 )
 from kernel_rllib.envs.moves import MOVES
 from kernel_rllib.errors import ConfigError, EnvError
-from kernel_rllib.runners.agent_lanes import AgentLanes, Done
+from kernel_rllib.runners.agent_lanes import AgentLanes
 from kernel_rllib.runners.agent_steps import TERMINATED, VOID
 from kernel_rllib.runners.agents import Agents
 from kernel_rllib.runners.casts import Cast, Lanes, PolicyOf
 from kernel_rllib.runners.contract import Collected
 from kernel_rllib.runners.episodes import EpisodeSummary
+from kernel_rllib.runners.logged_steps import Done
 from kernel_rllib.runners.multi_agent_episode import EPISODES, MultiAgentEpisode
 from kernel_rllib.runners.place import RunnerPlace
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
 import logging
-import socket
 import threading
 import time
 import uuid
@@ -15,6 +13,7 @@ from urllib.parse import urlsplit
 from kernel_rllib import errors
 from kernel_rllib.errors import ConfigError, EpisodeError, PolicyServerError, RLlibError
 from kernel_rllib.serving.access import client_token
+from kernel_rllib.serving.http_connection import ConnectionLostError, HttpConnection
 from kernel_rllib.serving.wire import ARRAYS, packed, unpacked
 
 MODES = ("local", "remote")
@@ -242,21 +241,21 @@ class _Link:
     def _answer(self, method: str, path: str, body: bytes | None) -> Any:
         connection = self._connection()
         try:
-            connection.request(method, path, body, self._of_thread.headers)
-            response = connection.getresponse()
-            content, kind = response.read(), response.headers.get_content_type()
-        except (OSError, http.client.HTTPException) as error:
+            status, kind, content = connection.request(method, path, body, self._of_thread.headers)
+        except (OSError, ConnectionLostError) as error:
             self.close()
             raise PolicyServerError(
                 f"the policy server at {self._host}:{self._port} is gone, or has not answered: "
                 f"{type(error).__name__}: {error}. Its open episodes are lost: begin new ones once it runs again"
             ) from error
-        if response.status == 204:
+        if not connection.is_open:
+            self.close()
+        if status == 204:
             return None
         answer = unpacked(content, kind)
-        if response.status == 200:
+        if status == 200:
             return answer
-        self._raise(response.status, answer)
+        self._raise(status, answer)
 
     def _raise(self, status: int, answer: Any) -> None:
         error = answer.get("error") if isinstance(answer, dict) else None
@@ -270,8 +269,8 @@ class _Link:
         found = getattr(errors, kind, None)
         raise (found if isinstance(found, type) and issubclass(found, RLlibError) else PolicyServerError)(message)
 
-    def _connection(self) -> http.client.HTTPConnection:
-        connection: http.client.HTTPConnection | None = getattr(self._of_thread, "connection", None)
+    def _connection(self) -> HttpConnection:
+        connection: HttpConnection | None = getattr(self._of_thread, "connection", None)
         if connection is None:
             connection = self._connected()
             token = client_token(self._host, self._port, self._token)  # a server writes it before it listens
@@ -279,13 +278,12 @@ class _Link:
             self._of_thread.connection = connection
         return connection
 
-    def _connected(self) -> http.client.HTTPConnection:
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=self._answer_seconds)
+    def _connected(self) -> HttpConnection:
         until = time.monotonic() + self._connect_seconds
         pause = threading.Event()
         while True:
             try:
-                connection.connect()
+                return HttpConnection(self._host, self._port, self._answer_seconds)
             except OSError as error:
                 if time.monotonic() >= until:
                     raise PolicyServerError(
@@ -293,6 +291,3 @@ class _Link:
                         f"{self._connect_seconds:g} s: {error.strerror or error}. Start it, or correct the address"
                     ) from error
                 pause.wait(0.1)
-            else:
-                connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                return connection

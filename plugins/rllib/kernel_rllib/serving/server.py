@@ -15,10 +15,9 @@ abandoned.
 from __future__ import annotations
 
 import hmac
-import socket
 import time
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 from threading import Lock
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -26,6 +25,7 @@ from urllib.parse import parse_qs, urlsplit
 from kernel_rllib.envs.external import ExternalEnv
 from kernel_rllib.errors import ConfigError, DataError, RLlibError
 from kernel_rllib.serving.access import forget_token, server_token
+from kernel_rllib.serving.http_requests import BadRequestError, Request, read_head, response
 from kernel_rllib.serving.policy_files import described
 from kernel_rllib.serving.wire import ARRAYS, JSON, packed, unpacked
 
@@ -241,22 +241,16 @@ class _Attendance:
         return found
 
 
-class _Server(ThreadingHTTPServer):
+class _Server(ThreadingTCPServer):
     """Listens for one `PolicyServer`."""
 
     daemon_threads = True
+    allow_reuse_address = True
     request_queue_size = 128
 
     def __init__(self, address: tuple[str, int], policies: PolicyServer) -> None:
         self.policies = policies
         super().__init__(address, _Requests, bind_and_activate=False)
-
-    def server_bind(self) -> None:
-        """Bind, without asking for the name of the machine, which may take long."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def service_actions(self) -> None:
         """Look after episodes now and then."""
@@ -266,21 +260,28 @@ class _Server(ThreadingHTTPServer):
         """Say nothing: a client that is gone is no error of the server's."""
 
 
-class _Requests(BaseHTTPRequestHandler):
+class _Requests(StreamRequestHandler):
     """The requests of one connection."""
 
-    protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    wbufsize = -1
     server: _Server
 
-    def do_POST(self) -> None:
-        """Make calls."""
-        self._answer({"/v1/calls": self._calls})
-
-    def do_GET(self) -> None:
-        """Return the policy, or its parameters."""
-        self._answer({"/v1/policy": self._policy, "/v1/weights": self._weights})
+    def handle(self) -> None:
+        """Answer requests, until the client or an error ends the connection."""
+        self._request, self._keeps = Request("", "", {}, keeps=False), True
+        while self._keeps:
+            try:
+                head = read_head(self.rfile)
+            except BadRequestError as error:
+                self._keeps = False
+                self._send(error.status, _said("BadRequest", str(error)))
+                return
+            if head is None:
+                return
+            self._request, self._keeps = head, head.keeps
+            body = self._body()
+            if body is not None:
+                self._answer(body)
 
     def finish(self) -> None:
         """Hear that the connection was closed."""
@@ -289,68 +290,67 @@ class _Requests(BaseHTTPRequestHandler):
         finally:
             self.server.policies.disconnected(self)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
-
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def _answer(self, routes: Mapping[str, Callable[[], Any]]) -> None:
-        body = self._body()
-        if body is None:
-            return
-        self._read = body
-        route = routes.get(urlsplit(self.path).path)
-        if not self.server.policies.is_allowed(self.headers.get("Authorization")):
+    def _answer(self, body: bytes) -> None:
+        asked = self._request
+        self._read, self._asked = body, urlsplit(asked.target)
+        if not self.server.policies.is_allowed(asked.headers.get("authorization")):
             self._send(401, _said("Unauthorized", "the request has no token of this server's, or another one"))
-        elif route is None:
-            self._send(404, _said("NotFound", f"there is no {self.command} {self.path}"))
+            return
+        routes = {
+            ("POST", "/v1/calls"): self._calls,
+            ("GET", "/v1/policy"): self._policy,
+            ("GET", "/v1/weights"): self._weights,
+        }
+        route = routes.get((asked.command, self._asked.path))
+        if route is None:
+            self._send(404, _said("NotFound", f"there is no {asked.command} {asked.target}"))
+            return
+        try:
+            found = route()
+        except DataError as error:
+            self._send(400, _said("DataError", str(error)))
+        except RLlibError as error:
+            self._send(409, _said(type(error).__name__, str(error)))
+        except Exception as error:  # what a call of a client's brings about must not end its connection unanswered
+            self._send(500, _said("InternalError", f"{type(error).__name__}: {error}"))
         else:
-            try:
-                found = route()
-            except DataError as error:
-                self._send(400, _said("DataError", str(error)))
-            except RLlibError as error:
-                self._send(409, _said(type(error).__name__, str(error)))
-            except Exception as error:  # what a call of a client's brings about must not end its connection unanswered
-                self._send(500, _said("InternalError", f"{type(error).__name__}: {error}"))
-            else:
-                self._send(204 if found is None else 200, found)
+            self._send(204 if found is None else 200, found)
 
     def _calls(self) -> Any:
-        body = unpacked(self._read, self.headers.get_content_type())
+        body = unpacked(self._read, self._request.content_type)
         return {"results": self.server.policies.results(body, self)}
 
     def _policy(self) -> Any:
         return self.server.policies.policy()
 
     def _weights(self) -> Any:
-        have = parse_qs(urlsplit(self.path).query).get("have", ["-1"])[0]
+        have = parse_qs(self._asked.query).get("have", ["-1"])[0]
         if not have.lstrip("-").isdigit():
             raise DataError(f"have={have!r} is no version: give the number that came with the parameters")
         return self.server.policies.weights(int(have))
 
     def _body(self) -> bytes | None:
         """Return the body; answer and return None if it is too large, or its length is not said."""
-        length = self.headers.get("Content-Length", "0")
-        if not length.isdigit() or self.headers.get("Transfer-Encoding") is not None:
-            self.close_connection = True
+        headers = self._request.headers
+        length = headers.get("content-length", "0")
+        if not (length.isascii() and length.isdigit()) or "transfer-encoding" in headers:
+            self._keeps = False
             self._send(411, _said("LengthRequired", "the request does not say how long its body is: Content-Length"))
             return None
         if int(length) > LARGEST_BODY:
-            self.close_connection = True
+            self._keeps = False
             self._send(413, _said("TooLarge", f"a body may have {LARGEST_BODY} bytes, and this one has {length}"))
             return None
+        if headers.get("expect", "").lower() == "100-continue":
+            self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         return self.rfile.read(int(length))
 
     def _send(self, status: int, value: Any) -> None:
-        kind = ARRAYS if ARRAYS in self.headers.get("Accept", "") else JSON
-        body = b"" if status == 204 else packed(value, kind)
-        self.send_response(status)
-        if status != 204:
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        kind = ARRAYS if ARRAYS in self._request.headers.get("accept", "") else JSON
+        body = None if status == 204 else packed(value, kind)
+        self.wfile.write(response(status, kind, body, keeps=self._keeps))
 
 
 def _said(kind: str, message: str) -> dict[str, Any]:

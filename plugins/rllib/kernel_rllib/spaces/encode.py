@@ -61,6 +61,8 @@ class Encoder:
         """Return the value of one lane as a row. Raises SpaceError, which names `lane` where one is given."""
         if isinstance(value, np.ndarray) and self._node.is_exact(value):
             return value.copy()
+        if type(value) is int and self._node.is_index(value):
+            return np.array(value)
         try:
             return nested.row(self._node.batch([value]), 0)
         except _Mismatch as mismatch:
@@ -94,6 +96,10 @@ class _Node:
 
     def is_exact(self, value: Array) -> bool:
         """Return whether an array needs no conversion and no further check."""
+        return False
+
+    def is_index(self, value: int) -> bool:
+        """Return whether a whole number is a value of the space as it is."""
         return False
 
     def batch(self, values: Sequence[Any]) -> Struct:
@@ -166,6 +172,9 @@ class _Index(_Node):
         self.space = space
         self._least = int(space.start)
         self._most = int(space.start + space.n) - 1
+
+    def is_index(self, value: int) -> bool:
+        return self._least <= value <= self._most
 
     def batch(self, values: Sequence[Any]) -> Struct:
         found = _array(values)
