@@ -6,7 +6,7 @@ Those of `Threads` run each actor in a thread, those of `LocalRuntime` are local
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from queue import SimpleQueue
 from typing import Any
 
@@ -15,6 +15,7 @@ from kernel_local_mode.runtime import LocalRuntime
 
 from kernel.runtime.definitions import CallOptions
 from kernel.runtime.execution_context import ExitActor
+from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.worker_info import WorkerInfo, local_worker
 from kernel_engine.failures.failures import Failure, failure_of
 from kernel_engine.one_process.actor_names import describe_actor
@@ -48,6 +49,8 @@ class Actor:
         self.failure: Failure | None = None
         self.calls: SimpleQueue[Call | None] = SimpleQueue()
         self.instance: Any = None
+        self.constructed = threading.Event()
+        """Is set when nothing of the actor's creation is left, which counts as a handle while it goes on."""
         creation.actor = self
         if not engine.lives_on(options):
             creation.when_dropped(lambda: engine.no_handles(self))
@@ -58,6 +61,7 @@ class Actor:
         self.engine.introduce(self, info)
         local_worker.set(info)
         self.construct(creation.pop())
+        self.constructed.set()
         while self.failure is None and (call := self.calls.get()) is not None:
             call.wait()
             method = call.method
@@ -243,13 +247,28 @@ class LivesWithoutHandles(Threads):
 
 
 class EndsBeforeItsCalls(Threads):
+    """Begins calls when a result is asked for, which is right, and ends an actor whose calls wait, which is not."""
+
     check = LAST_HANDLE
+
+    def __init__(self, namespace: str | None) -> None:
+        super().__init__(namespace)
+        self.held: list[tuple[Actor, Call]] = []
+
+    def accept(self, actor: Actor, call: Call) -> None:
+        self.held.append((actor, call))
 
     def no_handles(self, actor: Actor) -> None:
         actor.end("all handles to it are gone")
 
-    def accept(self, actor: Actor, call: Call) -> None:
-        threading.Timer(0.1, actor.calls.put, [call]).start()
+    def get(self, refs: Sequence[ObjectRef], timeout: float | None) -> list[Any]:
+        held, self.held = self.held, []
+        for actor, _ in held:
+            actor.constructed.wait()
+        self._drain()  # The handles that the program has dropped are gone before any call begins.
+        for actor, call in held:
+            actor.calls.put(call)
+        return super().get(refs, timeout)
 
 
 class EndsTheDetached(Threads):

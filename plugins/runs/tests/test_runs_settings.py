@@ -38,7 +38,7 @@ def test_dicts_of_fields_become_settings() -> None:
         (
             SyncConfig,
             {"nothing_like_it": 1},
-            r"^SyncConfig has no argument 'nothing_like_it'. Its arguments are upload_dir, sy",
+            r"^SyncConfig has no argument 'nothing_like_it'. Its arguments are uplo",
         ),
         (
             ScalingConfig,
