@@ -105,14 +105,18 @@ def set_resource(name: str, capacity: float, node_id: str | None = None) -> None
     ensure_session().query("set_resource", name, float(capacity), node_id or "")
 
 
-def drain_node(node_id: str, deadline: float | None = None) -> None:
+def drain_node(node_id: str, deadline: float | None = None, *, cancel: bool = False) -> None:
     """Let a node leave: it gets no new work, running work goes on, and its objects are copied to other nodes.
 
     The node leaves when its work has ended, after `deadline` seconds at the latest; work that still runs then is cut
     off, and run again elsewhere as far as `max_retries` and `max_restarts` allow. Returns at once; `kernel.nodes()`
-    shows the progress (`State`). Raises OptionError for an unknown node, and for the node beside the head.
+    shows the progress (`State`). With `cancel` a node that has not left yet stays, and gets work again. Raises
+    OptionError for an unknown node, for the node beside the head, and where it is too late to cancel.
     """
-    get_runtime().query("drain_node", node_id, None if deadline is None else float(deadline))
+    if cancel:
+        get_runtime().query("cancel_drain", node_id)
+    else:
+        get_runtime().query("drain_node", node_id, None if deadline is None else float(deadline))
 
 
 def set_title(text: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from kernel_spec.errors import NodeProviderError
-from kernel_spec.providers import ProvidedNode
+from kernel_spec.providers import INVALID, ProvidedNode
 
 
 class ManualNodeProvider:
@@ -47,11 +47,12 @@ class ManualNodeProvider:
             known = ", ".join(sorted(self._kinds)) or "none"
             raise NodeProviderError(
                 f"the node provider 'manual' can't make a node of kind {kind!r}; kinds it knows: {known}. "
-                "Name one in its configuration, or start the node yourself with `kernel start --address`"
+                "Name one in its configuration, or start the node yourself with `kernel start --address`",
+                code=INVALID,
             )
         if count < 1:
             raise NodeProviderError(
-                f"the node provider 'manual' was asked for {count} nodes of kind {kind!r}, not 1 up"
+                f"the node provider 'manual' was asked for {count} nodes of kind {kind!r}, not 1 up", code=INVALID
             )
         with self._lock:
             ids = [f"manual-{self._made + number}" for number in range(1, count + 1)]

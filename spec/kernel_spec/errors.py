@@ -266,7 +266,16 @@ class HeadReplacedError(MetadataError):
 
 
 class NodeProviderError(FaultError):
-    """The node provider failed."""
+    """The node provider failed.
+
+    `code` is a word of `kernel_spec.providers.ERROR_CODES`; `retry_after` is in how many seconds it may be tried again,
+    None if that is not known.
+    """
+
+    def __init__(self, *args: Any, code: str = "unknown", retry_after: float | None = None) -> None:
+        super().__init__(*args)
+        self.code = code
+        self.retry_after = retry_after
 
 
 # -- plugins, wire, ours -------------------------------------------------------------------------------------------

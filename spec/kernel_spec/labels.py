@@ -13,6 +13,8 @@ from typing import Any
 
 NODE_ID_LABEL = "kernel/node-id"
 ACCELERATOR_LABEL = "kernel/accelerator-type"
+PROVIDER_ID_LABEL = "kernel/provider-id"
+"""The label of a node that a node provider has made: the provider's id of its machine."""
 
 _NAME = r"[a-zA-Z0-9](?:[a-zA-Z0-9_.-]{0,61}[a-zA-Z0-9])?"
 _PART = r"[a-zA-Z0-9](?:[a-zA-Z0-9_-]*[a-zA-Z0-9])?"

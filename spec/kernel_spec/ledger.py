@@ -15,6 +15,7 @@ from kernel_spec.ids import GroupId, LeaseId, NodeId
 from kernel_spec.resources import CPU, Allocation, ResourcePool
 from kernel_spec.scheduling import (
     Bundle,
+    DrainCancelled,
     Event,
     Grant,
     GroupHeld,
@@ -46,6 +47,7 @@ class Ledger:
         self._handlers: dict[type, Callable[[Any], Sequence[Place]]] = {
             NodeAdded: self._node_added,
             NodeDraining: self._node_draining,
+            DrainCancelled: self._drain_cancelled,
             NodeRemoved: self._node_removed,
             ResourceChanged: self._resource_changed,
             LeaseReleased: self._lease_released,
@@ -60,7 +62,7 @@ class Ledger:
     # -- changes, for an index -------------------------------------------------------------------------------------
 
     def on_node(self, node: NodePlace) -> None:
-        """Called after a node was added, removed (then it is not in `nodes`), drained, or got new totals or labels."""
+        """Called after a node was added, removed (then it is not in `nodes`), began or ceased to drain, or changed."""
 
     def on_free(self, node: NodePlace) -> None:
         """Called after resources of a node were taken or given back."""
@@ -156,6 +158,14 @@ class Ledger:
             node.draining = True
             self.on_node(node)
         return ()
+
+    def _drain_cancelled(self, event: DrainCancelled) -> Sequence[Place]:
+        node = self.nodes.get(event.node)
+        if node is None or not node.draining:
+            return ()
+        node.draining = False
+        self.on_node(node)
+        return (node, *node.bundles.values())
 
     def _node_removed(self, event: NodeRemoved) -> Sequence[Place]:
         node = self.nodes.pop(event.node, None)

@@ -5,7 +5,8 @@ event at a time, from one thread, and carries out the instructions that come bac
 thread and reads no clock (`now` is passed in, in seconds on a monotonic clock). It may raise only for a broken
 invariant; the head then reports the plugin by name and ends the session, because no decision is safe after that.
 Nothing of it must survive a crash: a head that was restarted replays the nodes (`NodeAdded`), the placement groups and
-leases that are held (`GroupHeld`, `LeaseHeld`) and the requests that still wait.
+leases that are held (`GroupHeld`, `LeaseHeld`) and the requests that still wait. An event of a kind that a scheduler
+does not know must change nothing: later releases may add some.
 
 A process asks for a lease on a worker of some shape, then sends it any number of tasks of that shape. So a
 scheduler decides per lease, not per task, and its cost is not on the path of a task.
@@ -128,8 +129,15 @@ class NodeRemoved:
 class NodeDraining:
     """A node will leave: grant no new lease on it or in its bundles, and place no bundle there.
 
-    Its leases go on until `NodeRemoved`. This can't be undone: a later `NodeAdded` changes only totals and labels.
+    Its leases go on until `NodeRemoved`, or until `DrainCancelled`. A later `NodeAdded` changes only totals and labels.
     """
+
+    node: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class DrainCancelled:
+    """A node that was to leave stays: grant leases and place bundles there again. Nodes that stay ignore it."""
 
     node: NodeId
 
@@ -239,6 +247,7 @@ Event = (
     | GroupRemoved
     | GroupHeld
     | NodeDraining
+    | DrainCancelled
     | Tick
 )
 

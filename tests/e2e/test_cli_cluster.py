@@ -296,6 +296,26 @@ def test_a_deadline_cuts_off_what_still_runs(head: CommandLine, other: CommandLi
     assert "it was drained, and its deadline has come" in errors
 
 
+def test_a_drain_is_cancelled_and_what_waited_for_the_node_runs_there(
+    head: CommandLine, other: CommandLine, tmp_path: Path
+) -> None:
+    started = head.start("--port", "0", "--num-cpus", "0")
+    joined = other.join(
+        started["address"], "--num-cpus", "1", "--resources", '{"there": 1}', KERNEL_TOKEN=token_of(head)
+    )
+    program = head.program(WORK, str(tmp_path / "begun"))
+    assert program.stdout is not None and program.stdout.readline() == "ready\n"
+    wait_until((tmp_path / "begun").exists, SECONDS, "the task to begin")
+    assert head.run("drain", joined["node_id"], "--no-wait").returncode == 0
+    assert states(head)[joined["node_id"]] == "DRAINING"
+    done = head.run("drain", joined["node_id"], "--cancel")
+    assert re.fullmatch(rf"node {joined['node_id'][:8]} \(.*\) stays\n", done.stdout), done.stderr
+    assert states(head)[joined["node_id"]] == "ALIVE"
+    shown, errors = program.communicate("\n", timeout=SECONDS)
+    assert shown == f"2000000 {joined['node_id']}\n", errors
+    assert "give one of them" in head.refused("drain", joined["node_id"], "--cancel", "--deadline", "1")
+
+
 def test_what_can_not_be_drained_is_refused(head: CommandLine) -> None:
     started = head.start("--port", "0")
     assert "is beside the head, which can't do without it" in head.refused("drain", started["node_id"])

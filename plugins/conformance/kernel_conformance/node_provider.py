@@ -12,12 +12,20 @@ ended, so give it a fake cloud, or a kind that costs little.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from kernel_spec.errors import NodeProviderError
-from kernel_spec.providers import NodeProvider, ProvidedNode
+from kernel_spec.labels import check_labels
+from kernel_spec.providers import (
+    INVALID,
+    DescribesKinds,
+    NodeProvider,
+    ProvidedNode,
+    TellsInterruptions,
+    takes_token,
+)
 
 STATES = ("starting", "running", "stopping", "failed")
 
@@ -113,8 +121,11 @@ class NodeProviderConformance:
     def test_what_can_not_be_made_is_refused_and_leaves_nothing(self) -> None:
         provider = type(self).make_provider()
         for kind, count in (("no such kind", 1), (self._kind(provider), 0), (self._kind(provider), -1)):
-            with suppress(NodeProviderError):
+            try:
                 ids = provider.create(kind, count, self.join)
+            except NodeProviderError as error:
+                assert error.code == INVALID, f"the code of {error!r} is {error.code!r}, not {INVALID!r}"
+            else:
                 raise AssertionError(f"create({kind!r}, {count}) gave {list(ids)} instead of NodeProviderError")
         assert not self._nodes(provider), "a refused request left nodes behind"
 
@@ -136,6 +147,47 @@ class NodeProviderConformance:
         found = self._nodes(again)
         again.terminate(ids)
         assert set(found) == set(ids), f"created {list(ids)}, after a restart there are {sorted(found)}"
+
+    def test_ids_are_values_of_labels(self) -> None:
+        provider = type(self).make_provider()
+        ids = self._create(provider, 1)
+        provider.terminate(ids)
+        check_labels({"id": ids[0]})
+
+    # -- what a provider may have besides --------------------------------------------------------------------------
+
+    def test_a_repeated_token_makes_no_second_node(self) -> None:
+        provider = type(self).make_provider()
+        if not takes_token(provider):
+            return
+        create: Callable[..., Sequence[str]] = provider.create
+        first = list(create(self._kind(provider), 2, self.join, token="first"))
+        try:
+            again = list(create(self._kind(provider), 2, self.join, token="first"))
+            assert sorted(again) == sorted(first), f"the token's call made {first}, and repeated {again}"
+            assert set(self._nodes(provider)) == set(first)
+            other = list(create(self._kind(provider), 1, self.join, token="second"))
+            assert set(other).isdisjoint(first), "another token is another call"
+            first += other
+        finally:
+            provider.terminate(first)
+
+    def test_kinds_are_described(self) -> None:
+        provider = type(self).make_provider()
+        if not isinstance(provider, DescribesKinds):
+            return
+        for kind in provider.kinds():
+            details = provider.describe(kind)
+            assert details.price is None or details.price >= 0, f"{kind!r} costs {details.price}"
+            assert details.boot_seconds > 0, f"{kind!r} takes {details.boot_seconds} s to join"
+            check_labels(details.labels)
+        with suppress(NodeProviderError):
+            raise AssertionError(f"an unknown kind is described as {provider.describe('no such kind')}")
+
+    def test_without_an_announcement_no_node_is_interrupted(self) -> None:
+        provider = type(self).make_provider()
+        if isinstance(provider, TellsInterruptions):
+            assert list(provider.events()) == []
 
     def _create(self, provider: NodeProvider, count: int) -> list[str]:
         return list(provider.create(self._kind(provider), count, self.join))

@@ -141,6 +141,11 @@ def _drain_node(world: SchedulerHarness, dice: random.Random, features: Collecti
         world.drain_node(dice.choice(list(world.nodes)))
 
 
+def _cancel_drain(world: SchedulerHarness, dice: random.Random, features: Collection[str]) -> None:
+    if world.draining:
+        world.cancel_drain(dice.choice(sorted(world.draining)))
+
+
 def _remove_node(world: SchedulerHarness, dice: random.Random, features: Collection[str]) -> None:
     if len(world.nodes) > 1:
         world.remove_node(dice.choice(sorted(world.draining) or list(world.nodes)))
@@ -178,6 +183,7 @@ _EVENTS: tuple[tuple[_Act, float, str | None], ...] = (
     (_add_node, 2, None),
     (_change_node, 2, None),
     (_drain_node, 1, None),
+    (_cancel_drain, 1, None),
     (_remove_node, 3, None),
     (_restart, 1, None),
     (_group, 5, GROUPS),

@@ -267,6 +267,18 @@ class GroupConformance(SchedulerSuite):
         world.release(*inside)
         assert world.request({"CPU": 2}) in world.granted, "what the group held is free"
 
+    def test_groups_and_bundles_use_a_node_whose_drain_is_cancelled(self) -> None:
+        if not self.placement_groups:
+            return
+        world = self.harness()
+        node = world.add_node({"CPU": 2})
+        placed = world.group([{"CPU": 1}])
+        world.drain_node(node)
+        inside, waiting = world.request({"CPU": 1}, group=placed), world.group([{"CPU": 1}])
+        assert inside in world.waiting and not world.bundles[waiting]
+        world.cancel_drain(node)
+        assert inside in world.granted and world.bundles[waiting]
+
     def test_nothing_new_runs_in_bundles_on_a_draining_node(self) -> None:
         if not self.placement_groups:
             return

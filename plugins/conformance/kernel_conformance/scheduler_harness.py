@@ -12,6 +12,7 @@ from kernel_spec.resources import Allocation, amounts, quantities
 from kernel_spec.scheduling import (
     PACK,
     Bundle,
+    DrainCancelled,
     Event,
     Grant,
     GroupHeld,
@@ -61,6 +62,11 @@ class SchedulerHarness(Account):
         """Announce that a node will leave."""
         self.draining.add(node)
         self.feed(NodeDraining(node))
+
+    def cancel_drain(self, node: NodeId) -> None:
+        """Announce that a node that was to leave stays."""
+        self.draining.discard(node)
+        self.feed(DrainCancelled(node))
 
     def remove_node(self, node: NodeId) -> None:
         """Take a node away, and every lease and bundle on it."""

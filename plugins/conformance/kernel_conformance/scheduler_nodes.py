@@ -229,6 +229,19 @@ class NodeConformance(SchedulerSuite):
         world.remove_node(leaving)
         assert waiting in world.granted
 
+    def test_a_node_whose_drain_is_cancelled_is_filled_again(self) -> None:
+        world = self.harness()
+        node = world.add_node({"CPU": 2})
+        world.cancel_drain(node)
+        world.cancel_drain(NodeId(b"nowhere."))
+        running = world.request({"CPU": 1})
+        world.drain_node(node)
+        first, second = world.request_many(2, {"CPU": 1})
+        world.cancel_drain(node)
+        assert first in world.granted and second in world.waiting, "there is room for one"
+        world.release(running)
+        assert second in world.granted
+
     def test_an_affinity_for_a_draining_node(self) -> None:
         if not self.node_affinity:
             return

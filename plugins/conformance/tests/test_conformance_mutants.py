@@ -19,11 +19,12 @@ from kernel.defaults.spill import DiskSpill
 from kernel.environments.variables import EnvironmentVariables
 from kernel_spec.accelerators import Device
 from kernel_spec.environments import WorkerStart
-from kernel_spec.errors import RuntimeEnvError
+from kernel_spec.errors import NodeProviderError, RuntimeEnvError
 from kernel_spec.memory_guards import ENDING, EndForMemory
 from kernel_spec.memory_words import OUT_OF_MEMORY
 from kernel_spec.metrics import FamilySnapshot
 from kernel_spec.observers import LifecycleEvent
+from kernel_spec.providers import INVALID, Interruption, KindDetails
 from kernel_spec.serialization import Payload, SerializerBase
 
 KINDS = {"kinds": {"small": {"CPU": 1}}}
@@ -99,7 +100,70 @@ class Fails(Runs):
         return [replace(node, state="failed", problem="no quota") for node in super().list()]
 
 
+class HasAll(Runs):
+    """Right: it has all that a provider may have besides."""
+
+    def __init__(self, configuration: Mapping[str, Any]) -> None:
+        super().__init__(configuration)
+        self.tokens: dict[str, Sequence[str]] = {}
+
+    def create(self, kind: str, count: int, join: Mapping[str, Any], token: str = "") -> Sequence[str]:
+        if not token or token not in self.tokens:
+            self.tokens[token] = super().create(kind, count, join)
+        return self.tokens[token]
+
+    def describe(self, kind: str) -> KindDetails:
+        if kind not in self.kinds():
+            raise NodeProviderError(f"there is no kind {kind!r}", code=INVALID)
+        return KindDetails(0.25, zone="a", labels={"zone": "a"})
+
+    def events(self) -> Sequence[Interruption]:
+        return ()
+
+
+class SaysNoCode(Runs):
+    def create(self, kind: str, count: int, join: Mapping[str, Any]) -> Sequence[str]:
+        try:
+            return super().create(kind, count, join)
+        except NodeProviderError as error:
+            raise NodeProviderError(*error.args) from None
+
+
+class HasIdsThatAreNoLabels(Runs):
+    def create(self, kind: str, count: int, join: Mapping[str, Any]) -> Sequence[str]:
+        made = super().create(kind, count, join)
+        self._nodes |= {f"/{id}": replace(self._nodes.pop(id), id=f"/{id}") for id in made}
+        return [f"/{id}" for id in made]
+
+
+class ForgetsTokens(HasAll):
+    def create(self, kind: str, count: int, join: Mapping[str, Any], token: str = "") -> Sequence[str]:
+        return super().create(kind, count, join)
+
+
+class TakesTokensForOne(HasAll):
+    def create(self, kind: str, count: int, join: Mapping[str, Any], token: str = "") -> Sequence[str]:
+        return super().create(kind, count, join, token and "the only one")
+
+
+class DescribesAnyKind(HasAll):
+    def describe(self, kind: str) -> KindDetails:
+        return KindDetails(1.0)
+
+
+class PaysForNodes(HasAll):
+    def describe(self, kind: str) -> KindDetails:
+        return replace(super().describe(kind), price=-1.0)
+
+
+class InterruptsForNothing(HasAll):
+    def events(self) -> Sequence[Interruption]:
+        return [Interruption("manual-1", 120.0, "somebody pays more")]
+
+
 PROVIDERS = [
+    SaysNoCode, HasIdsThatAreNoLabels, ForgetsTokens, TakesTokensForOne, DescribesAnyKind, PaysForNodes,
+    InterruptsForNothing,
     NeverRuns, Fails,
     MakesNothing, MakesOne, TerminatesNothing, TerminatesAll, UsesIdsAgain, TakesAnyKind, FailsForStrangers,
     InventsStates, ForgetsTheKind,
@@ -570,6 +634,7 @@ MUTANTS: list[tuple[str, Any, dict[str, Any]]] = [
 ]
 RIGHT: list[tuple[str, Any, dict[str, Any]]] = [
     ("node_provider", Runs, {"configuration": KINDS}),
+    ("node_provider", HasAll, {"configuration": KINDS}),
     ("spill_target", DiskSpill, {}),
     ("metadata_store", lambda directory: LocalMetadataStore(), {}),
     ("serializer", Marking, {}),
@@ -596,6 +661,6 @@ def test_a_wrong_implementation_fails_the_suite_of_its_contract(kind: str, make:
     assert failures(kind, make, flags)
 
 
-@pytest.mark.parametrize(("kind", "make", "flags"), RIGHT, ids=[kind for kind, _, _ in RIGHT])
+@pytest.mark.parametrize(("kind", "make", "flags"), RIGHT, ids=[f"{kind}-{make.__name__}" for kind, make, _ in RIGHT])
 def test_the_right_ones_that_they_were_made_from_pass(kind: str, make: Any, flags: dict[str, Any]) -> None:
     assert failures(kind, make, flags) == []

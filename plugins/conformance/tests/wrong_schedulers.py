@@ -9,6 +9,7 @@ from dataclasses import replace
 from kernel.defaults.scheduler import LocalScheduler
 from kernel_spec.ids import LeaseId, NodeId
 from kernel_spec.scheduling import (
+    DrainCancelled,
     Event,
     Grant,
     GroupHeld,
@@ -66,8 +67,8 @@ def deaf_to(kind: type) -> type[LocalScheduler]:
 DEAF = [
     deaf_to(kind)
     for kind in (
-        NodeAdded, NodeRemoved, NodeDraining, ResourceChanged, LeaseRequested, LeaseCancelled, LeaseReleased,
-        LeaseBlocked, LeaseUnblocked, LeaseHeld, GroupRequested, GroupRemoved, GroupHeld, Tick,
+        NodeAdded, NodeRemoved, NodeDraining, DrainCancelled, ResourceChanged, LeaseRequested, LeaseCancelled,
+        LeaseReleased, LeaseBlocked, LeaseUnblocked, LeaseHeld, GroupRequested, GroupRemoved, GroupHeld, Tick,
     )
 ]  # fmt: skip
 

@@ -24,6 +24,7 @@ from kernel_scheduler_fair.queues import AccountQueue, AccountQueues
 from kernel_spec.holdings import Place
 from kernel_spec.ids import GroupId, LeaseId
 from kernel_spec.scheduling import (
+    DrainCancelled,
     Event,
     Grant,
     GroupHeld,
@@ -69,6 +70,7 @@ class FairScheduler:
         self._handlers: Mapping[type, Callable[[Any, float], list[Instruction]]] = {
             NodeAdded: self._node_changed,
             NodeDraining: self._node_changed,
+            DrainCancelled: self._node_changed,
             ResourceChanged: self._node_changed,
             NodeRemoved: self._node_removed,
             LeaseRequested: self._lease_requested,
@@ -112,7 +114,9 @@ class FairScheduler:
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
-    def _node_changed(self, event: NodeAdded | NodeDraining | ResourceChanged, now: float) -> list[Instruction]:
+    def _node_changed(
+        self, event: NodeAdded | NodeDraining | DrainCancelled | ResourceChanged, now: float
+    ) -> list[Instruction]:
         places = self.ledger.apply(event)
         self._shake_soft_queues()
         return self._serve(places, now)

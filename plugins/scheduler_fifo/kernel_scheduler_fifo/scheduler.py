@@ -19,6 +19,7 @@ from kernel_spec.holdings import Place
 from kernel_spec.ids import GroupId, LeaseId
 from kernel_spec.resources import Amounts
 from kernel_spec.scheduling import (
+    DrainCancelled,
     Event,
     GroupHeld,
     GroupRemoved,
@@ -70,6 +71,7 @@ class FifoScheduler:
         self._news: dict[Place, None] = {}
         self._handlers: dict[type, Callable[[Any, float], list[Instruction]]] = {
             NodeAdded: self._node_changed,
+            DrainCancelled: self._node_changed,
             ResourceChanged: self._node_changed,
             NodeDraining: self._node_draining,
             NodeRemoved: self._node_removed,
@@ -117,7 +119,7 @@ class FifoScheduler:
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
-    def _node_changed(self, event: NodeAdded | ResourceChanged, now: float) -> list[Instruction]:
+    def _node_changed(self, event: NodeAdded | DrainCancelled | ResourceChanged, now: float) -> list[Instruction]:
         # A node that shrank can lose a soft affinity, and who wished for it may then go anywhere.
         return self._serve(self.nodes.apply(event), now, self.queues.soft(event.node))
 

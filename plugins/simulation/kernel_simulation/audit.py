@@ -30,6 +30,7 @@ class Audit:
             contract.NodeAdded: self._node_added,
             contract.NodeRemoved: self._node_removed,
             contract.NodeDraining: lambda event: self._draining.add(event.node),
+            contract.DrainCancelled: lambda event: self._draining.discard(event.node),
             contract.ResourceChanged: self._resource_changed,
             contract.LeaseReleased: lambda event: self._release(event.id),
             contract.LeaseBlocked: lambda event: self._block(event.id, True),

@@ -11,6 +11,7 @@ from kernel.conformance.scheduler_harness import SchedulerHarness
 from kernel.defaults.scheduler import LocalScheduler
 from kernel_spec.ids import LeaseId
 from kernel_spec.scheduling import (
+    DrainCancelled,
     Event,
     GroupHeld,
     GroupRemoved,
@@ -122,6 +123,11 @@ class FillsDrainingNodes(LocalScheduler):
         return [] if isinstance(event, NodeDraining) else super().handle(event, now)
 
 
+class LeavesCancelledDrainsEmpty(LocalScheduler):
+    def handle(self, event: Event, now: float) -> list[Instruction]:
+        return [] if isinstance(event, DrainCancelled) else super().handle(event, now)
+
+
 class ForgetsWhatIsHeld(LocalScheduler):
     def handle(self, event: Event, now: float) -> list[Instruction]:
         return [] if isinstance(event, LeaseHeld) else super().handle(event, now)
@@ -182,6 +188,7 @@ BROKEN = [
     AsksActorsBack,
     KeepsLostNodes,
     FillsDrainingNodes,
+    LeavesCancelledDrainsEmpty,
     ForgetsWhatIsHeld,
     AnswersWhatIsHeld,
     PlacesHalfOfAGroup,

@@ -160,7 +160,7 @@ SIBLINGS: Mapping[str, frozenset[str]] = {
             "kernel.plugins",
             "kernel.runtime.process_title",
             "kernel.runtime",
-            "kernel.threads",
+            "kernel_processes.system.starting",
             "kernel.working_directory",
             "kernel_engine",
         }

@@ -280,6 +280,18 @@ class LastMetrics(MessageFields):
     snapshot: bytes
 
 
+@numbered(73, "process -> head")
+class Backlog(MessageFields):
+    """So many `tasks` wait behind a request for a lease, and are expected to take so many `seconds` together.
+
+    Sent when that has doubled or halved, and now and then.
+    """
+
+    lease: LeaseId
+    tasks: int
+    seconds: float
+
+
 # -- streams of lines -------------------------------------------------------------------------------------------------
 
 FAILURE_STREAM = "failure"

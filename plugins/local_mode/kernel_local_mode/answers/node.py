@@ -74,6 +74,10 @@ class NodeAnswers:
         self._check_node(node_id)
         raise OptionError(f"node {node_id} is this process (local mode), the only node; shutdown() ends it")
 
+    def cancel_drain(self, node_id: str) -> None:
+        """Do nothing: the one node never drains. Raises OptionError for another one."""
+        self._check_node(node_id)
+
     def _check_node(self, node_id: str) -> None:
         own = self._facts.node.hex()
         if node_id not in ("", own):

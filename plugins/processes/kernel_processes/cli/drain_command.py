@@ -27,14 +27,15 @@ DRAINED = "it was drained"
     help="Let it leave after S seconds even if work still runs.",
 )
 @click.option("--no-wait", is_flag=True, help="Return at once; `kernel status` shows the progress.")
+@click.option("--cancel", is_flag=True, help="Let a node that is being drained stay.")
 @address_option
-def drain(node: str, deadline: float | None, no_wait: bool, address: str | None) -> None:
+def drain(node: str, deadline: float | None, no_wait: bool, cancel: bool, address: str | None) -> None:
     """Let NODE leave the cluster when its work is done.
 
     NODE is its id or the beginning of it, its host, or its HOST:PORT. No new work starts there. Running work goes on,
     and objects in its store are copied to other nodes. Actors and programs count as work: the node stays until they
     have ended, unless there is a deadline. Work that the deadline cuts off runs again elsewhere, as far as max_retries
-    and max_restarts allow.
+    and max_restarts allow. Until it has left, --cancel lets it stay and work again.
 
     \b
     Examples:
@@ -44,8 +45,14 @@ def drain(node: str, deadline: float | None, no_wait: bool, address: str | None)
     session = find_head(address)
     with SessionClient(session) as client:
         row = chosen_node(node, client.ask("nodes"))
-        client.ask("drain_node", row["NodeID"], deadline)
         name = f"{row['NodeID'][:8]} ({row['NodeManagerHostname']})"
+        if cancel:
+            if deadline is not None:
+                raise Refusal("--deadline says when a node leaves, and --cancel that it stays: give one of them")
+            client.ask("cancel_drain", row["NodeID"])
+            click.echo(f"node {name} stays")
+            return
+        client.ask("drain_node", row["NodeID"], deadline)
         if no_wait:
             click.echo(f"node {name} is being drained")
             return

@@ -60,6 +60,12 @@ _WANTED = ("it was asked to stop", DRAINED)
 @click.option("--spill-directory", metavar="DIR", help="Where spilled objects are kept (default: with the session).")
 @click.option("--spill-target", metavar="NAME", shell_complete=offered("spill_target"), help="Spill target plugin.")
 @click.option("--labels", type=Labels(), multiple=True, help="Labels of this node; may be repeated.")
+@click.option(
+    "--provider-id",
+    metavar="ID",
+    envvar="KERNEL_PROVIDER_ID",
+    help="The id that a node provider has for this machine (default: KERNEL_PROVIDER_ID).",
+)
 @click.option("--labels-file", type=LabelsFile(), help="File with labels: JSON, or a line NAME: VALUE for each.")
 @click.option(
     "--temp-dir", metavar="DIR", help="Where the session's directory is made (default: KERNEL_TMPDIR or /tmp)."

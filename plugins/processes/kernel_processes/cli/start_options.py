@@ -21,6 +21,7 @@ from kernel_processes.transport.addresses import HEAD, SCHEME, format_host_and_p
 from kernel_spec.dataclass import dataclass
 from kernel_spec.engines import SessionOptions
 from kernel_spec.errors import OptionError
+from kernel_spec.labels import PROVIDER_ID_LABEL
 from kernel_spec.tls_files import TlsFiles
 
 PORT = 6380
@@ -172,7 +173,7 @@ def _init_options(given: Mapping[str, Any], metadata_store: str | None) -> Sessi
         object_store_memory=given["object_store_memory"],
         object_store_directory=given["object_store_directory"],
         spill_directory=given["spill_directory"],
-        labels={name: value for some in (given["labels_file"] or {}, *given["labels"]) for name, value in some.items()},
+        labels=_labels(given),
         local_mode=False,
         namespace=None,
         runtime_env=None,
@@ -192,6 +193,14 @@ def _init_options(given: Mapping[str, Any], metadata_store: str | None) -> Sessi
     )
     check_init(options)
     return options
+
+
+def _labels(given: Mapping[str, Any]) -> dict[str, str]:
+    said = {PROVIDER_ID_LABEL: given["provider_id"]} if given["provider_id"] else {}
+    labels: dict[str, str] = {}
+    for some in (given["labels_file"] or {}, *given["labels"], said):
+        labels |= some
+    return labels
 
 
 def _make_private(directory: Path) -> None:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from kernel.logs import Logger, configure_later
 from kernel.plugin_faults import lines_of
 from kernel.plugins import PluginManager
-from kernel.threads import why_no_process
 from kernel_processes.node import session_lock
 from kernel_processes.node.session_guard import fork_guard
 from kernel_processes.node.sessions import describe
@@ -26,6 +25,7 @@ from kernel_processes.protocol.head_sockets import head_socket
 from kernel_processes.system.child_program import begin, configure_logging, report
 from kernel_processes.system.processes import become_subreaper, collect_garbage
 from kernel_processes.system.standard_logs import keep_standard_logs
+from kernel_processes.system.starting import why_no_process
 from kernel_processes.transport.connect import Connector
 from kernel_processes.transport.networks import load_network
 from kernel_processes.transport.reactor import Reactor

@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from kernel.threads import why_no_process
 from kernel_processes.node import session_lock
 from kernel_processes.node.crash_output import agent_crash_output
 from kernel_processes.node.sessions import SessionDirectory, make_session, remove
 from kernel_processes.protocol.agent_config import AgentConfig
 from kernel_processes.system.children import let_go, open_log, start_child
 from kernel_processes.system.standard_descriptors import occupy_standard_descriptors
+from kernel_processes.system.starting import why_no_process
 from kernel_processes.transport.authentication import TOKEN_VARIABLE, make_token
 from kernel_spec.errors import SessionEndedError, UsageError
 

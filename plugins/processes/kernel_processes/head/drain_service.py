@@ -15,13 +15,13 @@ from kernel_processes.protocol import head_messages
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec.errors import OptionError
 from kernel_spec.ids import LeaseId, NodeId, ObjectId
-from kernel_spec.scheduling import NodeDraining
+from kernel_spec.scheduling import DrainCancelled, NodeDraining
 
 LOOK_SECONDS = 0.1
 
 
 class DrainService:
-    """Carries out `kernel.drain_node`."""
+    """Carries out `kernel.drain_node`, and takes it back where it is cancelled."""
 
     def __init__(
         self, dispatcher: MessageDispatcher, cluster: ClusterTable, leases: LeaseManager, reactor: Reactor
@@ -33,7 +33,7 @@ class DrainService:
         self._looking = False
         self._rows: dict[ObjectId, tuple[Any, ...]] = {}
         """Objects to be copied now, to their size, owner, and the owner's address."""
-        dispatcher.methods["drain_node"] = self._drain
+        dispatcher.methods |= {"drain_node": self._drain, "cancel_drain": self._cancel}
         dispatcher.on(head_messages.StillDraining, lambda node, said: self.begin(node, said.seconds))
 
     def _drain(self, caller: ProcessRecord, node_id: str, seconds: float | None) -> None:
@@ -47,6 +47,16 @@ class DrainService:
                 "and a head that is started with --num-cpus 0 runs nothing"
             )
         self.begin(node, seconds)
+
+    def _cancel(self, caller: ProcessRecord, node_id: str) -> None:
+        """Let a node stay after all. Raises OptionError for an unknown node, and for one that has been told to end."""
+        node = self._cluster.node_named(node_id)
+        if not self.table.cancel(node.id):
+            raise OptionError(f"node {node_id} was drained and is ending: its drain can't be cancelled any more")
+        if node.draining:
+            node.draining = False
+            node.send(packed(head_messages.CancelDrain()))
+            self._leases.handle(DrainCancelled(node.id))
 
     def begin(self, node: NodeRecord, seconds: float | None) -> None:
         """Let a node go, in `seconds` at the latest."""
@@ -98,8 +108,11 @@ class DrainService:
 
     def _look_at_store(self, node: NodeRecord) -> None:
         busy = self._is_busy(node.id)  # Asked first, so that results of tasks that end meanwhile count.
+        drain = self.table.drains[node.id]
 
         def reported(report: dict[str, Any] | None) -> None:
+            if self.table.drains.get(node.id) is not drain:
+                return  # It was cancelled meanwhile, and perhaps began anew.
             owners: dict[ObjectId, NodeId] = {}
             for object, owner, size, state, _, weak in report["stored"] if report is not None else ():
                 caller = self._cluster.callers.get(owner)
@@ -115,6 +128,10 @@ class DrainService:
     def _copy(self, step: CopyObjects) -> None:
         source, target = self._cluster.nodes[step.node], self._cluster.nodes[step.target]
         rows = [self._rows[object] for object in step.objects]
-        self._cluster.ask_node(
-            target, "copy", lambda answer: self.table.copied(step.node, step.objects), rows, source.address
-        )
+        drain = self.table.drains[step.node]
+
+        def copied(answer: object) -> None:
+            if self.table.drains.get(step.node) is drain:
+                self.table.copied(step.node, step.objects)
+
+        self._cluster.ask_node(target, "copy", copied, rows, source.address)

@@ -81,6 +81,15 @@ class DrainTable:
         self.drains.setdefault(node, Drain(node, deadline, now)).deadline = deadline
         self._note(node, f"is to leave by {deadline}")
 
+    def cancel(self, node: NodeId) -> bool:
+        """Let a node that drains stay; return whether it still can. Answers about it that come later are ignored."""
+        drain = self.drains.get(node)
+        if drain is not None and drain.leaving:
+            return False
+        if self.drains.pop(node, None) is not None:
+            self._note(node, "stays")
+        return True
+
     def gone(self, node: NodeId) -> None:
         """A node has left, or died."""
         if self.drains.pop(node, None) is not None:

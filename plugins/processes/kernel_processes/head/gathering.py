@@ -46,12 +46,13 @@ class Gathering:
         method: str,
         then: Callable[[dict[NodeId, Any]], Any],
         *arguments: Any,
+        asked: Iterable[NodeRecord] | None = None,
         seconds: float = PATIENCE_SECONDS,
     ) -> Deferred:
-        """Ask every node; those that have not answered within `seconds` are left out."""
-        asked: list[NodeRecord] = self._cluster.living_nodes()
+        """Ask every node, or those `asked`; those that have not answered within `seconds` are left out."""
+        nodes = self._cluster.living_nodes() if asked is None else asked
         ask = self._cluster.ask_node
-        return self._gather(((node.id, node, ask) for node in asked), then, method, arguments, seconds)
+        return self._gather(((node.id, node, ask) for node in nodes), then, method, arguments, seconds)
 
     def _gather(
         self,

@@ -24,6 +24,7 @@ from kernel_processes.head.actor_workers import ActorWorkers
 from kernel_processes.head.actors import ActorTable
 from kernel_processes.head.breakpoint_table import BreakpointTable
 from kernel_processes.head.cluster_table import ClusterTable
+from kernel_processes.head.demand_queries import DemandQueries
 from kernel_processes.head.drain_service import DrainService
 from kernel_processes.head.driver_output import DriverOutput
 from kernel_processes.head.explanations import Explanations
@@ -196,6 +197,7 @@ class Head:
             manager.make_many("metrics_sink"), self.metrics, self.reactor.call_later, time.time, self._plugin_failed
         )
         ResourceService(dispatcher, cluster, leases)
+        DemandQueries(dispatcher, cluster, gathering, leases, self.groups.table, self.jobs, self.reactor)
         sections: dict[str, Callable[[], Any]] = {
             "session": lambda: self.config.directory,
             "started": lambda: started,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernel_engine.messages.named_messages import packed
@@ -66,6 +66,12 @@ class JobService:
             for node in self._cluster.living_nodes():
                 node.send(packed(head_messages.JobEnded(job=job.id)))
         return job
+
+    def ask_for(self, id: JobId, bundles: Sequence[Mapping[str, float]]) -> None:
+        """Write down the resources that a job asks for in advance, in place of what it asked for before."""
+        job = self.table.get(id)
+        job.asked = [dict(bundle) for bundle in bundles]
+        self._journal.job(job)
 
     def running(self) -> set[JobId]:
         """Return the jobs of the programs that run."""

@@ -21,7 +21,8 @@ KEPT_ENDED = 100
 class JobRecord:
     """Holds the job of one driver, or of detached actors, whose surroundings are those of the driver `creator`.
 
-    `ended` is 0 while the job runs, then seconds since the epoch.
+    `ended` is 0 while the job runs, then seconds since the epoch. `asked` are bundles of resources (quantities) for
+    which the cluster is to have room.
     """
 
     id: JobId
@@ -36,6 +37,7 @@ class JobRecord:
     started: float = 0.0
     ended: float = 0.0
     creator: JobId = _NO_JOB
+    asked: list[Mapping[str, float]] = field(default_factory=list)
 
     def surroundings(self) -> dict[str, Any]:
         """Return the settings with which a node starts workers of the job."""

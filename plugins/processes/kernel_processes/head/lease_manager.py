@@ -11,6 +11,7 @@ from kernel.logs import Logger
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import Message, packed
 from kernel_processes.head import lent_cpus
+from kernel_processes.head.idle_nodes import IdleNodes
 from kernel_processes.head.lent_cpus import LentCpus
 from kernel_processes.head.nodes import ProcessRecord
 from kernel_processes.head.scheduler_guard import SchedulerGuard
@@ -26,7 +27,8 @@ class LeaseRecord:
     """Holds one request and its lease. `holder` is None for the lease of an actor, which the head holds.
 
     `grants` counts the grants, so that a node's message about an earlier grant is not taken for one about the latest.
-    `taken`: the head has taken the lease away, and its worker is being ended.
+    `taken`: the head has taken the lease away, and its worker is being ended. `backlog` is the number of tasks that
+    wait behind a request that waits, and `backlog_seconds` how long they are expected to take.
     """
 
     request: contract.LeaseRequest
@@ -35,6 +37,8 @@ class LeaseRecord:
     grants: int = 0
     worker: ProcessId | None = None
     taken: bool = False
+    backlog: int = 0
+    backlog_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,7 @@ class LeaseManager:
     ) -> None:
         self.scheduler = SchedulerGuard(scheduler)
         self.leases: dict[LeaseId, LeaseRecord] = {}
+        self.idle = IdleNodes()
         self._cpus = LentCpus()
         self._inside: dict[GroupId, set[LeaseId]] = {}
         """Placement group to the leases in it, also those that wait."""
@@ -105,6 +110,7 @@ class LeaseManager:
             while self._events:
                 event = self._events.popleft()
                 self._share_cpus(self._cpus.see(event))
+                self.idle.see(event, self._clock())
                 for step in self._decide(event):
                     self._carry_out(step)
         finally:
@@ -113,6 +119,7 @@ class LeaseManager:
     def _carry_out(self, step: contract.Instruction) -> None:
         if isinstance(step, contract.PlaceGroup):
             self._share_cpus(self._cpus.see(step))
+            self.idle.see(step, self._clock())
             self._on_placed(step.id, step.bundles)
             return
         record = self.leases.get(step.id)
@@ -121,6 +128,8 @@ class LeaseManager:
         if isinstance(step, contract.Grant):
             record.grant = step
             record.grants += 1
+            record.backlog, record.backlog_seconds = 0, 0.0
+            self.idle.see(step, self._clock())
             self._orders.find(step.id, record)
             self._share_cpus(self._cpus.grant(record.request, step))
         elif isinstance(step, contract.Preempt):
@@ -284,6 +293,12 @@ class LeaseManager:
         record.grant = None
         self.handle(contract.LeaseReleased(id))
         self.handle(contract.LeaseRequested(record.request))
+
+    def note_backlog(self, id: LeaseId, tasks: int, seconds: float) -> None:
+        """So many tasks wait behind a request, and are expected to take so many seconds together."""
+        record = self.leases.get(id)
+        if record is not None and record.grant is None:
+            record.backlog, record.backlog_seconds = tasks, seconds
 
     def drop_worker(self, id: LeaseId) -> None:
         """The worker of a lease must not be used any more; its resources stay taken until `release`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 
 from kernel_engine.messages import process_messages as op
-from kernel_engine.messages.named_messages import Message, packed
+from kernel_engine.messages.named_messages import Message, number_of, packed, unpacked
 from kernel_processes.head.lease_manager import LeaseManager
 from kernel_processes.head.lease_requests import LeaseHolders, LeaseRequests
 from kernel_processes.head.message_dispatcher import MessageDispatcher
@@ -42,6 +42,7 @@ class LeaseService:
             op.REQUEST_LEASE: self._on_request,
             op.CANCEL_LEASE: lambda caller, message: leases.cancel(message[1]),
             op.RETURN_LEASE: self._on_return,
+            number_of(op.Backlog): lambda caller, message: leases.note_backlog(*unpacked(op.Backlog, message)),
         }
         dispatcher.methods["explain_lease"] = lambda caller, lease: leases.explain(lease)
         dispatcher.words |= {

@@ -345,6 +345,7 @@ class Agent:
         on(head_messages.NodeReachable, self._node_reachable)
         methods["drain_output"] = self._drain_output
         methods["report"] = lambda then, objects: then(self.report.make(objects))
+        methods["needed_elsewhere"] = lambda then: then(self.report.needed_elsewhere())
         if self.exchange is not None:
             copy = self.exchange.copy
             methods["copy"] = lambda then, rows, place: copy(rows, place, then)

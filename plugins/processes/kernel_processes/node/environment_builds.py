@@ -11,11 +11,11 @@ from contextlib import suppress
 from typing import Any
 
 from kernel.logs import Logger
-from kernel.threads import why_no_process
 from kernel_processes.node.build_cache import BuildCache, EnvironmentPart
 from kernel_processes.node.build_process import BuildOrder
 from kernel_processes.system.children import open_log, start_child
 from kernel_processes.system.processes import descendants_of, kill
+from kernel_processes.system.starting import why_no_process
 from kernel_processes.transport.background import Background
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec.environments import EnvironmentBuilder, WorkerStart

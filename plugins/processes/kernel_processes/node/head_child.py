@@ -10,10 +10,10 @@ import subprocess
 from collections.abc import Callable
 
 from kernel.logs import Logger
-from kernel.threads import why_no_process
 from kernel_processes.node.failed_starts import FailedStarts
 from kernel_processes.protocol.agent_config import AgentConfig
 from kernel_processes.system.children import let_go, open_log, start_child
+from kernel_processes.system.starting import why_no_process
 from kernel_processes.transport.reactor import Reactor
 from kernel_spec.errors import HeadReplacedError, KernelError, MetadataError, SessionEndedError
 

@@ -23,6 +23,12 @@ class NodeReport:
         self._store = store
         self._memory = memory
 
+    def needed_elsewhere(self) -> int:
+        """Return the number of objects in the store that processes of other nodes own, and that are not mere copies."""
+        local = {connection.info.id for connection in self._processes.connections.values()}
+        rows = self._store.server.objects()
+        return sum(row.owner not in local and not row.weak and row.state != "writing" for row in rows)
+
     def make(self, objects: bool) -> dict[str, Any]:
         """Return the report of this node for the head; with `objects`, also every object of the store."""
         server = self._store.server

@@ -35,6 +35,7 @@ class NodeState:
         self._leaves_at: float | None = None
         """The time at which the draining node leaves at the latest; infinity without a deadline."""
         head.on(head_messages.DrainNode, lambda said: self._drain(said.seconds))
+        head.on(head_messages.CancelDrain, lambda said: self._cancel_drain())
         head.on(head_messages.SetResource, lambda said: self._set_resource(*said))
 
     @property
@@ -65,6 +66,9 @@ class NodeState:
     def _drain(self, seconds: float | None) -> None:
         """The node is to leave, in `seconds` at the latest."""
         self._leaves_at = math.inf if seconds is None else self._clock() + seconds
+
+    def _cancel_drain(self) -> None:
+        self._leaves_at = None
 
     def _set_resource(self, name: str, quantity: float) -> None:
         """Set a custom resource, which is also reported to a head that takes over."""

@@ -16,7 +16,7 @@ from kernel_spec.ids import ProcessId
 _FOR_THE_HEAD = (
     op.REQUEST_LEASE, op.CANCEL_LEASE, op.RETURN_LEASE,
     *map(number_of, (op.CreateActor, op.ActorArguments, op.ForgetActor, op.SubscribeActor, op.ActorReady)),
-    *map(number_of, (op.LastCalls, op.LastMetrics)),
+    *map(number_of, (op.Backlog, op.LastCalls, op.LastMetrics)),
 )  # fmt: skip
 
 

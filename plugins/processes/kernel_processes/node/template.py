@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernel.logs import Logger
-from kernel.threads import why_no_process
 from kernel_engine.messages.named_messages import number_of, packed, unpacked
 from kernel_processes.node.sessions import clean_up
 from kernel_processes.node.template_messages import (
@@ -32,6 +31,7 @@ from kernel_processes.node.template_messages import (
 )
 from kernel_processes.system import thread_limits
 from kernel_processes.system.processes import become_subreaper, collect_garbage, end_descendants, end_orphans, set_title
+from kernel_processes.system.starting import why_no_process
 
 ANSWER_BYTES = 4096
 """The largest answer in bytes."""

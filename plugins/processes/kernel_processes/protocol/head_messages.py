@@ -351,3 +351,8 @@ class StillDraining(MessageFields):
     """Sent to a head that was started again: the node was about to leave, in `seconds` or once it is idle."""
 
     seconds: float | None
+
+
+@numbered(148, TO_AGENT)
+class CancelDrain(MessageFields):
+    """The node that was to leave stays."""

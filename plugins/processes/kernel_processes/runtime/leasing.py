@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import field
-from typing import Any
+from typing import Any, NamedTuple
 
 from kernel.runtime.definitions import Shape
 from kernel_engine.tasks.task import Task
@@ -23,6 +23,8 @@ MAXIMUM_REQUESTS = 16
 """Maximum number of leases of one shape that are requested at a time."""
 IDLE_SECONDS = 0.1
 """Seconds for which an idle lease is kept in case more tasks come."""
+BACKLOG_SECONDS = 5.0
+"""Seconds after which the backlog is reported again, although it has hardly changed: the head may be another."""
 _STALE_SECONDS = 0.02
 
 
@@ -63,6 +65,15 @@ class WorkerLease:
         ) and not self.reclaimed
 
 
+class BacklogReport(NamedTuple):
+    """What the head is told of the tasks that wait behind the requests of a pool: see `Backlog`, and when (`at`)."""
+
+    lease: LeaseId
+    tasks: int
+    seconds: float
+    at: float
+
+
 class LeasePool:
     """Holds waiting tasks of one shape and the workers leased for them. `repeatable`: all tasks may be run again.
 
@@ -77,6 +88,7 @@ class LeasePool:
         self.leases: list[WorkerLease] = []
         self.requested: dict[LeaseId, float] = {}
         self.queued_seconds = 0.0
+        self._reported: BacklogReport | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -98,6 +110,27 @@ class LeasePool:
             return 0
         useful = min(queued, max(1, math.ceil(self.queued_seconds / WINDOW_SECONDS)))
         return max(0, min(useful, MAXIMUM_REQUESTS) - len(self.requested))
+
+    def backlog_report(self, now: float) -> BacklogReport | None:
+        """Return what to report of the tasks behind the requests; None if the head knows enough.
+
+        It is reported for the oldest request, when it has doubled or halved, and every `BACKLOG_SECONDS`.
+        """
+        if not self.requested:
+            self._reported = None
+            return None
+        oldest, tasks = next(iter(self.requested)), max(0, len(self.queue) - len(self.requested))
+        last = self._reported
+        if last is None or last.lease != oldest:
+            needed = tasks > 0
+        else:
+            needed = not last.tasks / 2 < tasks < last.tasks * 2 if last.tasks else tasks > 0
+            needed = needed or (tasks > 0 and now - last.at >= BACKLOG_SECONDS)
+        if not needed:
+            return None
+        seconds = self.queued_seconds * tasks / len(self.queue) if tasks else 0.0
+        self._reported = BacklogReport(oldest, tasks, seconds, now)
+        return self._reported
 
     def push(self, task: Task, estimate: float) -> None:
         """Queue a task that is expected to take `estimate` seconds."""

@@ -19,7 +19,6 @@ from typing import Any
 import kernel_processes.own_code  # noqa: F401  (before anything here can be interrupted)
 from kernel.logs import Logger
 from kernel.runtime.critical_sections import critical
-from kernel.threads import NO_ROOM
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import Message, number_of, packed, unpacked
 from kernel_processes.protocol.identity import Identity, Peer
@@ -31,6 +30,7 @@ from kernel_processes.runtime.message_pump import MessagePump
 from kernel_processes.runtime.peer_connections import PeerConnections
 from kernel_processes.runtime.peer_requests import AnsweredRequest, PeerRequest, PeerRequests
 from kernel_processes.runtime.session_end import SessionEnd
+from kernel_processes.system.starting import NO_ROOM
 from kernel_processes.transport.connect import Connector
 from kernel_processes.transport.connection import Connection, may_be_handled
 from kernel_processes.transport.process_listener import ProcessListener

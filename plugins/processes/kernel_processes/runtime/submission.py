@@ -179,6 +179,11 @@ class TaskSubmitter:
                     self._process.send(lease.connection, (op.GIVE_BACK, len(lease.in_flight) // 2))
                 if not pool.queue and pool.requested:
                     self._withdraw(pool)
+                report = pool.backlog_report(now)
+                if report is not None:
+                    self._process.tell_agent(
+                        packed(op.Backlog(lease=report.lease, tasks=report.tasks, seconds=report.seconds))
+                    )
                 again = again or bool(pool.leases or pool.requested)
             self._pools.tidy()
             for task in list(self._to_kill):

@@ -7,7 +7,7 @@ import itertools
 import threading
 from collections.abc import Callable
 
-from kernel.threads import begin_thread
+from kernel_processes.system.starting import begin_thread
 
 MOST_HANGING = 16
 """Maximum number of hanging calls; when it is reached no further thread is started, and jobs wait."""

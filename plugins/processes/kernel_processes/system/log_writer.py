@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 
-from kernel.threads import begin_thread
 from kernel_processes.system.rotating_file import RotatingFile
+from kernel_processes.system.starting import begin_thread
 
 WAITING_CHARACTERS = 16 << 20
 """Maximum number of characters that wait for the disk. Further lines are left out, and counted."""

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable
 
 from kernel.runtime.critical_sections import is_from_outside
-from kernel.threads import NO_ROOM, begin_thread
 from kernel_processes.runtime.process import Process
+from kernel_processes.system.starting import NO_ROOM, begin_thread
 from kernel_processes.worker.executor_base import Call
 
 _STUCK_SECONDS = 0.001

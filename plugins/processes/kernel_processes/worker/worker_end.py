@@ -12,12 +12,12 @@ from typing import Any, Protocol
 from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.execution_context import LEAVING_SECONDS
 from kernel.runtime.worker_info import worker_info
-from kernel.threads import begin_thread
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import Message, number_of, packed, unpacked
 from kernel_engine.tasks.call_runner import CallRunner
 from kernel_processes.runtime.process_runtime import ProcessRuntime
 from kernel_processes.system.process_exit import finish
+from kernel_processes.system.starting import begin_thread
 from kernel_processes.transport.connection import Connection
 from kernel_processes.worker.executor_base import Call, ExecutorBase
 from kernel_spec.errors import WorkerDiedError

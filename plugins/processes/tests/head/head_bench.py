@@ -72,8 +72,9 @@ class Bench:
         """What is to happen later: in how many seconds, and what."""
         self.ended: list[str] = []
         self.store = store or LocalMetadataStore()
+        self.now = 1.0
         reactor: Any = SimpleNamespace(
-            clock=lambda: 1.0, call_later=lambda seconds, function: self.timers.append((seconds, function))
+            clock=lambda: self.now, call_later=lambda seconds, function: self.timers.append((seconds, function))
         )
         makers: dict[str, Any] = {
             "node_provider": None,

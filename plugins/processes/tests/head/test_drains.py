@@ -150,3 +150,15 @@ def test_objects_that_nobody_near_owns_are_spread_over_those_that_stay() -> None
     assert table.look(GOING, [], 100.0) == [], "one copy is awaited"
     table.copied(GOING, [B])
     assert table.look(GOING, [], 100.0) == [LookAtStore(GOING)]
+
+
+def test_a_drain_is_cancelled_until_the_node_is_told_to_leave() -> None:
+    table = draining()
+    assert table.look(GOING, [], 0.0) == [LookAtStore(GOING)]
+    assert table.cancel(GOING) and GOING not in table.drains
+    assert table.stored(GOING, {}, [NEAR], busy=False) == [], "an answer about it that was on its way changes nothing"
+    table.begin(GOING, None, 1.0)
+    table.look(GOING, [], 1.0)
+    assert table.stored(GOING, {}, [NEAR], busy=False) == [Leave(GOING, DONE)]
+    assert not table.cancel(GOING), "it ends already"
+    assert table.cancel(NEAR), "it was to stay anyway"

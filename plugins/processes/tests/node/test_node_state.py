@@ -65,3 +65,10 @@ def test_a_node_may_be_drained_without_a_deadline() -> None:
     bench = Bench()
     bench.head.handle(packed(head_messages.DrainNode(seconds=None)))
     assert bench.state.leaving and bench.state.leaves_in() is None
+
+
+def test_a_node_whose_drain_is_cancelled_stays() -> None:
+    bench = Bench()
+    bench.head.handle(packed(head_messages.DrainNode(seconds=10.0)))
+    bench.head.handle(packed(head_messages.CancelDrain()))
+    assert not bench.state.leaving and bench.state.leaves_in() is None

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from kernel.runtime.definitions import Shape
 from kernel_processes.runtime.leasing import (
+    BACKLOG_SECONDS,
     IDLE_SECONDS,
     MAXIMUM_IN_FLIGHT,
     MAXIMUM_REQUESTS,
@@ -270,3 +271,47 @@ class Books(RuleBasedStateMachine):
 
 Books.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestBooks = Books.TestCase
+
+
+def waiting_pool(tasks: int, requests: int = 2) -> LeasePool:
+    pool = make_pool(leases=0)
+    for _ in range(tasks):
+        pool.push(make_task(), 0.5)
+    pool.requested = dict.fromkeys(range(requests), 0.0)
+    return pool
+
+
+def test_the_tasks_behind_the_requests_are_reported_for_the_oldest():
+    pool = waiting_pool(tasks=12)
+    lease, tasks, seconds, _ = pool.backlog_report(0.0)
+    assert (lease, tasks, seconds) == (0, 10, 5.0)
+    assert pool.backlog_report(0.1) is None, "nothing has changed"
+    del pool.requested[0]
+    assert pool.backlog_report(0.2)[:2] == (1, 11), "the oldest was granted: another stands for the rest"
+
+
+@pytest.mark.parametrize(("more", "reported"), [(9, False), (10, True), (-4, False), (-5, True)])
+def test_a_backlog_is_reported_again_when_it_has_doubled_or_halved(more, reported):
+    pool = waiting_pool(tasks=12)
+    pool.backlog_report(0.0)
+    for _ in range(abs(more)):
+        if more > 0:
+            pool.push(make_task(), 0.5)
+        else:
+            pool.pop()
+    assert (pool.backlog_report(0.1) is not None) == reported
+
+
+def test_a_backlog_is_repeated_now_and_then_and_its_end_is_told():
+    pool = waiting_pool(tasks=12)
+    pool.backlog_report(0.0)
+    assert pool.backlog_report(BACKLOG_SECONDS).tasks == 10
+    while len(pool.queue) > 2:
+        pool.pop()
+    assert pool.backlog_report(BACKLOG_SECONDS)[1:3] == (0, 0.0)
+    assert pool.backlog_report(3 * BACKLOG_SECONDS) is None
+
+
+def test_without_a_backlog_or_a_request_nothing_is_reported():
+    assert waiting_pool(tasks=2).backlog_report(0.0) is None
+    assert waiting_pool(tasks=2, requests=0).backlog_report(0.0) is None

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kernel.threads import NO_ROOM
+from kernel_processes.system.starting import NO_ROOM
 from kernel_processes.transport.reactor import Reactor
 from kernel_processes.worker import call_group
 from kernel_processes.worker.call_group import CallGroup

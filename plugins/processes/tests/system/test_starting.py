@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kernel.threads import begin_thread, why_no_process
 from kernel_processes.system.daemon_pool import DaemonPool
 from kernel_processes.system.log_writer import LogWriter
 from kernel_processes.system.rotating_file import RotatingFile
+from kernel_processes.system.starting import begin_thread, why_no_process
 from kernel_processes.transport.background import Background
 from kernel_processes.transport.reactor import Reactor
 
