@@ -195,6 +195,16 @@ _IMPORTANCE = {
     name: f"{_OFFLINE}.estimators.importance_sampling:{name}"
     for name in ("ImportanceSamplingEstimator", "WeightedImportanceSamplingEstimator")
 }
+_BATCH_ESTIMATORS = {
+    "OffPolicyEstimator": f"{_OFFLINE}.estimators.batch_estimator:BatchEstimator",
+    **{
+        name: f"{_OFFLINE}.estimators.batch_importance_sampling:{name}"
+        for name in ("ImportanceSampling", "WeightedImportanceSampling")
+    },
+    "DirectMethod": f"{_OFFLINE}.estimators.direct_method:DirectMethod",
+    "DoublyRobust": f"{_OFFLINE}.estimators.doubly_robust:DoublyRobust",
+}
+_FITTED_Q = {"FQETorchModel": f"{_OFFLINE}.estimators.fitted_q:FittedQEvaluation"}
 _CONTEXT = {"IOContext": f"{_OFFLINE}.io_context:IOContext"}
 _WORKER = {"RolloutWorker": f"{_FIRST}.rollout_worker:RolloutWorker"}
 _WORKER_SET = {"WorkerSet": f"{_FIRST}.rollout_worker:WorkerSet"}
@@ -406,6 +416,18 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.models.torch.recurrent_torch_model": _OLD_RECURRENT,
     "ray.rllib.models.torch.torch_modelv2": _TORCH_MODEL,
     "ray.rllib.offline": {**_READER, **_WRITER, **_INPUT, **_OUTPUT, **_CONTEXT, **_ESTIMATOR, **_IMPORTANCE},
+    "ray.rllib.offline.estimators": _BATCH_ESTIMATORS,
+    **{
+        f"ray.rllib.offline.estimators.{module}": {name: _BATCH_ESTIMATORS[name]}
+        for module, name in (
+            ("direct_method", "DirectMethod"),
+            ("doubly_robust", "DoublyRobust"),
+            ("importance_sampling", "ImportanceSampling"),
+            ("off_policy_estimator", "OffPolicyEstimator"),
+            ("weighted_importance_sampling", "WeightedImportanceSampling"),
+        )
+    },
+    "ray.rllib.offline.estimators.fqe_torch_model": _FITTED_Q,
     "ray.rllib.offline.input_reader": _INPUT,
     "ray.rllib.offline.io_context": _CONTEXT,
     "ray.rllib.offline.json_reader": _READER,

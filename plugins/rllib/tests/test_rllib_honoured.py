@@ -101,6 +101,7 @@ IN_TIME = {
     "policies_to_train", "policy_mapping_fn", "restart_failed_env_runners", "store_buffer_in_checkpoints",
     "train_batch_size_per_learner", "input_config", "actions_in_input_normalized", "output_config",
     "output_compress_columns", "output_max_file_size", "shuffle_buffer_size", "off_policy_estimation_methods",
+    "ope_split_batch_by_episode",
 }  # fmt: skip
 """What is read where there are runners, shards, evaluations, checkpoints, several agents, Tune or recorded experience;
 each of these has tests of its own."""

@@ -188,7 +188,7 @@ def test_the_names_of_the_first_generation_ask_for_estimates(folder: str) -> Non
         (
             "MARWIL",
             ["iss"],
-            "the estimator 'iss' is 'iss'; did you mean 'is'?.*: take is, wis, or a class derived",
+            "the estimator 'iss' is 'iss'; did you mean 'is'?.*: take is, wis, dm, dr, or a class",
         ),
         (
             "MARWIL",

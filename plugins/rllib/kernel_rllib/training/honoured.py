@@ -121,6 +121,7 @@ HONOURED = {
     "output_compress_columns",
     "output_max_file_size",
     "off_policy_estimation_methods",
+    "ope_split_batch_by_episode",
 }
 """Common settings."""
 

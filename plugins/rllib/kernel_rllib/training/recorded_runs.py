@@ -52,7 +52,8 @@ class RecordedRuns:
                     "runners don't learn themselves: leave them out, and evaluate in the environment"
                 )
             self.estimates = Estimates(config, self.get_policy)
-            needed = list(dict.fromkeys([*needed, columns.ACTION_LOGP]))
+            if self.estimates.needs_action_prob:
+                needed = list(dict.fromkeys([*needed, columns.ACTION_LOGP]))
         return RunnerGroup(sampler_maker(blueprint, config, needed, log_dir), settings)
 
     def take_estimates(self, fragments: Mapping[str, Sequence[Fragment]]) -> None:
