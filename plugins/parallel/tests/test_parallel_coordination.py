@@ -123,8 +123,9 @@ def test_a_holder_keeps_its_lock_for_longer_than_the_lease() -> None:
 def test_what_is_held_by_nobody_any_more_is_freed() -> None:
     holder = Holder.remote()
     kernel.get([holder.acquire.remote(Lock("dropped", lease=0.5)), holder.forget.remote()])
-    with Lock("dropped"):
-        pass
+    lock = Lock("dropped")
+    assert lock.acquire(timeout=120)
+    lock.release()
 
 
 def test_a_holder_that_stood_still_for_too_long_hears_of_it() -> None:

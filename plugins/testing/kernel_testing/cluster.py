@@ -33,7 +33,7 @@ from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import UsageError
 from kernel_testing.faults import PATIENCE_SECONDS, kill, slowed, title_of, wait_until, workers_of
 from kernel_testing.leaks import no_leaks
-from kernel_testing.network import Network, Weather
+from kernel_testing.network import FaultyNetwork, Weather
 from kernel_testing.roots import temporary_root
 
 HEAD = "kernel: head"
@@ -96,7 +96,7 @@ class Cluster:
         self._token = make_token()
         self._death_seconds = (5.0 if head_apart else 30.0) if death_seconds is None else death_seconds
         self._head_apart = head_apart
-        self._network = Network() if faulty_network else None
+        self._network = FaultyNetwork() if faulty_network else None
         self.nodes: list[ClusterNode] = []
         """The living nodes, the head's first."""
         self._exits.callback(self._end_everything)
@@ -278,7 +278,7 @@ class Cluster:
     def _pairs(self, node: ClusterNode, others: tuple[ClusterNode, ...]) -> list[tuple[str, str]]:
         return [(node.directory, other.directory) for other in others or self.nodes if other is not node]
 
-    def _faulty(self) -> Network:
+    def _faulty(self) -> FaultyNetwork:
         if self._network is None:
             raise UsageError("this cluster's network has no faults; make it with Cluster(faulty_network=True)")
         return self._network

@@ -32,8 +32,8 @@ class Weather:
     """How one direction between two nodes behaves.
 
     `held`: nothing arrives, and nobody learns of it; what was sent waits, as TCP has it. `loses`: what is sent is gone,
-    and its connection is broken later (`Network.heal`). Each piece (up to 256 KB) takes `delay_seconds`, and all of
-    them together do `bytes_per_second`, 0 for any number.
+    and its connection is broken later (`FaultyNetwork.heal`). Each piece (up to 256 KB) takes `delay_seconds`, and all
+    of them together do `bytes_per_second`, 0 for any number.
     """
 
     held: bool = False
@@ -145,7 +145,7 @@ class Link:
         self.reset()
 
 
-class Network:
+class FaultyNetwork:
     """Every connection between nodes. A node is named by the directory of its session."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.execution_context import Execution, ExitActor
 from kernel_engine.one_process.generators import GeneratorRun, Generators
-from kernel_engine.one_process.place import Place
+from kernel_engine.one_process.place import CallPlace
 from kernel_engine.one_process.transport import InProcessChannel, InProcessTransport
 from kernel_engine.tasks.call_runner import CallRunner
 from kernel_engine.tasks.task import Task
@@ -53,7 +53,7 @@ class CallThreads:
         lookup: Callable[[], tuple[Function, str]],
         runner: CallRunner,
         channel: InProcessChannel,
-        place: Place,
+        place: CallPlace,
         ended: Ended,
         in_thread: bool = False,
     ) -> None:

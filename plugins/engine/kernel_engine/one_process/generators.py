@@ -19,7 +19,7 @@ from kernel.runtime.execution_context import Execution
 from kernel.runtime.object_entry import PENDING, ObjectEntry
 from kernel.runtime.waiter import Waiter
 from kernel_engine.messages import process_messages as op
-from kernel_engine.one_process.place import Place
+from kernel_engine.one_process.place import CallPlace
 from kernel_engine.one_process.transport import InProcessChannel, InProcessTransport
 from kernel_engine.tasks.call_runner import CallRunner
 from kernel_engine.tasks.task import Task
@@ -41,7 +41,7 @@ class GeneratorRun:
     items: Iterator[Any]
     runner: CallRunner
     channel: InProcessChannel
-    place: Place
+    place: CallPlace
     on_end: Callable[[BaseException | None], None]
     in_thread: bool = False
     index: int = 0

@@ -9,7 +9,7 @@ from typing import Protocol
 from kernel.runtime.execution_context import Execution, current_execution
 
 
-class Place(Protocol):
+class CallPlace(Protocol):
     """Describes the surroundings of a call: at least which call it is."""
 
     def occupied(self, execution: Execution) -> AbstractContextManager[None]:

@@ -63,7 +63,7 @@ class ActorQCriticsOptions:
 
 
 @dataclass(frozen=True)
-class Network:
+class QNetwork:
     """A network of dense layers over observations, or over the features that convolutions make of images.
 
     Attributes:
@@ -178,11 +178,11 @@ def _network(
     outputs: int,
     *,
     more_inputs: int = 0,
-) -> Network:
+) -> QNetwork:
     first = initializers.torch_linear()
     encoder = None if images is None else image_encoder(name, shape, images, initializers.orthogonal(2**0.5))
     inputs = (encoder.outputs if encoder else shape[0]) + more_inputs
     body = stack(name, inputs, hidden.widths, hidden.activation, first)
     more = stack(f"{name}/more", body.outputs, hidden.more, hidden.more_activation, first)
     head = Dense(f"{name}/head", more.outputs, outputs, None, first)
-    return Network(encoder, Stack((*body.layers, *more.layers, head), inputs))
+    return QNetwork(encoder, Stack((*body.layers, *more.layers, head), inputs))
