@@ -284,7 +284,7 @@ class LastMetrics(MessageFields):
 class Backlog(MessageFields):
     """So many `tasks` wait behind a request for a lease, and are expected to take so many `seconds` together.
 
-    Sent when that has doubled or halved, and now and then.
+    Infinite if nobody knows yet. Sent when that has doubled or halved, and now and then.
     """
 
     lease: LeaseId

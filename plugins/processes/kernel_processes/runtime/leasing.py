@@ -111,10 +111,11 @@ class LeasePool:
         useful = min(queued, max(1, math.ceil(self.queued_seconds / WINDOW_SECONDS)))
         return max(0, min(useful, MAXIMUM_REQUESTS) - len(self.requested))
 
-    def backlog_report(self, now: float) -> BacklogReport | None:
+    def backlog_report(self, now: float, is_known: bool) -> BacklogReport | None:
         """Return what to report of the tasks behind the requests; None if the head knows enough.
 
-        It is reported for the oldest request, when it has doubled or halved, and every `BACKLOG_SECONDS`.
+        It is reported for the oldest request, when it has doubled or halved, and every `BACKLOG_SECONDS`. Unless it
+        `is_known` how long its tasks take, they are expected to take for ever: they may be long ones.
         """
         if not self.requested:
             self._reported = None
@@ -128,7 +129,8 @@ class LeasePool:
             needed = needed or (tasks > 0 and now - last.at >= BACKLOG_SECONDS)
         if not needed:
             return None
-        seconds = self.queued_seconds * tasks / len(self.queue) if tasks else 0.0
+        expected = self.queued_seconds if is_known else math.inf
+        seconds = expected * tasks / len(self.queue) if tasks else 0.0
         self._reported = BacklogReport(oldest, tasks, seconds, now)
         return self._reported
 

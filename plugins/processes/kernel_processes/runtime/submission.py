@@ -179,7 +179,8 @@ class TaskSubmitter:
                     self._process.send(lease.connection, (op.GIVE_BACK, len(lease.in_flight) // 2))
                 if not pool.queue and pool.requested:
                     self._withdraw(pool)
-                report = pool.backlog_report(now)
+                first = pool.queue[0].definition if pool.queue else None
+                report = pool.backlog_report(now, first is not None and first.id in self._estimates)
                 if report is not None:
                     self._process.tell_agent(
                         packed(op.Backlog(lease=report.lease, tasks=report.tasks, seconds=report.seconds))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -283,35 +284,39 @@ def waiting_pool(tasks: int, requests: int = 2) -> LeasePool:
 
 def test_the_tasks_behind_the_requests_are_reported_for_the_oldest():
     pool = waiting_pool(tasks=12)
-    lease, tasks, seconds, _ = pool.backlog_report(0.0)
+    lease, tasks, seconds, _ = pool.backlog_report(0.0, True)
     assert (lease, tasks, seconds) == (0, 10, 5.0)
-    assert pool.backlog_report(0.1) is None, "nothing has changed"
+    assert pool.backlog_report(0.1, True) is None, "nothing has changed"
     del pool.requested[0]
-    assert pool.backlog_report(0.2)[:2] == (1, 11), "the oldest was granted: another stands for the rest"
+    assert pool.backlog_report(0.2, True)[:2] == (1, 11), "the oldest was granted: another stands for the rest"
 
 
 @pytest.mark.parametrize(("more", "reported"), [(9, False), (10, True), (-4, False), (-5, True)])
 def test_a_backlog_is_reported_again_when_it_has_doubled_or_halved(more, reported):
     pool = waiting_pool(tasks=12)
-    pool.backlog_report(0.0)
+    pool.backlog_report(0.0, True)
     for _ in range(abs(more)):
         if more > 0:
             pool.push(make_task(), 0.5)
         else:
             pool.pop()
-    assert (pool.backlog_report(0.1) is not None) == reported
+    assert (pool.backlog_report(0.1, True) is not None) == reported
+
+
+def test_tasks_that_nobody_has_timed_may_take_for_ever():
+    assert waiting_pool(tasks=12).backlog_report(0.0, False)[1:3] == (10, math.inf)
 
 
 def test_a_backlog_is_repeated_now_and_then_and_its_end_is_told():
     pool = waiting_pool(tasks=12)
-    pool.backlog_report(0.0)
-    assert pool.backlog_report(BACKLOG_SECONDS).tasks == 10
+    pool.backlog_report(0.0, True)
+    assert pool.backlog_report(BACKLOG_SECONDS, True).tasks == 10
     while len(pool.queue) > 2:
         pool.pop()
-    assert pool.backlog_report(BACKLOG_SECONDS)[1:3] == (0, 0.0)
-    assert pool.backlog_report(3 * BACKLOG_SECONDS) is None
+    assert pool.backlog_report(BACKLOG_SECONDS, True)[1:3] == (0, 0.0)
+    assert pool.backlog_report(3 * BACKLOG_SECONDS, True) is None
 
 
 def test_without_a_backlog_or_a_request_nothing_is_reported():
-    assert waiting_pool(tasks=2).backlog_report(0.0) is None
-    assert waiting_pool(tasks=2, requests=0).backlog_report(0.0) is None
+    assert waiting_pool(tasks=2).backlog_report(0.0, True) is None
+    assert waiting_pool(tasks=2, requests=0).backlog_report(0.0, True) is None
