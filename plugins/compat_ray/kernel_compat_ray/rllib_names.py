@@ -27,6 +27,8 @@ _AGENTS = {
     "impala.impala": ("IMPALA",),
     "maddpg": ("MADDPG",),
     "maddpg.maddpg": ("MADDPG",),
+    "maml": ("MAML",),
+    "maml.maml": ("MAML",),
     "marwil": ("MARWIL", "BC"),
     "marwil.bc": ("BC",),
     "marwil.marwil": ("MARWIL",),
@@ -60,6 +62,7 @@ ALGORITHMS = {
     "es": "ES",
     "impala": "IMPALA",
     "maddpg": "MADDPG",
+    "maml": "MAML",
     "marwil": "MARWIL",
     "pg": "PG",
     "ppo": "PPO",
@@ -399,6 +402,9 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.examples.env": {},
     "ray.rllib.examples.env.bandit_envs_discrete": _CONTEXTUAL,
     "ray.rllib.examples.env.bandit_envs_recommender_system": _ITEMS,
+    "ray.rllib.examples.env.pendulum_mass": {
+        "PendulumMassEnv": "kernel.rllib.envs.games.pendulum_mass:PendulumMassEnv",
+    },
     "ray.rllib.examples.policy": {},
     "ray.rllib.examples.policy.random_policy": {"RandomPolicy": f"{_FIRST}.random_policy:RandomPolicy"},
     "ray.rllib.examples.policy.rock_paper_scissors_dummies": {

@@ -63,12 +63,12 @@ RLLIB_REFUSED: dict[str, str] = {
 
 _LATER_ALGORITHMS = {
     "agents": (
-        "alpha_zero", "cql", "dreamer", "maml",
+        "alpha_zero", "cql", "dreamer",
         "mbmpo",
     ),
     "algorithms": (
         "alpha_star", "alpha_zero", "cql", "crr", "dreamer", "dreamerv3",
-        "dt", "iql", "leela_chess_zero", "maml", "mbmpo",
+        "dt", "iql", "leela_chess_zero", "mbmpo",
     ),
 }  # fmt: skip
 _POLICIES = {

@@ -28,6 +28,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "algorithms.impala": ("IMPALA", "IMPALAConfig"),
     "algorithms.iqn": ("IQN", "IQNConfig"),
     "algorithms.maddpg": ("MADDPG", "MADDPGConfig"),
+    "algorithms.maml": ("MAML", "MAMLConfig"),
     "algorithms.marwil": ("MARWIL", "MARWILConfig"),
     "algorithms.pg": ("PG", "PGConfig"),
     "algorithms.ppo": ("PPO", "PPOConfig"),

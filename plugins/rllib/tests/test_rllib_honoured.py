@@ -16,6 +16,7 @@ from kernel_rllib.config.model_config import ModelConfig
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.envs.games.contextual_bandits import LinearDiscreteEnv
 from kernel_rllib.envs.games.long_term_satisfaction import LongTermSatisfaction
+from kernel_rllib.envs.games.point_goal import PointGoal
 from kernel_rllib.envs.games.two_step_game import TwoStepGame, grouped_two_step_game
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.training.honoured import HONOURED, HONOURED_OF_MODELS, OF_ATTENTION, OF_LSTM
@@ -48,6 +49,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "MARWIL": {**FEW, "train_batch_size": 16},
     "IQN": {**FEW, **REPLAYED, "num_quantiles": 4, "min_time_s_per_iteration": 0},
     "MADDPG": {**OF_DDPG, "env": TwoStepGame, "training_intensity": 4, "min_sample_timesteps_per_iteration": 40},
+    "MAML": {**CONTINUOUS, "env": PointGoal, "rollout_fragment_length": 8, "maml_optimizer_steps": 1},
     "PG": {**FEW, "train_batch_size": 16},
     "PPO": {**FEW, "train_batch_size": 32, "minibatch_size": 16, "num_epochs": 1, "evaluation_interval": 1},
     "QMIX": {

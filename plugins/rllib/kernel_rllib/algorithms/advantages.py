@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -20,11 +20,25 @@ from kernel_rllib.returns.gae import gae
 from kernel_rllib.returns.returns_to_go import returns_to_go
 from kernel_rllib.returns.vtrace import vtrace
 
+
+class Evaluates(Protocol):
+    """Computes with a module and its parameters, as a learner does."""
+
+    @property
+    def module(self) -> Any:
+        """The module."""
+        ...
+
+    def evaluate(self, function: Callable[[Ops, Parameters], Any]) -> Any:
+        """Return `function(nn, parameters)`."""
+        ...
+
+
 ROWS = 8
 """Rows of observations are filled up to a multiple of this many: see `nn.products`."""
 
 
-def values_of(learner: Learner, obs: Array) -> Array:
+def values_of(learner: Evaluates, obs: Array) -> Array:
     """Return the values [N] of observations [N, ...] by the learner's parameters of now, without memory."""
     count = len(obs)
     missing = -count % ROWS
@@ -33,7 +47,7 @@ def values_of(learner: Learner, obs: Array) -> Array:
     return _values(learner, {columns.OBS: obs})[:count]
 
 
-def fragment_values(learner: Learner, fragment: Fragment) -> tuple[Array, Array]:
+def fragment_values(learner: Evaluates, fragment: Fragment) -> tuple[Array, Array]:
     """Return the values of what was observed before and after each step of a fragment [T, L].
 
     After the end of an episode, the value is that of its final observation. A module that remembers goes through the
@@ -52,7 +66,7 @@ def fragment_values(learner: Learner, fragment: Fragment) -> tuple[Array, Array]
 
 
 def estimate_advantages(
-    learner: Learner,
+    learner: Evaluates,
     fragment: Fragment,
     *,
     gamma: float,
@@ -198,7 +212,7 @@ def _spread(numbers: Array) -> float:
     return max(float(numbers.std()), 1e-4)
 
 
-def _values(learner: Learner, inputs: Mapping[str, Any]) -> Array:
+def _values(learner: Evaluates, inputs: Mapping[str, Any]) -> Array:
     module = cast(ActorCritic, learner.module)
 
     def values(nn: Ops, parameters: Parameters) -> Array:
@@ -208,7 +222,7 @@ def _values(learner: Learner, inputs: Mapping[str, Any]) -> Array:
     return np.asarray(learner.evaluate(values))
 
 
-def _values_beyond(learner: Learner, fragment: Fragment, rows: Array) -> Array:
+def _values_beyond(learner: Evaluates, fragment: Fragment, rows: Array) -> Array:
     """Return the values of the last and final observations, remembered after the steps that they follow."""
     steps, lanes = fragment.beyond_at().T
     inputs = {

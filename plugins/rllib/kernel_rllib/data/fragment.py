@@ -103,6 +103,20 @@ class Fragment:
             state_in={name: column[start:] for name, column in self.state_in.items()},
         )
 
+    def of_lanes(self, start: int, stop: int) -> Fragment:
+        """Return the lanes at the positions from `start` on, before `stop`, as views."""
+        here = (self.final_at[:, 1] >= start) & (self.final_at[:, 1] < stop)
+        return replace(
+            self,
+            columns={name: column[:, start:stop] for name, column in self.columns.items()},
+            last_obs=self.last_obs[start:stop],
+            final_at=self.final_at[here] - np.array([0, start]),
+            final_obs=self.final_obs[here],
+            lanes=self.lanes[start:stop],
+            valid=None if self.valid is None else self.valid[:, start:stop],
+            state_in={name: column[:, start:stop] for name, column in self.state_in.items()},
+        )
+
     def up_to(self, ends: Array) -> Fragment:
         """Return the first steps of each lane, as many as `ends` [L] says; the others are no steps any more."""
         steps = int(ends.max())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -76,7 +76,7 @@ class Blueprint(PolicyBlueprint):
         envs = make_envs(self.envs, place, self.observation_space, self.action_space)
         if isinstance(envs, ExternalLanes):
             return self.make_external(envs, place)
-        return Sampler(
+        return self.sampler(
             self._of_one_agent(envs),
             place.lanes,
             module=self.module,
@@ -92,6 +92,10 @@ class Blueprint(PolicyBlueprint):
             clip_rewards=self.clip_rewards,
             told=self.told,
         )
+
+    def sampler(self, envs: VectorEnv, lanes: Sequence[int], **parts: Any) -> Sampler:
+        """Return a sampler of these environments, with the parts that `Sampler` takes."""
+        return Sampler(envs, lanes, **parts)
 
     def make_external(self, envs: ExternalLanes, place: RunnerPlace) -> ExternalSampler:
         """Return the sampler of an external environment's episodes, in the runner of a place."""

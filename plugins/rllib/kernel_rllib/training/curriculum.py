@@ -59,7 +59,7 @@ class Curriculum:
             return blueprint
         self.tasks = {**self.tasks, **{lane: after for lane, (_, after) in asked.items()}}
         made = self.in_envs(blueprint)
-        runners.change(made, _set_tasks)
+        runners.change(made, have_tasks)
         return made
 
     def check(self, runners: RunnerGroup) -> None:
@@ -94,7 +94,7 @@ class Curriculum:
 
         self.tasks = {int(lane): task for lane, task in Reader(load)(json.loads(state["text"])).items()}
         made = self.in_envs(blueprint)
-        runners.change(made, _set_tasks)
+        runners.change(made, have_tasks)
         return made
 
 
@@ -124,7 +124,8 @@ def _ask(runner: EnvRunner, ask: _Ask, config: Mapping[str, Any]) -> dict[int, t
     return dict(zip(lanes, found, strict=True))
 
 
-def _set_tasks(runner: EnvRunner, blueprint: Any) -> None:
+def have_tasks(runner: EnvRunner, blueprint: Any) -> None:
+    """Let the environments of a runner have the tasks that a blueprint says."""
     set_tasks(runner.sampler.envs, runner.sampler.lanes.tolist(), blueprint.envs.tasks)
 
 

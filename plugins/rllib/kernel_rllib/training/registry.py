@@ -26,6 +26,7 @@ ALGORITHMS = {
     "IMPALA": "kernel_rllib.algorithms.impala",
     "IQN": "kernel_rllib.algorithms.iqn",
     "MADDPG": "kernel_rllib.algorithms.maddpg",
+    "MAML": "kernel_rllib.algorithms.maml",
     "MARWIL": "kernel_rllib.algorithms.marwil",
     "PG": "kernel_rllib.algorithms.pg",
     "PPO": "kernel_rllib.algorithms.ppo",
