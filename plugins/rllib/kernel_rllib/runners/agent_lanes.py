@@ -39,8 +39,8 @@ class AgentLanes(AgentSlots):
 
         Args:
             module_id: The id of the module; the noise of modules differs.
-            policy: What it is made by.
-            place: Where the runner is.
+            policy: The blueprint of the policy, from which the module and its connectors are made.
+            place: The place of the runner: its number, its lanes, and its incarnation.
             seed: The seed of the run.
 
         Raises:
@@ -126,8 +126,8 @@ class AgentLanes(AgentSlots):
 
         Args:
             position: That of the lane.
-            seen: What it sees.
-            done: What it has done, whatever the module chooses; None where the module is to choose.
+            seen: The observation of the agent.
+            done: The action that the agent has taken itself; None if the module chooses.
         """
         if done is not None and self._logs_at_once and (done.outputs is not None or not self.exploration.keeps):
             self._log(position, seen, done)
@@ -155,7 +155,7 @@ class AgentLanes(AgentSlots):
         """Choose for all agents that see something; return the owner of each lane, and its action.
 
         Args:
-            timestep: How many steps all copies of the environment have made: explorations go by it.
+            timestep: The number of steps that all copies of the environment have made; explorations go by it.
         """
         if not self._seen:
             return []

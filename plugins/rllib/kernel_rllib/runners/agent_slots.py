@@ -33,7 +33,7 @@ class AgentSlots:
             copy: The number of the copy among all of the run.
             place: Its place among those of the runner.
             agent: The agent.
-            slot: Which lane it is to be, as it was before; None for the first free one.
+            slot: The position that the lane had before; None for the first free one.
         """
         free = self._free.setdefault(copy, [])
         if slot is None:

@@ -25,12 +25,12 @@ def require_space(envs: AgentSpaces, env_name: str, method: str, agent: Any, pol
     """Raise EnvError unless an agent has spaces, and they are those of its policy.
 
     Args:
-        envs: What knows the spaces of agents.
-        env_name: What the environment is called.
+        envs: The environments, which know the spaces of agents.
+        env_name: The name of the environment, for messages.
         method: The method that returned its first observation.
         agent: The agent.
         policy_id: The id of its policy.
-        policy: What has `observation_space` and `action_space`, those of the policy.
+        policy: The policy, or any object with its `observation_space` and `action_space`.
     """
     found = (
         ("observation_space", envs.observation_space_of(agent), policy.observation_space),

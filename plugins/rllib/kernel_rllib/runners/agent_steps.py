@@ -44,7 +44,7 @@ class AgentSteps:
         Args:
             positions: Those of the lanes.
             chosen: Columns [N, ...], among them `obs` and `actions`.
-            state: What the module remembered before, [N, ...] each.
+            state: The state of a recurrent module before the step, arrays [N, ...] by name.
         """
         self.write(chosen, state)
         for position in positions:
@@ -104,10 +104,10 @@ class AgentSteps:
 
         Args:
             numbers: The numbers of all lanes, by position [L].
-            last_obs: What each lane saw last [L, ...], where it is not in a step.
+            last_obs: The last observation of each lane [L, ...], which is in no step yet.
             recorded: Gives further columns of steps.
             clip_rewards: Gives the rewards that are learned from; None: the same.
-            version: Which weights chose the actions.
+            version: The version of the weights that chose the actions.
         """
         fates = np.array(self._fates, np.int64)
         over = np.flatnonzero(fates != OPEN)

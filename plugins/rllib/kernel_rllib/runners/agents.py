@@ -43,10 +43,10 @@ class Agents:
         Args:
             envs: The environments.
             copies: The number of each place among those of all runners.
-            modules: What acts, by the ids of modules; parameters come in this order.
+            modules: The lanes of each module, by module id; parameters come in this order.
             policy_of: Returns the policy of an agent, given the agent, its episode and `worker`.
-            worker: What is known of the runner.
-            observer: What calls the user's callbacks; None where there are none.
+            worker: The context of the runner, which `policy_of` is given as `worker`.
+            observer: The object that calls the user's callbacks; None without callbacks.
         """
         self.casts = Casts(Cast(dict(modules), policy_of), len(copies))
         self.episodes: dict[int, MultiAgentEpisode] = {}
@@ -113,9 +113,9 @@ class Agents:
 
         Args:
             place: That of their episode.
-            seen: What they see, by agent.
+            seen: The observations, by agent.
             method: The method of the environment that has shown it, for messages.
-            done: What they have done then, by agent, whatever their policies choose; None: they do what those choose.
+            done: The actions that agents have taken themselves, by agent; None if their policies choose.
 
         Raises:
             UnknownPolicyError: If the mapping names a policy that is not there.
@@ -135,7 +135,7 @@ class Agents:
         """Choose for all agents that see something; return the actions of each place, by agent.
 
         Args:
-            timestep: How many steps all copies of the environment have made: explorations go by it.
+            timestep: The number of steps that all copies of the environment have made; explorations go by it.
         """
         actions: dict[int, dict[Any, Any]] = {}
         for lanes in self.casts.acting():
@@ -191,7 +191,7 @@ class Agents:
         """Return the steps that are over since this was last asked, by module.
 
         Args:
-            version: Which weights chose the actions.
+            version: The version of the weights that chose the actions.
         """
         for _, lanes in self.casts.former:  # No policy learns from these steps.
             lanes.fragment(version)

@@ -22,8 +22,8 @@ class PatientCalls:
 
         Args:
             group: The runners.
-            timeout_s: How long each call is waited for, once runners are there; None for ever.
-            what: What a call is, for messages.
+            timeout_s: The number of seconds that each call may take, once runners are there; None for no limit.
+            what: The name of a call, for messages.
         """
         self._group, self._timeout, self._what = group, timeout_s, what
         self._late: dict[int, kernel.ObjectRef] = {}

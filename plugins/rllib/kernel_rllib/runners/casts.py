@@ -142,10 +142,10 @@ class Casts:
         """Return the cast of an episode that goes on here; None where a policy of it is not there.
 
         Args:
-            state: What `state_of` returned.
-            pieces: What it has put in there.
+            state: The state that `state_of` returned.
+            pieces: The pickled pieces that `state_of` has added, by name.
             make: Makes lanes, given the id of a policy and its blueprint.
-            made: What was made of pieces before, by their names: copies share it.
+            made: The objects that were made of pieces before, by name; copies share them.
         """
         kept = state.get("cast")
         if kept is None:

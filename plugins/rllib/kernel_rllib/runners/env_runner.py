@@ -70,7 +70,7 @@ class EnvRunner:
             make_sampler: Makes it, environments and all; called here, in the process where it runs.
             index: The number of this runner: 0 beside the learner, from 1 elsewhere.
             clock: Tells seconds.
-            work: What is made of each sample before it is sent, given this runner; None for nothing.
+            work: Turns each sample into what is sent in its place, given this runner; None to send samples.
         """
         self.index, self.work = index, work
         self.metrics: deque[Any] = deque(maxlen=MOST_METRICS)
@@ -85,9 +85,9 @@ class EnvRunner:
         """Step each lane this many times; to the end of an episode, where the sampler is to sample whole ones.
 
         Args:
-            steps: How many.
+            steps: The number of steps of each lane.
             weights: The parameters to act with, and their version; None if they have not changed.
-            statistics: What connectors are to work with; None if that has not changed.
+            statistics: The statistics of connectors; None if they have not changed.
         """
         began = self._clock()
         if weights is not None:

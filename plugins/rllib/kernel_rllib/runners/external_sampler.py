@@ -86,7 +86,7 @@ class ExternalSampler:
             place: That of the runner.
             make_modules: Makes the lanes of each module, by the ids of modules; parameters come in this order.
             policy_of: Returns the policy of an agent, given the agent, its episode and `worker`.
-            worker: What is known of the runner.
+            worker: The context of the runner, which `policy_of` is given as `worker`.
             make_observer: Makes what calls the user's callbacks, given the numbers of copies; None: there are none.
             only: The id of the only policy, where statistics of filters are known by the names of connectors alone.
             complete_episodes: Whether samples are to be of whole episodes, which can't be had.

@@ -74,7 +74,7 @@ class RunnerGroup(RunnerCalls):
 
         Args:
             make_sampler: Makes the sampler of a runner, where it runs. It is sent there, so it must be picklable.
-            settings: How many lanes and runners there are, and how they live.
+            settings: The numbers of lanes and runners, and what happens when a runner dies.
         """
         self._make_sampler, self._settings = make_sampler, settings
         self._weights: Weights | None = None
@@ -232,7 +232,7 @@ class RunnerGroup(RunnerCalls):
 
         Args:
             steps: Says how many times a runner is to step each of its lanes, by its number.
-            requests: How many. With two, a runner begins the next sample as soon as it has sent one.
+            requests: The number of requests. With two, a runner begins the next sample as soon as it has sent one.
         """
         for index, runner in self._remote.items():
             for _ in range(requests - len(runner.requests)):
@@ -378,8 +378,8 @@ class RunnerGroup(RunnerCalls):
 
         Args:
             index: Its number.
-            error: What says that it died.
-            failed: What it was asked for, beside samples.
+            error: The error by which its death was noticed.
+            failed: The references of its other requests, which are no samples.
         """
         lost = self._remote.pop(index)
         take_as_heard([*failed, *lost.samples()])

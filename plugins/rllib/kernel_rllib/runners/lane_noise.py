@@ -26,9 +26,9 @@ class LaneNoise:
         """Return the noise [N, width] of a step of N lanes.
 
         Args:
-            positions: Where in the memory of this object they are [N].
+            positions: The positions of the lanes in the memory of this object [N].
             numbers: The numbers of the lanes [N].
-            made: How many steps each has made before [N].
+            made: The number of steps that each lane has made before [N].
         """
         if not self.width:
             return np.empty((len(positions), 0), np.float32)

@@ -31,8 +31,8 @@ class LoggedStep(NamedTuple):
 
     Attributes:
         number: The number of the lane.
-        seen: What its agent saw.
-        done: What it did.
+        seen: The observation of its agent.
+        done: The action that its agent took.
         owner: The numbers of its episode and of its agent.
     """
 

@@ -50,15 +50,15 @@ class MultiAgentSampler(KeepsCopies):
         Args:
             envs: As many copies as `copies` has numbers.
             copies: The number of each among all of the run.
-            modules: What acts, by the ids of modules; parameters come in this order.
+            modules: The lanes of each module, by module id; parameters come in this order.
             policy_of: Returns the policy of an agent, given the agent, its episode and `worker`.
-            worker: What is known of the runner.
+            worker: The context of the runner, which `policy_of` is given as `worker`.
             seed: The seed of the run.
-            all_copies: How many copies the run has; None if these are all.
-            incarnation: How many runners died before in the place of these: environments get other seeds then.
-            steps_before: How many steps these copies have made before.
+            all_copies: The number of copies of the run; None if these are all.
+            incarnation: The number of runners that died in this place before; environments get other seeds then.
+            steps_before: The number of steps that these copies have made before.
             complete_episodes: Whether samples are to be of whole episodes.
-            observer: What calls the user's callbacks; None where there are none.
+            observer: The object that calls the user's callbacks; None without callbacks.
         """
         self.lanes: Array = np.asarray(copies, np.int64)
         self.observer = observer
@@ -117,7 +117,7 @@ class MultiAgentSampler(KeepsCopies):
         that is not among these is not learned from.
 
         Args:
-            modules: What acts, by the ids of modules; parameters come in this order.
+            modules: The lanes of each module, by module id; parameters come in this order.
             policy_of: Returns the policy of an agent, as in `__init__`.
         """
         self._agents.change(Cast(dict(modules), policy_of))

@@ -14,11 +14,11 @@ def noise_of_lanes(noise: Noise, purpose: str, seed: int, lanes: Array, start: A
 
     Args:
         noise: Its kind and width.
-        purpose: What it is for: another purpose has other noise.
+        purpose: The name of its use; each use has noise of its own.
         seed: The seed of the run.
         lanes: The numbers of the lanes among all of the run [L].
-        start: How many steps each lane has made before [L].
-        steps: How many steps to return.
+        start: The number of steps that each lane has made before [L].
+        steps: The number of steps to return.
 
     Returns:
         float32 [steps, L, width].

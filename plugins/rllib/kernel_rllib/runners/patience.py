@@ -63,7 +63,7 @@ class Patience:
         What is there may be an error: it is not looked at. All that are late are looked at, whoever else has answered.
 
         Args:
-            asked: What is waited for, and of whom.
+            asked: The runner that each awaited reference was asked of.
             calls: Whether these are calls of functions, which may take as long as they like; otherwise samples.
             deadline: Until when they are waited for, by the clock; None for ever.
 

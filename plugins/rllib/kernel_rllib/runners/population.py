@@ -71,8 +71,8 @@ class Population:
         """Make the players.
 
         Args:
-            trials: How trials are played.
-            group: How many players there are, with which lanes, and how they live.
+            trials: The settings by which trials are played.
+            group: The numbers of players and of their lanes, and what happens when a player dies.
         """
         self._trials, self._group = trials, group
         self._failures = 0
@@ -95,10 +95,10 @@ class Population:
         """Play trials, and return what they brought, in the order of directions and sides.
 
         Args:
-            trials: What is played.
+            trials: The trials to play.
             vector: The parameters that directions start from [size].
             generation: The number of the generation.
-            statistics: What the filter works with.
+            statistics: The statistics of the observation filter.
 
         Raises:
             RunnersLostError: If no player is left, or too many died in a row, or one did and is not to be replaced.

@@ -29,8 +29,8 @@ class Losses:
 
         Args:
             recovery: The mode; None: each death is an error.
-            in_a_row: How many deaths are tolerated without a sample between them.
-            in_all: How many runners may be replaced in all.
+            in_a_row: The number of deaths that are tolerated without a sample between them.
+            in_all: The number of runners that may be replaced in all.
         """
         self._recovery = recovery
         self._most_in_a_row, self._most_in_all = in_a_row, in_all
@@ -50,8 +50,8 @@ class Losses:
         Args:
             index: Its number.
             lanes: The numbers of its lanes.
-            error: What says that it died.
-            others: How many runners are left.
+            error: The error by which its death was noticed.
+            others: The number of runners that are left.
 
         Raises:
             RunnersLostError: If the mode says that a death is an error, no runner is left, or too many died.

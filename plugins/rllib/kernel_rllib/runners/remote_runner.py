@@ -50,8 +50,8 @@ class RemoteRunner:
         version: The version of its parameters by then.
         requests: The requests that it has not answered yet, the oldest first.
         is_made: Whether it is known that its constructor has returned.
-        began: When that was called, by a clock that only goes forward.
-        awaited: What it is waited for with now, and since when, by the same clock.
+        began: The time at which that was called, in seconds of a monotonic clock.
+        awaited: The reference that is waited for now, and the time since when, in seconds of the same clock.
     """
 
     place: RunnerPlace

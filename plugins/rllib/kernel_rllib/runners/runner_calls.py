@@ -44,8 +44,8 @@ class RunnerCalls(ABC):
 
         Args:
             function: It is called with the `EnvRunner`, where that runs.
-            arguments: What it is called with besides.
-            timeout_s: How long answers are waited for; those that have not come by then are left out, with a warning
+            arguments: Further arguments of the function.
+            timeout_s: The number of seconds to wait for answers; later ones are left out, with a warning
                 that says where these runners are. None: as long as it takes.
             only: The numbers of the runners that are called; None for all.
             hands_over: Whether runners are to have the last parameters and statistics before.

@@ -62,16 +62,16 @@ class Sampler:
         Args:
             envs: As many lanes as `lanes` has numbers.
             lanes: The number of each lane among all lanes of the run.
-            module: What acts. Its parameters come by `set_weights`.
-            exploration: How it chooses actions.
-            env_to_module: What makes its inputs of observations.
-            module_to_env: What makes actions of the environment of its choices.
+            module: The module that acts. Its parameters come by `set_weights`.
+            exploration: The exploration, which chooses actions from the module's outputs.
+            env_to_module: The connectors from observations to inputs of the module.
+            module_to_env: The connectors from chosen actions to those of the environment.
             seed: The seed of the run.
-            all_lanes: How many lanes the run has; None if these are all. Explorations count the steps of all.
-            incarnation: How many runners died before in the place of these lanes: environments get other seeds then.
-            steps_before: How many steps these lanes have made before.
+            all_lanes: The number of lanes of the run; None if these are all. Explorations count the steps of all.
+            incarnation: The number of runners that died in this place before; environments get other seeds then.
+            steps_before: The number of steps that these lanes have made before.
             complete_episodes: Whether samples are to be of whole episodes; see `sample_episodes`.
-            observer: What calls the user's callbacks; None where there are none.
+            observer: The object that calls the user's callbacks; None without callbacks.
             clip_rewards: Gives the rewards [L] that are learned from for those of the environment; None: the same.
             told: The numbers that environments tell in their infos which become columns; nan where they tell none.
         """

@@ -46,7 +46,7 @@ class ScriptedLanes(AgentSlots):
 
         Args:
             module_id: The id of the policy.
-            policy: What it is made by.
+            policy: The blueprint that makes the object.
             seed: The seed of the run: an object that has an attribute `stream` gets a generator of random numbers.
         """
         super().__init__()
@@ -146,9 +146,9 @@ def action_of(policy: Any, row: Array, state: Sequence[Any], timestep: int, **to
     Args:
         policy: The object.
         row: A preprocessed observation, [1, ...].
-        state: What it remembers.
-        timestep: How many steps the run has made.
-        told: What it is told beside.
+        state: The values that it remembers from the step before.
+        timestep: The number of steps that the run has made.
+        told: Further arguments of the policy's method, by name.
     """
     returned = policy.compute_actions(row, [[value] for value in state], timestep=timestep, **told)
     actions, after = (*returned, None, None)[:2] if isinstance(returned, tuple) else (returned, None)

@@ -44,7 +44,7 @@ class StallWarning:
         """Warn if nothing has moved for two looks; return what is seen now: who is inside, moves, and for how long.
 
         Args:
-            seen: What the last look returned.
+            seen: The result of the last look.
         """
         inside, moves = self._inside, MOVES.count
         if inside is None or (inside, moves) != seen[:2]:

@@ -126,10 +126,10 @@ class TrialPlayer:
         """Play trials, and return what they brought, in any order.
 
         Args:
-            trials: What is played.
+            trials: The trials to play.
             vector: The parameters that directions start from [size].
             generation: The number of the generation.
-            statistics: What the filter works with.
+            statistics: The statistics of the observation filter.
 
         Raises:
             EnvError: If an environment fails again and again.
