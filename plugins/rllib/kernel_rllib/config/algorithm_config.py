@@ -38,7 +38,7 @@ class AlgorithmConfig(MultiAgentSetup):
 
         Args:
             algo_class: The class of algorithms that is built, or its registered name; None for the config's own.
-            generation: Whose defaults these are, and whose customs hold: "0.8.5", "1.x", "2.x", "current".
+            generation: The generation of the defaults and of the customs: "0.8.5", "1.x", "2.x", "current".
 
         Raises:
             ConfigError: There is no such generation.
@@ -73,7 +73,7 @@ class AlgorithmConfig(MultiAgentSetup):
 
         Args:
             config_dict: Settings; those that are missing have their defaults.
-            generation: Whose defaults and customs: until 1.x a key that isn't known is refused, later it is kept. None:
+            generation: That of the defaults and customs: until 1.x an unknown key is refused, later it is kept. None:
                 today's, or those of the generation of whose settings the dict has every one, as a `DEFAULT_CONFIG` has.
 
         Raises:
@@ -91,7 +91,7 @@ class AlgorithmConfig(MultiAgentSetup):
 
         Args:
             config_dict: Settings.
-            source: Who says so, for `explain()`: "dict", "tune".
+            source: The source of the settings, for `explain()`: "dict", "tune".
             keep_unknown: Whether keys that aren't known become attributes of this config, for code of the user's to
                 read, or are refused; None: as is the custom of the generation.
 

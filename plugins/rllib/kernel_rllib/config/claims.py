@@ -33,7 +33,7 @@ class Reading:
         Args:
             kind: The class of settings, with its `fields` and `names`.
             given: The dict.
-            owner: What errors begin with.
+            owner: The owner of the settings, with which errors begin.
             generation: That of the settings: its own names are never taken for leftovers of an older one.
 
         Raises:

@@ -52,13 +52,13 @@ class Field(Generic[T]):
 
         Args:
             default: Its value today, where nobody sets it. Each config gets a copy of its own of a list or a dict.
-            doc: What it means, in a sentence that ends with a full stop.
-            older: What the default was in older generations.
+            doc: Its meaning, in a sentence that ends with a full stop.
+            older: The defaults of older generations.
             old: Names that it had in all older generations. A name that it had in one only is in `names.py`.
             range: The least and the greatest number, both allowed. It also holds for each number of a list, and for the
                 values, not the timesteps, of a schedule.
             above: The number that values must exceed.
-            unit: What numbers count, for people: "seconds", "env steps".
+            unit: The unit of numbers, for people: "seconds", "env steps".
             merge: Whether a dict that is given is merged into the one that is there. Assigning replaces it.
             convert: Applied to a value before all checks.
             check: Returns what is wrong with a value that has the type, as the end of a sentence, or None.

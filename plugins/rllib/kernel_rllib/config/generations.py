@@ -23,8 +23,8 @@ class Default:
         """Remember the values.
 
         Args:
-            current: What it is today.
-            older: What it was, by generation. One that isn't named had the value of the next newer one.
+            current: The value of today.
+            older: The values before, by generation. One that isn't named had the value of the next newer one.
         """
         self.current = current
         self.older = dict(older)

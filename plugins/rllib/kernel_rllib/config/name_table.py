@@ -33,7 +33,7 @@ class Name:
         Args:
             path: The setting, or `setting/part` where a top-level key was, or is, a part of another setting.
             in_0_8_5: Its key in dicts of that generation. Empty: as it is today, or none.
-            in_1_x: What the key became then. Empty: it stayed. "-": it was no key of its own any more.
+            in_1_x: The key of that generation. Empty: the one before. "-": it was no key of its own any more.
             in_2_x: Likewise.
             in_current: Its key in today's dicts. Empty: the name of the setting.
             also: Further names that are understood.

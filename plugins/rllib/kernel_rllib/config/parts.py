@@ -28,8 +28,8 @@ class Part(Field[Any], Generic[S]):
 
         Args:
             kind: The class of settings.
-            doc: What it means, in a sentence that ends with a full stop.
-            default: What is other than the defaults of `kind`.
+            doc: Its meaning, in a sentence that ends with a full stop.
+            default: The values that differ from the defaults of `kind`.
             since: The first generation whose dicts have it.
             old: Names that it had in all older generations.
         """

@@ -15,7 +15,7 @@ class WithContext:
         """Begin.
 
         Args:
-            function: What is called.
+            function: The function, of an environment and its context.
             context: That of the runner; each environment has a copy with its `vector_index`.
             first: The `vector_index` of the first one.
         """

@@ -73,9 +73,9 @@ class ExternalMultiAgentEnv:
         """Begin without episodes.
 
         Args:
-            action_space: What agents choose from.
-            observation_space: What they see.
-            max_concurrent: How many episodes may be open at a time.
+            action_space: The space of the agents' actions.
+            observation_space: The space of their observations.
+            max_concurrent: The largest number of episodes that are open at a time.
         """
         self.action_space, self.observation_space = action_space, observation_space
         self.max_concurrent = max_concurrent
@@ -126,8 +126,8 @@ class ExternalMultiAgentEnv:
 
         Args:
             episode_id: That of the episode.
-            observation_dict: What agents saw.
-            action_dict: What they did.
+            observation_dict: The observations, by agent.
+            action_dict: The actions that were taken, by agent.
             outputs_dict: By agent, what its module put out where it acted, such as "action_dist_inputs", if that was
                 elsewhere; None: it counts as if the module of now had been asked, and the action taken all the same.
         """

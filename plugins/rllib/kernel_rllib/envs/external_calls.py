@@ -117,9 +117,9 @@ class EpisodeCalls:
         """Begin without episodes.
 
         Args:
-            name: What the environment is called in messages.
-            most_episodes: How many episodes may be open at a time.
-            most_calls: How many calls may wait to be taken.
+            name: The name of the environment in messages.
+            most_episodes: The largest number of episodes that are open at a time.
+            most_calls: The largest number of calls that wait to be taken.
         """
         self._name, self._most_episodes, self._most_calls = name, most_episodes, most_calls
         self._changed = threading.Condition()

@@ -31,10 +31,10 @@ class Camera:
         """Begin before the first episode.
 
         Args:
-            directory: Where files go.
+            directory: The directory of the files.
             owner: The name of the environment.
             worker_index: The number of the runner, which is in the names of files, as that of its process is.
-            rate: How many frames a second videos have.
+            rate: The number of frames a second of videos.
 
         Raises:
             MissingDependencyError: If no library is there that writes videos.

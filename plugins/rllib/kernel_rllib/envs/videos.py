@@ -30,9 +30,9 @@ class Video:
         """Begin an episode.
 
         Args:
-            directory: Where the file goes.
+            directory: The directory of the file.
             name: Its name, without an ending. It may be changed until the file is closed.
-            frames_per_second: How quickly it plays.
+            frames_per_second: The number of frames that it shows in a second.
 
         Raises:
             MissingDependencyError: If no library is there that writes videos.

@@ -24,7 +24,7 @@ class Whereabouts:
     """The position of a thread in the code.
 
     Attributes:
-        moves: How many steps and resets environments have come through, in its process and one that it waits for.
+        moves: The number of steps and resets of environments so far, in its process and one that it waits for.
         place: The method that it is in, and the line, in words; "" where it does nothing.
         is_in_environments: Whether that is code of environments or callbacks, here or in a process that it waits for.
         samples: Whether it steps environments for a sample, and is not called for anything else.

@@ -22,7 +22,7 @@ def convolve(x: Numbers, weight: Numbers, stride: Pair, padding: str | Pair, row
     Args:
         x: The images.
         weight: The kernels.
-        stride: How far a kernel moves at a time, in pixels: for both axes, or down and to the right.
+        stride: The distance that a kernel moves at a time, in pixels: of both axes, or down and to the right.
         padding: `"valid"`, `"same"`, or the number of zeros on each side; see `Ops.conv2d`.
         row_block: See `NumpyOps`.
     """

@@ -31,8 +31,8 @@ def call_all(calls: Sequence[Callable[[], object]], products: int) -> None:
     large enough, there is a second processor, and BLAS is held to one thread (see `blas_threads`).
 
     Args:
-        calls: What is called.
-        products: How many products of two numbers the smallest of the calls takes.
+        calls: The functions to call.
+        products: The number of products of two numbers that the smallest of the calls computes.
     """
     if len(calls) < 2 or not are_worthwhile(products):
         for call in calls:

@@ -36,7 +36,7 @@ class EpisodeReader(InputReader):
         """Read from collections.
 
         Args:
-            collections: What holds the episodes.
+            collections: The collections that hold the episodes.
             ioctx: The context, whose seed orders are drawn from.
 
         Raises:

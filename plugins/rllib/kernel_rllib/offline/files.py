@@ -29,7 +29,7 @@ def found_files(sources: str | Sequence[str], endings: Sequence[str]) -> list[st
 
     Args:
         sources: Folders, globs and files, or one of them.
-        endings: What the names of files in folders end with.
+        endings: The endings of the names of files in folders.
 
     Raises:
         MissingDependencyError: If a source is elsewhere, and the library that reaches it is not installed.

@@ -19,8 +19,8 @@ class MixedInput(InputReader):
 
         Args:
             readers: The readers.
-            shares: How likely each is to give the next batch; they need not add up to 1.
-            stream: What is drawn from.
+            shares: The relative probability that each gives the next batch; they need not add up to 1.
+            stream: The generator of random numbers that choices are drawn from.
         """
         self._readers, self._stream = list(readers), stream
         self._shares = np.asarray(shares, np.float64) / np.sum(shares)

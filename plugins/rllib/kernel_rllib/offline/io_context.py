@@ -26,11 +26,11 @@ class IOContext:
         """Describe a place.
 
         Args:
-            log_dir: Where the run writes its results; None: the working directory.
+            log_dir: The directory of the run's results; None: the working directory.
             config: The settings of the run, a config or a dict.
             worker_index: The number of the runner: 0 beside the learner, from 1 elsewhere.
             worker: The runner, where it has one.
-            seed: What draws in this place begin from; None: they are others each time.
+            seed: The seed of draws in this place; None: they differ each time.
             make_sampler_input: Makes what steps the environment here.
         """
         self.log_dir = log_dir or os.getcwd()

@@ -36,7 +36,7 @@ def of_frame(frame: bytes, most: int = MOST_BYTES) -> bytes:
 
     Args:
         frame: The frame.
-        most: How many bytes it may hold.
+        most: The largest number of bytes that it may hold.
 
     Raises:
         DataError: If it is no frame, ends too soon, or holds more.

@@ -129,7 +129,7 @@ class EpisodeFolders:
 
         Args:
             path: The folder `data` of the dataset.
-            form: Which files it has: "arrow" or "parquet".
+            form: The format of its files: "arrow" or "parquet".
             made: Turns parts into rows.
 
         Raises:

@@ -110,7 +110,7 @@ class RecordedBlueprint:
         config: The settings, for readers of the user's own.
         is_normalised: Whether recorded actions of boxes are from -1 to 1.
         log_dir: The directory of the run's results.
-        fragment_length: How many steps a batch has that is made in an environment.
+        fragment_length: The number of steps of a batch that is made in an environment.
     """
 
     acting: Blueprint | MultiAgentBlueprint
@@ -139,8 +139,8 @@ class RecordedLanes:
         """Make the readers.
 
         Args:
-            blueprint: What they read for.
-            place: Which lanes these are.
+            blueprint: The blueprint of the lanes that they read for.
+            place: The place of the runner: its number and its lanes.
         """
         self._blueprint, self.place = blueprint, place
         self.lanes = np.asarray(place.lanes, np.int64)

@@ -36,8 +36,8 @@ class Recording:
             actions: Turns the actions of each policy into those of files, by its id.
             seed: The seed of the run.
             config: The settings, for writers of the user's own.
-            log_dir: Where the run writes its results.
-            then: What is made of samples after that.
+            log_dir: The directory of the run's results.
+            then: Turns samples into what is sent after that; None to send samples.
         """
         self._make_writer, self._actions, self._seed = make_writer, actions, seed
         self._config, self._log_dir, self._then = config, log_dir, then

@@ -54,7 +54,7 @@ def fragment_of(
         batch: The rows.
         lane: The number of the lane.
         needed: Further columns that are learned from.
-        states: What recurrent modules remember where an episode begins, by name: recorded rows begin so.
+        states: The initial states of recurrent modules, by name: recorded rows begin with these.
 
     Raises:
         DataError: If columns are missing.

@@ -23,7 +23,7 @@ class Recorder:
 
         Args:
             actions: Turns the actions of each policy, by its id.
-            seed: What the numbers of episodes are drawn from.
+            seed: The seed of the numbers of episodes.
         """
         self._actions = actions
         self._numbers = np.random.default_rng(seed)

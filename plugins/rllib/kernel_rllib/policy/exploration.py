@@ -35,11 +35,12 @@ class PolicyExploration:
         """Return actions [N, ...], and their log-likelihoods [N]; zeros of an exploration that knows none.
 
         Args:
-            distribution_inputs: What the model puts out [N, P]: parameters of the distribution, or values of actions.
+            distribution_inputs: The outputs of the model [N, P]: parameters of the distribution, or values of actions.
             action_dist_class: Accepted; the policy's is the one that is drawn from.
             model: Accepted, as older programs pass it.
             explore: Whether to explore; otherwise the best actions are returned.
-            timestep: How many steps the run has made, from which on calls are counted; None for one more than before.
+            timestep: The number of steps that the run has made, from which calls count on; None for one more than
+                before.
             action_distribution: The same as `distribution_inputs`, as newer programs pass it.
 
         Raises:

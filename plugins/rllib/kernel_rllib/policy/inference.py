@@ -46,12 +46,12 @@ class Inference:
 
         Args:
             held: The parameters, and their module.
-            exploration: How it chooses where it explores.
-            observation_space: What one environment observes.
-            action_space: What one environment takes.
-            env_to_module: What makes inputs of observations.
-            module_to_env: What makes actions of choices.
-            stream: What noise is drawn from.
+            exploration: The exploration, which chooses actions where it explores.
+            observation_space: The observation space of one environment.
+            action_space: The action space of one environment.
+            env_to_module: The connectors from observations to inputs of the module.
+            module_to_env: The connectors from chosen actions to those of the environment.
+            stream: The generator of random numbers that noise is drawn from.
             statistics: Returns what connectors have learned; nothing is learned here.
             unsquashes: Whether choices are stretched to the bounds of the space; last actions are taken back by that.
         """
@@ -105,8 +105,8 @@ class Inference:
             observations: As environments return them; where frames are stacked, each is a list of the last ones of its
                 episode, the oldest first.
             explore: Whether actions are drawn as while training.
-            timestep: How many steps the run has made: explorations go by it.
-            state: What a recurrent module remembers, arrays [N, ...]; None for nothing yet.
+            timestep: The number of steps that the run has made; explorations go by it.
+            state: The state of a recurrent module, arrays [N, ...] by name; None for the initial one.
             previous: The last actions and rewards of each, for policies that look at them; None where episodes begin.
 
         Raises:

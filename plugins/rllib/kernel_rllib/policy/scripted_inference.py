@@ -22,8 +22,8 @@ class ScriptedInference:
 
         Args:
             policy: The object.
-            blueprint: What it was made by.
-            stream: What it draws from, where it has an attribute `stream`.
+            blueprint: The blueprint that has made it.
+            stream: The generator of random numbers that it gets where it has an attribute `stream`.
         """
         self._policy, self._stream = policy, stream
         self._encoder = Encoder(blueprint.observation_space, "policy", verb="got")
@@ -48,8 +48,8 @@ class ScriptedInference:
         Args:
             observations: As environments return them.
             explore: Whether actions are drawn as while training: it is told so.
-            timestep: How many steps the run has made.
-            state: What it remembers, [N, ...] each; None for what it remembers at first.
+            timestep: The number of steps that the run has made.
+            state: The values that it remembers, arrays [N, ...] by name; None for the initial ones.
             previous: Accepted; it is not told of the step before.
 
         Raises:

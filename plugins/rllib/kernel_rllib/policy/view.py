@@ -66,15 +66,15 @@ class PolicyView:
 
         Args:
             held: Its parameters.
-            inference: What chooses its actions.
+            inference: The inference, which chooses its actions.
             observation_space: The observation space of the environment.
             action_space: The action space of the environment.
             distribution: The distribution of its actions, where it has one.
-            stream: What draws of `dist_class` come from.
+            stream: The generator of random numbers for draws of `dist_class`.
             config: The settings.
             learn: Makes a step of learning from a batch; None where this is a copy that does not learn.
-            timestep: How many steps the run has made: explorations go by it.
-            files: What writes it; None where this is a copy that a runner has.
+            timestep: The number of steps that the run has made; explorations go by it.
+            files: The object that writes its files; None for a copy of a runner.
         """
         self.observation_space, self.action_space, self.config = observation_space, action_space, config
         self._held, self._inference, self._learn, self._timestep = held, inference, learn, timestep
@@ -98,10 +98,10 @@ class PolicyView:
 
         Args:
             obs_batch: Rows [N, ...] as the preprocessor of the space gives them.
-            state_batches: What is remembered, arrays [N, ...] in the order of `get_initial_state`.
+            state_batches: The state of a recurrent model, arrays [N, ...] in the order of `get_initial_state`.
             prev_action_batch, prev_reward_batch, info_batch, episodes: Accepted; no built-in model asks for them.
             explore: Whether actions are drawn, as while training; None for what the config says.
-            timestep: How many steps the run has made; None for what it has made.
+            timestep: The number of steps that the run has made; None for the actual one.
             further: Accepted, as older programs pass more.
 
         Returns:
@@ -241,7 +241,7 @@ class PolicyView:
         """Write the policy into a directory, as `Policy.from_checkpoint` reads it, and return that.
 
         Args:
-            export_dir: Where it goes.
+            export_dir: The directory to write into.
             filename_prefix: Has no effect: files have the names that `Policy.from_checkpoint` looks for.
 
         Raises:

@@ -24,7 +24,7 @@ class WorkerSet:
         """Show the workers of a group.
 
         Args:
-            settings: What is known of all of them.
+            settings: The settings that all of them share.
             group: The runners.
             policies: Returns those that learn.
         """
@@ -60,7 +60,7 @@ class WorkerSet:
             local_worker: Whether the local one is called too.
             healthy_only: Accepted: runners that died are replaced, as the settings say.
             remote_worker_ids: The numbers of the others that are called; None for all.
-            timeout_seconds: How long those in actors are waited for. Results that have not come by then are left out,
+            timeout_seconds: The number of seconds to wait for those in actors. Later results are left out,
                 and a warning says where these workers are. None: as long as it takes; one whose environments hang in a
                 sample is replaced.
 

@@ -19,7 +19,7 @@ def server_token(address: str, port: int, token: str | None) -> str:
     """Return the token that clients must have: the given one, that of the variable, or a new one in the user's file.
 
     Args:
-        address: Where the server listens.
+        address: The address at which the server listens.
         port: Its port.
         token: The token; None for one of the other two.
 

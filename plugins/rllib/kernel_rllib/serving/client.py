@@ -49,7 +49,8 @@ class PolicyClient:
             update_interval: For how many seconds a copy of the policy is used, before newer parameters are asked for.
             token: That of the server; None for that of KERNEL_POLICY_TOKEN, or of the file of a server on this machine.
             connect_seconds: For how long it is tried to reach the server.
-            answer_seconds: How long an answer may take; None for ever, as a server that learns answers later.
+            answer_seconds: The number of seconds that an answer may take; None for any, as a server that learns is
+                slow.
             clock: Tells seconds.
 
         Raises:

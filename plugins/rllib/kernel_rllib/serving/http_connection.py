@@ -23,7 +23,7 @@ class HttpConnection:
         Args:
             host: The name or address of the server.
             port: Its port.
-            timeout: How many seconds may pass before an answer comes; None for ever.
+            timeout: The number of seconds that an answer may take; None for any.
 
         Raises:
             OSError: If it can't be reached.

@@ -22,7 +22,7 @@ class Request(NamedTuple):
 
     Attributes:
         command: The method, such as "GET".
-        target: What is asked for, such as "/v1/weights?have=3".
+        target: The path and query that are asked for, such as "/v1/weights?have=3".
         headers: By names in lower case.
         keeps: Whether further requests may follow on the connection.
     """

@@ -62,7 +62,7 @@ class PolicyServer:
             external_env: The environment whose episodes clients play.
             address: The name or address of an interface of this machine.
             port: The port; 0 for any that is free.
-            token: What clients must have; None for that of KERNEL_POLICY_TOKEN, or a new one in a file of this user's.
+            token: The token of clients; None for that of KERNEL_POLICY_TOKEN, or a new one in a file of this user's.
             abandoned_seconds: After how long without an open connection an episode is abandoned.
             clock: Tells seconds.
 
@@ -119,7 +119,7 @@ class PolicyServer:
 
         Args:
             body: The request's.
-            connection: What stands for its connection.
+            connection: The object that stands for its connection.
 
         Raises:
             DataError: If the body has no calls, or one has not the arguments of its method.

@@ -33,14 +33,14 @@ class PolicyServerInput(ExternalEnv):
         """Take the settings; it listens from the first sample on.
 
         Args:
-            ioctx: What knows the settings of the algorithm, whose spaces it takes; or None.
+            ioctx: The context with the settings of the algorithm, whose spaces it takes; or None.
             address: The name or address of an interface of this machine.
             port: The port.
             idle_timeout: Has no effect: samples wait for clients.
-            token: What clients must have; see `PolicyServer`.
-            observation_space: What clients observe, where `ioctx` does not say it.
-            action_space: What they do.
-            max_concurrent: How many episodes may be open at a time.
+            token: The token of clients; see `PolicyServer`.
+            observation_space: The observation space of clients, where `ioctx` does not say it.
+            action_space: The action space of clients, likewise.
+            max_concurrent: The largest number of episodes that are open at a time.
 
         Raises:
             ConfigError: If nothing says the spaces.

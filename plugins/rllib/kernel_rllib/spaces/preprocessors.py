@@ -172,7 +172,7 @@ def own_preprocessor(space: spaces.Space[Any], options: Mapping[str, Any]) -> Pr
     """Return the preprocessor of the user's own that options of the model name, or None where they name none.
 
     Args:
-        space: What is observed.
+        space: The space of observations.
         options: `custom_preprocessor` is its class, registered name or dotted path. It is given the space and all
             options, `custom_model_config` as `custom_options` too.
 

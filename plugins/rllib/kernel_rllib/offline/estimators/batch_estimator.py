@@ -29,7 +29,7 @@ class BatchEstimator(ABC):
 
         Args:
             policy: Tells how likely it would have acted so: `compute_log_likelihoods(actions, obs_batch)`.
-            gamma: What a reward one step later is worth.
+            gamma: The discount factor, by which a reward counts less for each step that it comes later.
             epsilon_greedy: The share of steps in which the policy is taken to act at random; of discrete actions.
 
         Raises:
@@ -130,7 +130,7 @@ def number_of_actions(policy: Any, what: str) -> int:
 
     Args:
         policy: The policy.
-        what: What asks for it, as users know it.
+        what: The name of the object that asks, as users know it.
 
     Raises:
         ConfigError: If they are not discrete.

@@ -29,7 +29,7 @@ class DirectMethod(BatchEstimator):
 
         Args:
             policy: The policy; see `BatchEstimator`, and `FittedQEvaluation` for what that asks of it.
-            gamma: What a reward one step later is worth.
+            gamma: The discount factor, by which a reward counts less for each step that it comes later.
             epsilon_greedy: The share of steps in which the policy is taken to act at random.
             q_model_config: `type`, the class of the model, and its arguments; fitted Q evaluation by default.
         """

@@ -36,7 +36,7 @@ class DoublyRobust(DirectMethod):
 
         Args:
             policy: The policy; see `DirectMethod`.
-            gamma: What a reward one step later is worth.
+            gamma: The discount factor, by which a reward counts less for each step that it comes later.
             epsilon_greedy: The share of steps in which the policy is taken to act at random.
             normalize_weights: Whether ratios are divided by their mean where single steps are estimated. That varies
                 less, and is right in the end only.

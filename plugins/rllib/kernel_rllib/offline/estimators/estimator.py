@@ -34,7 +34,7 @@ class OffPolicyEstimator(ABC):
 
         Args:
             policy: Tells how likely it would have acted so: `compute_log_likelihoods(actions, obs_batch)`.
-            gamma: What a reward one step later is worth.
+            gamma: The discount factor, by which a reward counts less for each step that it comes later.
         """
         self.policy, self.gamma = policy, gamma
 

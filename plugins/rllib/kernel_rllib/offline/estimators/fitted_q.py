@@ -55,15 +55,15 @@ class FittedQEvaluation:
 
         Args:
             policy: The policy: `action_space`, and `compute_log_likelihoods(actions, obs_batch)`.
-            gamma: What a reward one step later is worth.
+            gamma: The discount factor, by which a reward counts less for each step that it comes later.
             model_config: `fcnet_hiddens`, the widths of hidden layers, and `fcnet_activation`; [32, 32] and "relu".
-            n_iters: How many times `train` goes through its batch.
+            n_iters: The number of times that `train` goes through its batch.
             lr: The learning rate, of Adam.
             min_loss_threshold: `train` ends when the mean loss of a round is below this.
             clip_grad_norm: The bound of the gradient's length.
-            minibatch_size: How many steps an update is of; None: all of the batch.
-            polyak_coef: How far the values of before move to those of now, after each round; 1: all the way.
-            seed: What first values and orders of steps are drawn from.
+            minibatch_size: The number of steps of an update; None: all of the batch.
+            polyak_coef: The share by which old values move to new ones after each round; 1: all the way.
+            seed: The seed of the first values and of the orders of steps.
             older: The same by older names: `delta`, `batch_size`, `tau`, `model`.
 
         Raises:
