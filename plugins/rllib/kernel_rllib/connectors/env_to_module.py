@@ -20,7 +20,7 @@ class Previous:
     Attributes:
         actions: The chosen actions, as rows [L, ...]; see `spaces.action_rows`.
         rewards: The rewards of that step, as learners get them [L].
-        resets: Where an episode begins with what is observed now [L]: there the step belongs to the one before.
+        resets: Whether an episode begins with what is observed now [L]: the step then belongs to the one before.
     """
 
     actions: Array
@@ -56,7 +56,7 @@ class ObservationConnector:
         """Return rows [L, ...] for rows [L, ...] that follow those of the last call.
 
         Args:
-            rows: What is observed now. It may be the same array in the next call: copy what is to be kept.
+            rows: The observations of now. It may be the same array in the next call: copy what is to be kept.
             previous: The step before; None if all lanes begin an episode.
         """
         raise NotImplementedError(f"{type(self).__name__} has no __call__(rows, previous): define it")
@@ -73,7 +73,7 @@ class ObservationConnector:
         """Return the moments of what lanes observed since this was last asked; None where nothing is learned.
 
         Args:
-            kept: How many observations of each lane count, the first ones [L]; None for all.
+            kept: The number of observations of each lane that count, the first ones [L]; None for all.
         """
         return None
 
@@ -136,7 +136,7 @@ class EnvToModule:
         """Return what connectors learned of each lane since this was last asked, by their names.
 
         Args:
-            kept: How many observations of each lane count, the first ones [L]; None for all.
+            kept: The number of observations of each lane that count, the first ones [L]; None for all.
         """
         learned = {name: connector.take_learned(kept) for name, connector in self._named.items()}
         return {name: moments for name, moments in learned.items() if moments is not None}

@@ -80,7 +80,7 @@ def moments_of(rows: Array, kept: Array | None = None) -> Moments:
 
     Args:
         rows: [K, L, ...], K rows of L lanes.
-        kept: How many of each lane's rows count, the first ones [L], from 1 on; None for all.
+        kept: The number of rows of each lane that count, the first ones [L], from 1 on; None for all.
 
     Returns:
         Moments with an axis for lanes. Those of a lane don't depend on what other lanes there are: sums are running

@@ -27,7 +27,7 @@ def observation_connectors(config: Any, action_space: Space[Any], learns: bool) 
 
     Args:
         config: The settings.
-        action_space: What the environment takes.
+        action_space: The action space of the environment.
         learns: Whether filters learn from what is observed.
 
     Raises:

@@ -100,8 +100,8 @@ def preprocessor_of(space: Space[Any], preference: str | None, options: Mapping[
     """Return the preprocessor of an observation space.
 
     Args:
-        space: What is observed.
-        preference: How screens of Atari games are made small: `"deepmind"`, `"rllib"`, or None.
+        space: The space of observations.
+        preference: The way in which screens of Atari games are made small: `"deepmind"`, `"rllib"`, or None.
         options: Options of the model: `custom_preprocessor`, and how large screens become.
 
     Raises:

@@ -26,8 +26,8 @@ class PreviousSteps(ObservationConnector):
 
         Args:
             action_space: The space of the environment's actions.
-            actions: How many of the last actions.
-            rewards: How many of the last rewards.
+            actions: The number of the last actions to append.
+            rewards: The number of the last rewards to append.
 
         Raises:
             ConfigError: If a number is below 0.

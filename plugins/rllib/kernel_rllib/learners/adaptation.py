@@ -48,7 +48,7 @@ class Adaptation:
         """Adapt in a backend.
 
         Args:
-            backend: What differentiates, in float64.
+            backend: The backend, which differentiates, in float64.
             table: The parameters.
             inner_lr: The length of a step, as a multiple of the gradient.
             second_order: Whether the outer gradient counts how the steps depend on the parameters. Otherwise it is

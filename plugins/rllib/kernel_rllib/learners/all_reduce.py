@@ -28,7 +28,7 @@ class AllReduce:
 
         Args:
             rank: The number of this process, from 0 on.
-            size: How many processes there are.
+            size: The number of processes.
             send: Lets the process of a rank `receive` an array; returns at once.
         """
         self.rank, self.size = rank, size

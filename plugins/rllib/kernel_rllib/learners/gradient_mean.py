@@ -20,9 +20,9 @@ class GradientMean:
         """Take in a part.
 
         Args:
-            metrics: What its loss reported, means over its steps.
+            metrics: The metrics of its loss, means over its steps.
             gradient: The gradient of its loss [size], of any backend's kind. It is not kept.
-            count: How many steps it has.
+            count: The number of its steps.
         """
         if self._sum is None:
             self._sum = gradient * count

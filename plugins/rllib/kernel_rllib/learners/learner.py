@@ -61,10 +61,10 @@ class Learner:
         """Begin with parameters drawn from `stream`.
 
         Args:
-            module: What is learned.
-            backend: What differentiates.
-            objectives: What is to be small, by names.
-            stream: What the first parameters are drawn from.
+            module: The module, whose parameters are learned.
+            backend: The backend, which differentiates.
+            objectives: The objectives, whose losses are minimised, by name.
+            stream: The generator of random numbers that the first parameters are drawn from.
         """
         self.module, self.backend = module, backend
         self.vector = backend.vector(module.initial(stream))
@@ -77,8 +77,8 @@ class Learner:
         """Make one step for each objective, in order, and return what their losses report.
 
         Args:
-            batch: What the losses read.
-            timestep: How many steps the environments have made: schedules go by it.
+            batch: The batch that the losses are of.
+            timestep: The number of steps that the environments have made; schedules go by it.
             only: The names of the objectives to step for; None for all.
 
         Raises:
@@ -97,7 +97,7 @@ class Learner:
 
         Args:
             name: The objective.
-            batch: What its loss reads.
+            batch: The batch that its loss is of.
         """
         objective = self._objectives[name].objective
 
@@ -116,9 +116,9 @@ class Learner:
         Args:
             name: The objective.
             gradient: By all parameters [size], of this backend's kind.
-            timestep: How many steps the environments have made: schedules go by it.
-            metrics: What the loss reported: it is reported again, with the gradient's length and the learning rate.
-            batch: What the gradient is of, to be named in errors.
+            timestep: The number of steps that the environments have made; schedules go by it.
+            metrics: The metrics of the loss. They are returned, with the gradient's length and the learning rate.
+            batch: The batch that the gradient is of, to be named in errors.
 
         Raises:
             NumericError: If the gradient is not finite. The parameters are those of before.

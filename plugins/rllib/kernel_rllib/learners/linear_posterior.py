@@ -22,8 +22,8 @@ class LinearPosteriors:
         """Begin with the prior: the mean 0, and the covariance I / lambda.
 
         Args:
-            models: How many there are.
-            features: How many weights each has.
+            models: The number of models.
+            features: The number of weights of each.
             lambda_: The precision of the prior, or the strength of the ridge; above 0.
         """
         self.means = np.zeros((models, features))
@@ -40,9 +40,9 @@ class LinearPosteriors:
         S - g f' / (1 + 1 / sqrt(s)), of which the product with itself is inv(A + x x').
 
         Args:
-            model: Whose row it is.
+            model: The number of the model that the row is of.
             x: Its features [features].
-            reward: What it brought.
+            reward: The reward of it.
         """
         root, mean = self.roots[model], self.means[model]
         f = root.T @ x

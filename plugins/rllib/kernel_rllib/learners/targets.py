@@ -15,8 +15,8 @@ class TargetParameters:
 
         Args:
             vector: The parameters to follow [size].
-            backend: What `vector` is of.
-            place: Which of them are followed; the others stay as they are.
+            backend: The backend that `vector` is an array of.
+            place: The positions of those that are followed; the others stay as they are.
         """
         self.vector = backend.vector(vector)
         self._place = place

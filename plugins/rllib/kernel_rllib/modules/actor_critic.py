@@ -60,9 +60,9 @@ class ActorCritic(PolicyModule):
 
         Args:
             observations: The width of a flat observation, or its shape; one of three axes is an image.
-            distribution_inputs: How many numbers the action distribution is made of.
-            free_inputs: How many of these, the last ones, are parameters that no observation changes.
-            options: How it is built.
+            distribution_inputs: The number of parameters of the action distribution.
+            free_inputs: The number of these, the last ones, that do not depend on observations.
+            options: The options by which it is built.
         """
         self.options = options = options or ActorCriticOptions()
         shape = (observations,) if isinstance(observations, int) else tuple(observations)

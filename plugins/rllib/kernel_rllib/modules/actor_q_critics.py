@@ -101,10 +101,10 @@ class ActorQCritics(Module):
 
         Args:
             observations: The width of a flat observation, or its shape; one of three axes is an image.
-            distribution_inputs: How many numbers the policy gives.
+            distribution_inputs: The number of outputs of the policy.
             action_inputs: The width of actions as critics take them; 0 where they give a value for each action.
-            critic_outputs: How many values a critic gives: 1, or the number of actions; quantiles take their place.
-            options: How it is built.
+            critic_outputs: The number of values of a critic: 1, or the number of actions; quantiles take their place.
+            options: The options by which it is built.
         """
         self.options = options = options or ActorQCriticsOptions()
         self._takes_actions = action_inputs > 0
@@ -148,7 +148,7 @@ class ActorQCritics(Module):
             parameters: The module's, or those of its slower copy.
             obs: Observations [N, ...].
             actions: Actions as rows [N, action_inputs], where critics take them.
-            critics: How many of them are asked, the first ones; None for all.
+            critics: The number of critics that are asked, the first ones; None for all.
         """
         given = (obs, actions) if self._takes_actions else (obs,)
         asked = {f"{CRITICS}{index}": critic for index, critic in enumerate(self.critics[:critics])}

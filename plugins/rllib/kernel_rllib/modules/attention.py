@@ -178,8 +178,8 @@ class Block:
             nn: The operations.
             parameters: The parameters of the module.
             x: T steps of N lanes [N, T, width].
-            before: What went in in the W steps before [N, W, width].
-            mask: Which of these W + T steps each of the T attends to, [N, 1, T, W + T].
+            before: The inputs of the W steps before [N, W, width].
+            mask: Whether each of the T steps attends to each of these W + T, bool [N, 1, T, W + T].
         """
         attention_gate, dense_gate = self.gates
         x = attention_gate(nn, parameters, x, self._attention(nn, parameters, x, before, mask))
@@ -230,7 +230,7 @@ class Gate:
     Attributes:
         name: The prefix of its parameters' names.
         width: The width of all of it.
-        bias: How b begins: a positive one lets nearly x alone pass at first.
+        bias: The initial value of b: a positive one lets nearly x alone pass at first.
     """
 
     name: str
@@ -264,10 +264,10 @@ def visible(window: int, steps: int, filled: Array, resets: Array | None = None)
     These are itself and the `window` steps before it, if they are remembered, and of the same episode.
 
     Args:
-        window: How many steps before a step it attends to at most, W.
-        steps: How many steps there are, T.
-        filled: How many of the steps before the first one are remembered [N].
-        resets: Where an episode begins [T, N]; None for nowhere.
+        window: The largest number of steps before a step that it attends to, W.
+        steps: The number of steps, T.
+        filled: The number of steps before the first one that are remembered [N].
+        resets: Whether an episode begins, bool [T, N]; None for nowhere.
     """
     ahead = np.arange(window + steps) - np.arange(steps)[:, None]
     near = (ahead >= 0) & (ahead <= window)

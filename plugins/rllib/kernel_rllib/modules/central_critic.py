@@ -30,7 +30,7 @@ class AgentWithCentralCritic(Module):
 
         Args:
             observations: The width of what the agent sees.
-            distribution_inputs: How many numbers the policy gives.
+            distribution_inputs: The number of outputs of the policy.
             judged_observations: The width of all observations that the critic takes.
             judged_actions: The width of all actions that it takes.
             policy: The policy's hidden layers.

@@ -148,10 +148,10 @@ def image_encoder(
     """Return the convolutions that options describe, and dense layers after them.
 
     Args:
-        name: What the names of parameters begin with.
+        name: The prefix of the names of parameters.
         shape: Height, width and channels of images.
-        options: How the convolutions are built.
-        initializer: How weights begin.
+        options: The options by which the convolutions are built.
+        initializer: The initializer of weights.
         widths: The widths of the dense layers.
         activation: The name of their activation.
 

@@ -32,7 +32,7 @@ class CustomModel:
         options: The options `model` of the config.
         arguments: The user's arguments.
         seed: The seed of its initial parameters.
-        previous: What of the last step is in these rows; None for nothing. Models of the first generation are told of
+        previous: The parts of the last step in these rows; None for none. Models of the first generation are told of
             observations without it.
     """
 
@@ -80,7 +80,7 @@ class CustomModel:
         """Return the model as it is: a `Module`, or a network of torch.
 
         Args:
-            name: What a model of the first generation is called.
+            name: The name that a model of the first generation gets.
 
         Raises:
             ConfigError: If it can't be made, or is no model that can be learned.

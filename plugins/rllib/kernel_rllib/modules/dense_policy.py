@@ -28,7 +28,7 @@ class DensePolicy(Module):
 
         Args:
             observations: The width of observations.
-            outputs: How many numbers the distribution of actions is made of.
+            outputs: The number of parameters of the action distribution.
             hidden: The widths of hidden layers.
             activation: The name of their activation.
         """

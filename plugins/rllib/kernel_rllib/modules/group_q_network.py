@@ -135,8 +135,8 @@ class GroupQNetwork(Module):
         Args:
             nn: The operations.
             parameters: The parameters.
-            values: What the agents' network gave for the actions chosen [N, agents].
-            obs: What was observed, rows [..., width], N in all.
+            values: The values that the agents' network gave for the actions chosen [N, agents].
+            obs: The observations, rows [..., width], N in all.
 
         Returns:
             K is 1, or the number of agents where each learns for itself.

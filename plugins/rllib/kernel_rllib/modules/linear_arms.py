@@ -52,7 +52,7 @@ class ArmFeatures:
             space: The space of observations. In a Dict, `item` is a Box [arms, features], and `user`, if there is one,
                 a vector of numbers or, as a Discrete, one-hot.
             arms: The number of arms.
-            width: How many numbers an observation has when it is flat.
+            width: The width of a flat observation.
 
         Raises:
             ModuleError: If it is a Dict without `item`, or `item` does not have a row for each arm.
@@ -113,7 +113,7 @@ class LinearArms(QModule):
         """Make it.
 
         Args:
-            features: Where the features of arms are.
+            features: The positions of the features of arms in observations.
             lambda_: The precision of the prior.
         """
         self.features, self.lambda_ = features, lambda_

@@ -34,8 +34,8 @@ class TorchModelV2:
             input_dict: `obs` in the shape of the environment's space, `obs_flat` [N, ...] and `is_training`; with
                 `lstm_use_prev_action` and `lstm_use_prev_reward`, `prev_actions` and `prev_rewards` [N], which are 0
                 where an episode begins.
-            state: What is remembered, tensors [B, ...] like those of `get_initial_state`; empty if it has none.
-            seq_lens: How long each of B sequences is, of which the rows are, one after another; the longest one has
+            state: The state, tensors [B, ...] like those of `get_initial_state`; empty if it has none.
+            seq_lens: The lengths of the B sequences, of which the rows are, one after another; the longest one has
                 N / B steps, and others are filled up. None if nothing is remembered.
         """
         raise NotImplementedError(f"{type(self).__name__} has no forward(input_dict, state, seq_lens): define it")
@@ -86,8 +86,8 @@ class RecurrentNetwork(TorchModelV2):
 
         Args:
             inputs: Flat observations [B, T, width].
-            state: What is remembered before the sequences, [B, ...] each.
-            seq_lens: How long each sequence is [B]; shorter ones than T are filled up at their ends.
+            state: The state before the sequences, tensors [B, ...].
+            seq_lens: The length of each sequence, in steps [B]; shorter ones than T are filled up at their ends.
         """
         raise NotImplementedError(f"{type(self).__name__} has no forward_rnn(inputs, state, seq_lens): define it")
 
@@ -108,7 +108,7 @@ def add_time_dimension(padded_inputs: Any, seq_lens: Any, **further: Any) -> Any
 
     Args:
         padded_inputs: The rows; shorter sequences are filled up.
-        seq_lens: How long each sequence is [B].
+        seq_lens: The length of each sequence, in rows [B].
         further: Accepted, as older programs name a framework.
     """
     return padded_inputs.reshape(len(seq_lens), -1, *padded_inputs.shape[1:])

@@ -79,7 +79,7 @@ class Module(ABC):
             nn: The operations.
             parameters: The parameters.
             total: The loss of the algorithm, one number.
-            batch: What it was computed from.
+            batch: The batch that it was computed from.
         """
         return total, {}
 

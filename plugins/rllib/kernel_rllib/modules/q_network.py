@@ -101,7 +101,7 @@ class QNetwork(QModule):
         Args:
             nn: The operations.
             parameters: All parameters.
-            features: What the hidden layers before the heads give.
+            features: The outputs [..., F] of the hidden layers before the heads.
             noise: `scaled_noise` of all noisy layers, which goes with features; None for none.
         """
         atoms = self.options.atoms
@@ -137,7 +137,7 @@ class QNetwork(QModule):
         Args:
             nn: The operations.
             parameters: All parameters.
-            features: What the hidden layers before the heads give, [N, F]. No noise is added.
+            features: The outputs [N, F] of the hidden layers before the heads. No noise is added.
         """
         scores = through(nn, parameters, self.advantage, features, None)
         logits = nn.reshape(scores, (scores.shape[0], self.actions, self.options.atoms))

@@ -23,10 +23,10 @@ class RecurrentQNetwork(QModule):
 
         Args:
             observations: The width of what is observed.
-            actions: How many actions there are.
+            actions: The number of actions.
             cells: The width of the memory.
             horizon: For how many steps it remembers at first.
-            options: How the layers around it are built. Those of noise, atoms and convolutions don't count.
+            options: The options of the layers around it. Those of noise, atoms and convolutions don't count.
         """
         self.options = options = options or QNetworkOptions()
         self.body = torch_stack("body", observations, options.hidden, options.activation)

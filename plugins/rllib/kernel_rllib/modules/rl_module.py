@@ -66,7 +66,7 @@ class TorchRLModule(layers.Module):  # type: ignore[misc]  # Any where torch is 
         """Return the values [N] of the observations of a batch; by default none.
 
         Args:
-            batch: What `_forward` was given.
-            embeddings: What it returned as `embeddings`, if it did.
+            batch: The batch that `_forward` was given.
+            embeddings: The `embeddings` that it returned, if it did.
         """
         return None

@@ -33,7 +33,7 @@ class SlateLayout:
         size: The number of documents in a slate.
         user: The columns of the user.
         doc: The columns of all documents, one after the other.
-        clicks: Where it is said of each place of the last slate that it was clicked on.
+        clicks: The columns that say of each place of the last slate whether it was clicked on.
     """
 
     documents: int
@@ -106,9 +106,9 @@ class SlateNetwork(QModule):
         """Make them.
 
         Args:
-            layout: Where things are in observations.
+            layout: The layout of observations.
             hidden: The widths of the hidden layers of each.
-            activation: What follows each of these layers.
+            activation: The name of the activation after each of these layers.
         """
         self.layout = layout
         inputs = layout.user[1] - layout.user[0] + layout.features + 1

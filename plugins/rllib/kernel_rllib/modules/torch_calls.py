@@ -81,8 +81,8 @@ def answer_of(network: Any, call: Call, method: str, *, with_values: bool) -> An
 
     Args:
         network: The network.
-        call: What it is called with.
-        method: Which method of a `TorchRLModule` is called.
+        call: The arguments of the call.
+        method: The name of the method of a `TorchRLModule` that is called.
         with_values: Whether values are asked for as well.
     """
     if hasattr(network, "value_function"):

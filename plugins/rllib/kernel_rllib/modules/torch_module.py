@@ -36,9 +36,9 @@ class TorchPolicyModule(PolicyModule):
 
         Args:
             network: The network.
-            outputs: How many numbers the action distribution is made of.
+            outputs: The number of parameters of the action distribution.
             unflatten: Makes what it takes of rows of observations.
-            previous: What of the last step is behind observations, and is given to the network apart; None for nothing.
+            previous: The parts of the last step behind observations, which the network gets apart; None for none.
         """
         self.network = TorchNetwork(NAME, network)
         self._outputs, self._unflatten, self._previous = outputs, unflatten, previous

@@ -32,7 +32,7 @@ class TorchNetwork:
         """Take a network.
 
         Args:
-            name: What the names of its parameters begin with.
+            name: The prefix of the names of its parameters.
             network: It is pickled as it is now, and sent so to runners.
         """
         self.name, self.network = name, network
@@ -57,7 +57,7 @@ class TorchNetwork:
             nn: The operations.
             parameters: The parameters.
             inputs: Rows [N, ...], by names.
-            forward: What is computed of them.
+            forward: The function of the network that is computed.
             apart: Whether rows have nothing to do with one another, so that they may pass in blocks.
         """
         self.bind(nn, parameters)

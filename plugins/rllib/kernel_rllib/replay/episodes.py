@@ -162,9 +162,9 @@ def pieces_of(fragment: Fragment, most: int, overlap: int = 0) -> Iterator[Piece
     """Yield the steps of a fragment in pieces of `most` steps or fewer, lane after lane; none reaches past an end.
 
     Args:
-        fragment: What was sampled.
-        most: How many steps a piece has at most.
-        overlap: How many of them are the last ones of the piece before, where that is of the same episode: the burn-in.
+        fragment: The fragment that was sampled.
+        most: The largest number of steps of a piece.
+        overlap: The number of them that repeat the piece before, where that is of the same episode: the burn-in.
     """
     steps, lanes = fragment.shape
     after = fragment.next_obs()

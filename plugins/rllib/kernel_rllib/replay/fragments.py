@@ -17,9 +17,9 @@ class FragmentReplay:
         """Keep nothing yet.
 
         Args:
-            slots: How many fragments are kept; then the oldest go.
-            proportion: How many are given again for each new one; the fraction is the chance of one more.
-            stream: What is drawn from.
+            slots: The number of fragments that are kept; then the oldest go.
+            proportion: The number that are given again for each new one; the fraction is the chance of one more.
+            stream: The generator of random numbers that fragments are drawn by.
         """
         self._slots, self._proportion, self._stream = slots, proportion, stream
         self._kept: list[Fragment] = []

@@ -28,8 +28,8 @@ class JointTransitions:
 
         Args:
             agents: The ids of their policies.
-            n: How many rewards a transition sums up.
-            gamma: What a reward of each one step later is worth.
+            n: The number of rewards that a transition sums up.
+            gamma: The discount factor of each agent, for a reward that comes one step later.
         """
         self._of = {agent: Transitions(n=n, gamma=gamma[agent]) for agent in agents}
 

@@ -28,10 +28,11 @@ class PrioritizedReplay:
         """Keep the newest `capacity` rows.
 
         Args:
-            capacity: How many rows.
-            alpha: How much priorities count; 0 for not at all.
-            beta: How much weights make up for being drawn often, 1 for wholly; or its schedule over env steps.
-            epsilon: What is added to errors, so that no row is never drawn again.
+            capacity: The number of rows.
+            alpha: The exponent of priorities; 0: they don't count.
+            beta: The exponent of weights, which make up for being drawn often: 1 for wholly; or its schedule over env
+                steps.
+            epsilon: The number that is added to errors, so that every row may be drawn again.
         """
         self.ring = Ring(capacity)
         self.alpha, self.beta, self.epsilon = alpha, schedule(beta, "beta"), epsilon
@@ -46,7 +47,7 @@ class PrioritizedReplay:
 
         Args:
             batch: The rows.
-            errors: How large the error of each is [N]; None: each has the largest priority so far.
+            errors: The error of each row [N], of either sign; None: each has the largest priority so far.
         """
         places = self.ring.add(batch)
         if errors is None:
@@ -58,9 +59,9 @@ class PrioritizedReplay:
         """Return `count` rows, one from each of as many equal parts of the sum of all priorities.
 
         Args:
-            count: How many rows.
-            stream: What they are drawn by.
-            timestep: How many steps all lanes of the run have made: `beta` goes by it.
+            count: The number of rows.
+            stream: The generator of random numbers that they are drawn by.
+            timestep: The number of steps that all lanes of the run have made; `beta` goes by it.
 
         Raises:
             DataError: If it is empty.

@@ -25,7 +25,7 @@ class Replay(Protocol):
 
         Args:
             batch: The rows.
-            errors: How large the error of each is [N], where that is known already.
+            errors: The error of each row [N], of either sign, where that is known already.
         """
         ...
 
@@ -33,9 +33,9 @@ class Replay(Protocol):
         """Return rows drawn by `stream`, with the columns `weights` and `batch_indexes` besides their own.
 
         Args:
-            count: How many rows.
-            stream: What they are drawn by.
-            timestep: How many steps all lanes of the run have made: schedules go by it.
+            count: The number of rows.
+            stream: The generator of random numbers that they are drawn by.
+            timestep: The number of steps that all lanes of the run have made; schedules go by it.
         """
         ...
 

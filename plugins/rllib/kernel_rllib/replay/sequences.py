@@ -29,10 +29,11 @@ class SequenceReplay:
         """Keep nothing yet.
 
         Args:
-            slots: How many sequences are kept; then the oldest go.
-            alpha: How much priorities count; 0 for not at all: all are drawn alike.
-            beta: How much weights make up for being drawn often, 1 for wholly; or its schedule over env steps.
-            epsilon: What is added to errors, so that no sequence is never drawn again.
+            slots: The number of sequences that are kept; then the oldest go.
+            alpha: The exponent of priorities; 0: they don't count, and all are drawn alike.
+            beta: The exponent of weights, which make up for being drawn often: 1 for wholly; or its schedule over env
+                steps.
+            epsilon: The number that is added to errors, so that every sequence may be drawn again.
         """
         self._slots, self._alpha, self._beta, self._epsilon = slots, alpha, schedule(beta, "beta"), epsilon
         self._pieces: list[Piece] = []
@@ -57,9 +58,9 @@ class SequenceReplay:
         """Return `count` sequences, one from each of as many equal parts of the sum of all priorities.
 
         Args:
-            count: How many.
-            stream: What they are drawn by.
-            timestep: How many steps all lanes of the run have made: `beta` goes by it.
+            count: The number of sequences.
+            stream: The generator of random numbers that they are drawn by.
+            timestep: The number of steps that all lanes of the run have made; `beta` goes by it.
 
         Raises:
             DataError: If it is empty.
@@ -100,7 +101,7 @@ def priority_of_sequences(errors: Array, mask: Array, eta: float) -> Array:
     Args:
         errors: Of each step [T, N].
         mask: 1 where there is a step [T, N].
-        eta: How much the largest one counts.
+        eta: The share of the largest error, from 0 to 1.
     """
     sizes = np.abs(errors) * mask
     found: Array = eta * sizes.max(axis=0) + (1 - eta) * sizes.sum(axis=0) / np.maximum(mask.sum(axis=0), 1)

@@ -26,7 +26,7 @@ class ShardActor:
             seed: The seed of the run.
             index: The number of the shard.
             incarnation: The number of shards that died before it in its place.
-            replays: What makes the buffer of each policy.
+            replays: The function that makes the buffer of each policy, by policy id.
         """
         self._shard = ReplayShard(philox.stream(seed, "replay_shard", index, incarnation))
         for policy_id, make in replays.items():
@@ -80,7 +80,7 @@ class RemoteShard:
         rows: The number of rows of each policy that it is known to hold.
         adding: Samples that it has not said to have kept yet, the oldest first.
         drawing: Minibatches that it was asked for and that were not taken yet, by policy.
-        draws: How many were taken.
+        draws: The number of minibatches that were taken.
     """
 
     index: int

@@ -43,13 +43,13 @@ class ReplayShards:
         """Say how shards are to live.
 
         Args:
-            number: How many there are.
+            number: The number of shards.
             seed: The seed of the run.
-            most_adds: How many samples may be on their way to a shard.
-            recovery: What becomes of the place of one that died: None: its death is an error; "ignore": the others go
+            most_adds: The largest number of samples on their way to a shard.
+            recovery: The mode for the place of one that died. None: its death is an error; "ignore": the others go
                 on; otherwise another one takes it, with nothing in it.
-            tolerated_failures: How many deaths in a row, without an answer between them, are tolerated.
-            most_restarts: How many may be replaced in all.
+            tolerated_failures: The number of deaths in a row, without an answer between them, that are tolerated.
+            most_restarts: The number of shards that may be replaced in all.
         """
         self._number, self._seed, self._most_adds = number, seed, most_adds
         self._recovery = recovery

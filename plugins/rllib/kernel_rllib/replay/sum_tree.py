@@ -23,9 +23,9 @@ class ReductionTree:
         """Make a tree over `capacity` rows.
 
         Args:
-            capacity: How many rows.
+            capacity: The number of rows.
             operation: Makes one number of two, in any order.
-            empty: What rows hold at first; it changes nothing where it is put together with others.
+            empty: The number that rows hold at first; it changes nothing where it is put together with others.
         """
         self._operation = operation
         self._levels: list[Array] = []

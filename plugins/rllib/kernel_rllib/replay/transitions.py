@@ -32,10 +32,10 @@ class Transitions:
         """Make transitions.
 
         Args:
-            n: How many rewards a transition sums up; of a pair of bounds, one is drawn for each.
-            gamma: What a reward one step later is worth.
+            n: The number of rewards that a transition sums up; of a pair of bounds, one is drawn for each.
+            gamma: The discount factor of a reward that comes one step later.
             keep: Further columns of the first step that transitions take along.
-            stream: What is drawn from, where there are bounds.
+            stream: The generator of random numbers that lengths are drawn by, where there are bounds.
         """
         self._bounds = (n, n) if isinstance(n, int) else n
         self._n, self._gamma = self._bounds[1], gamma
