@@ -287,7 +287,8 @@ _EXPLORATIONS = {
 """Modules of `ray.rllib.utils.exploration`: the class of each, and its module of `kernel.rllib.exploration`."""
 _EXPLORATION = {"Exploration": "kernel.rllib.first_generation.exploration:Exploration"}
 _EXPLORATION_MODULES = {
-    module: {name: f"kernel.rllib.exploration.{home}:{name}"} for module, (name, home) in _EXPLORATIONS.items()
+    **{module: {name: f"kernel.rllib.exploration.{home}:{name}"} for module, (name, home) in _EXPLORATIONS.items()},
+    "curiosity": {"Curiosity": "kernel.rllib.training.curiosity:Curiosity"},
 }
 _MERGING = {"merge_dicts": "kernel.rllib.config.defaults:merge_dicts"}
 _OVERRIDE = {"override": f"{_FIRST}.frameworks:override"}

@@ -117,8 +117,7 @@ def test_a_class_that_asks_for_the_distribution_gets_it(config: Any, env: str) -
     ({"type": f"{__name__}.Missing"}, "can't be imported .*has no attribute 'Missing'"),
     ({"type": f"{__name__}.small"}, "small', which is no class but function"),
     *[({"type": name}, f"has the type '{name}'") for name in (
-        "ParameterNoise", "Curiosity", "RND", "RE3", "ThompsonSampling", "UpperConfidenceBound",
-        "ray.rllib.x.Curiosity",
+        "ParameterNoise", "RE3", "ThompsonSampling", "UpperConfidenceBound", "ray.rllib.x.RE3",
     )],
 ])  # fmt: skip
 def test_what_is_no_exploration_is_refused_by_its_name(build: Any, settings: dict[str, Any], message: str) -> None:

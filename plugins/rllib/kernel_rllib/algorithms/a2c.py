@@ -26,6 +26,7 @@ from kernel_rllib.learners.learner import Metrics, Objective
 from kernel_rllib.modules.module import Module
 from kernel_rllib.nn.schedules import schedule
 from kernel_rllib.training.algorithm import Algorithm
+from kernel_rllib.training.exploring_for_reward import ADVANTAGES, REWARDS
 from kernel_rllib.training.honoured import ACTOR_CRITIC, ONE_PASS, PIPELINED
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class A2C(Algorithm):
 
     config: A2CConfig
     config_class = A2CConfig
+    intrinsic_rewards = frozenset({REWARDS, ADVANTAGES})
     acts_on = ACTOR_CRITIC | PIPELINED
     without = ONE_PASS
 

@@ -76,6 +76,8 @@ def estimate_advantages(
 ) -> None:
     """Add the columns `advantages` and `value_targets` to a fragment, and `vf_preds` where values are used.
 
+    With values, `intrinsic_advantages` are added to the advantages, where a fragment has them.
+
     Args:
         learner: Whose values they are estimated from.
         fragment: What was sampled with its parameters.
@@ -101,6 +103,8 @@ def estimate_advantages(
         rewards, valid = found[columns.REWARDS], fragment.valid
         targets = returns_to_go(rewards, *ends, gamma=gamma, next_values=next_values, valid=valid)
         advantages = targets - values
+    if columns.INTRINSIC_ADVANTAGES in found:
+        advantages = advantages + found[columns.INTRINSIC_ADVANTAGES]
     found |= {columns.VF_PREDS: values, columns.ADVANTAGES: advantages, columns.VALUE_TARGETS: targets}
 
 

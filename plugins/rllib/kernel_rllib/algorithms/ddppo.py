@@ -120,6 +120,7 @@ class DDPPO(PPO):
 
     config: DDPPOConfig
     config_class = DDPPOConfig
+    intrinsic_rewards: ClassVar[frozenset[str]] = frozenset()
     learns_in_runners = True
     acts_on = PPO.acts_on - PIPELINED
     without: ClassVar[Mapping[str, str]] = {

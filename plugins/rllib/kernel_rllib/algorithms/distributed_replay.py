@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ class DistributedReplay(ReplayingAlgorithm):
     """Takes samples as runners bring them, and minibatches as shards of replay have drawn them."""
 
     config: DistributedReplayConfig
+    intrinsic_rewards: ClassVar[frozenset[str]] = frozenset()
     shards: ReplayShards | None = None
     """The shards that keep the samples of all policies. None: this process keeps them."""
     _steps_at_broadcast = 0

@@ -33,6 +33,7 @@ from kernel_rllib.modules.module import Module
 from kernel_rllib.nn.schedules import schedule
 from kernel_rllib.replay.fragments import FragmentReplay
 from kernel_rllib.training.algorithm import Algorithm
+from kernel_rllib.training.exploring_for_reward import REWARDS
 from kernel_rllib.training.honoured import ACTOR_CRITIC
 from kernel_rllib.training.results import mean_metrics
 
@@ -123,6 +124,7 @@ class IMPALA(Algorithm):
 
     config: IMPALAConfig
     config_class = IMPALAConfig
+    intrinsic_rewards = frozenset({REWARDS})
     acts_on = ACTOR_CRITIC | {"max_requests_in_flight_per_env_runner"}
     learns_from = (columns.ACTION_LOGP, columns.ACTION_DIST_INPUTS)
     read: ClassVar[tuple[str, ...]] = READ

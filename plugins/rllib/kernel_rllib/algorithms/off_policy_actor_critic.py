@@ -26,6 +26,7 @@ from kernel_rllib.nn.ops import Ops
 from kernel_rllib.replay.transitions import DISCOUNTS
 from kernel_rllib.spaces.action_rows import row_bounds, row_space
 from kernel_rllib.spaces.squash import normalised_space
+from kernel_rllib.training.exploring_for_reward import REWARDS
 from kernel_rllib.training.honoured import IMAGES, ONE_HEAD, ONE_PASS
 from kernel_rllib.training.models import refuse_dense_layers_for_images
 
@@ -46,6 +47,7 @@ class OffPolicyActorCritic(ReplayingAlgorithm):
     """
 
     config: OffPolicyConfig
+    intrinsic_rewards = frozenset({REWARDS})
     acts_on = IMAGES
     without: ClassVar[Mapping[str, str]] = {
         **ONE_PASS,
@@ -103,7 +105,7 @@ class OffPolicyActorCritic(ReplayingAlgorithm):
 
     def make_exploration(self) -> Exploration:
         """Return the exploration that the settings describe."""
-        exploration = exploration_of_policy(self.config.exploration_config, self.distribution, self.bounds)
+        exploration = exploration_of_policy(self.config.choice_of_actions, self.distribution, self.bounds)
         return exploration if self.config.explore else NoExploration(exploration)
 
     def setup_learning(self) -> None:

@@ -18,6 +18,7 @@ from kernel_rllib.learners.learner import Loss, Metrics, Objective
 from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.nn.ops import Ops
 from kernel_rllib.training.algorithm import Algorithm
+from kernel_rllib.training.exploring_for_reward import REWARDS
 from kernel_rllib.training.honoured import ACTOR_CRITIC, ONE_PASS, PIPELINED
 
 READ = (columns.OBS, columns.ACTIONS, columns.ADVANTAGES)
@@ -54,6 +55,7 @@ class PG(Algorithm):
 
     config: PGConfig
     config_class = PGConfig
+    intrinsic_rewards = frozenset({REWARDS})
     acts_on = ACTOR_CRITIC | PIPELINED
     without = ONE_PASS
 

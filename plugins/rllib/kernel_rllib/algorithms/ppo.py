@@ -27,6 +27,7 @@ from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.nn.ops import Ops
 from kernel_rllib.nn.schedules import schedule
 from kernel_rllib.training.algorithm import Algorithm
+from kernel_rllib.training.exploring_for_reward import ADVANTAGES, REWARDS
 from kernel_rllib.training.honoured import ACTOR_CRITIC, PIPELINED
 from kernel_rllib.training.results import mean_metrics
 
@@ -114,6 +115,7 @@ class PPO(Algorithm):
 
     config: PPOConfig
     config_class = PPOConfig
+    intrinsic_rewards = frozenset({REWARDS, ADVANTAGES})
     acts_on = ACTOR_CRITIC | PIPELINED
     learns_from = (columns.ACTION_LOGP, columns.ACTION_DIST_INPUTS)
 

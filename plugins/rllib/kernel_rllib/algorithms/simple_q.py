@@ -31,6 +31,7 @@ from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.modules.q_network import QNetwork, QNetworkOptions
 from kernel_rllib.nn.ops import Ops
 from kernel_rllib.replay.transitions import DISCOUNTS
+from kernel_rllib.training.exploring_for_reward import REWARDS
 from kernel_rllib.training.honoured import HEADS, IMAGES, ONE_HEAD, ONE_PASS, OWN_MODELS
 from kernel_rllib.training.models import refuse_dense_layers_for_images
 
@@ -96,7 +97,7 @@ class SimpleQConfig(OffPolicyConfig):
     def exploration_settings(self) -> dict[str, Any]:
         """The exploration of actions: `exploration_config`, or epsilon-greedy by the schedule of `epsilon`."""
         if self.epsilon is None or (self.is_set("exploration_config") and not self.is_set("epsilon")):
-            return dict(self.exploration_config)
+            return self.choice_of_actions
         return {"type": "EpsilonGreedy", "epsilon": self.epsilon}
 
     def problems(self) -> Iterator[str]:
@@ -111,6 +112,7 @@ class SimpleQ(ReplayingAlgorithm):
 
     config: SimpleQConfig
     config_class = SimpleQConfig
+    intrinsic_rewards = frozenset({REWARDS})
     action_kinds = ("discrete",)
     acts_on = HEADS | IMAGES | OWN_MODELS
     network_class: ClassVar[type[QNetwork]] = QNetwork

@@ -24,6 +24,8 @@ NEXT_VF_PREDS: Final = "next_vf_preds"
 Q_VALUES: Final = "q_values"
 
 ADVANTAGES: Final = "advantages"
+INTRINSIC_ADVANTAGES: Final = "intrinsic_advantages"
+"""Advantages of rewards for what is new, which are added to those of the environment's."""
 VALUE_TARGETS: Final = "value_targets"
 
 STATE_IN: Final = "state_in"

@@ -68,10 +68,10 @@ class ActorCritic(PolicyModule):
         shape = (observations,) if isinstance(observations, int) else tuple(observations)
         shared = options.share_layers or options.lstm_cells is not None or options.attention is not None
         name = "shared" if shared else "policy"
-        self.body = _body(name, shape, options)
+        self.body = hidden_body(name, shape, options)
         self.memory = _memory(self.body.outputs, options)
         features = self.memory.outputs if self.memory else self.body.outputs
-        self.value_body: Body | None = None if shared else _body("value", shape, options)
+        self.value_body: Body | None = None if shared else hidden_body("value", shape, options)
         given = distribution_inputs - free_inputs
         self.policy_head = Dense("policy/head", features, given, None, initializers.orthogonal(POLICY_HEAD_GAIN))
         self.value_head = Dense("value/head", features, 1, None, initializers.orthogonal(1.0))
@@ -149,7 +149,14 @@ def _memory(inputs: int, options: ActorCriticOptions) -> Memory | None:
     return LSTM("memory", inputs, options.lstm_cells) if options.lstm_cells else None
 
 
-def _body(name: str, shape: tuple[int, ...], options: ActorCriticOptions) -> Body:
+def hidden_body(name: str, shape: tuple[int, ...], options: ActorCriticOptions) -> Body:
+    """Return the hidden layers that options describe: dense ones, or convolutions where observations are images.
+
+    Args:
+        name: What the names of parameters begin with.
+        shape: The shape of one observation.
+        options: How they are built.
+    """
     gain = initializers.orthogonal(2**0.5)
     if len(shape) == 3:
         images = options.convolutions

@@ -269,7 +269,7 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, RecordedRuns,
 
     def learn_policies(self, chosen: Sequence[str], fragments: Mapping[str, Sequence[Fragment]]) -> dict[str, Metrics]:
         """Let policies learn from what was sampled, by default each from its part; return what learners report."""
-        return {policy_id: self.policies[policy_id].learn(fragments[policy_id]) for policy_id in chosen}
+        return {policy_id: self.policies[policy_id].learn_from_fragments(fragments[policy_id]) for policy_id in chosen}
 
     def hand_over_update(self) -> None:
         """Let runners act with what was learned in this training step."""

@@ -92,10 +92,10 @@ class AlgorithmState(SeveralPolicies, Keeping):
         shared = self.shared_state()
         together = {"shared": shared} if shared else {}
         if not self.has_several_agents:
-            return {**self.own_state(), **together}
+            return {**self.state_beside_learner(), **together}
         return {
             "module_steps": dict(self.progress.module_steps),
-            "policies": {policy_id: policy.own_state() for policy_id, policy in self.policies.items()},
+            "policies": {policy_id: policy.state_beside_learner() for policy_id, policy in self.policies.items()},
             **together,
         }
 
@@ -103,8 +103,8 @@ class AlgorithmState(SeveralPolicies, Keeping):
         if "shared" in own:
             self.set_shared_state(own["shared"])
         if not self.has_several_agents:
-            return self.set_own_state(own)
+            return self.set_state_beside_learner(own)
         self.progress.module_steps = {name: int(steps) for name, steps in own.get("module_steps", {}).items()}
         for policy_id, policy in self.policies.items():
-            policy.set_own_state(own.get("policies", {}).get(policy_id, {}))
+            policy.set_state_beside_learner(own.get("policies", {}).get(policy_id, {}))
         return None

@@ -29,6 +29,8 @@ from kernel_rllib.nn.schedules import schedule
 from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 from kernel_rllib.training.exploration_by_class import ExplorationByClass
 from kernel_rllib.training.exploration_of_users import exploration_of_draws
+from kernel_rllib.training.exploring_for_reward import intrinsic_reward_of
+from kernel_rllib.training.intrinsic_reward import IntrinsicReward
 from kernel_rllib.training.models import framework_of, refuse_images
 from kernel_rllib.training.parts import env_to_module_of, policy_blueprint_of
 from kernel_rllib.training.progress import Progress, Timed
@@ -50,6 +52,10 @@ class PolicyLearning:
     """Columns that it learns from beside observations, actions, rewards and ends: recorded experience needs them."""
     told: ClassVar[tuple[str, ...]] = ()
     """Numbers of infos that it learns with, as columns: of environments with one agent, nan where none is told."""
+    intrinsic_rewards: ClassVar[frozenset[str]] = frozenset()
+    """What it takes of rewards for what is new: see `training.exploring_for_reward`."""
+    intrinsic_reward: IntrinsicReward | None = None
+    """Rewards what is new, where the settings ask for it."""
     module_id: str = DEFAULT_POLICY_ID
     seed: int
     progress: Progress
@@ -87,6 +93,13 @@ class PolicyLearning:
         """
         raise NotImplementedError(f"{type(self).__name__} writes neither learn nor training_step: one is needed")
 
+    def learn_from_fragments(self, fragments: Sequence[Fragment]) -> Metrics:
+        """Add intrinsic rewards to what was sampled, where there are any, and `learn`; return what both report."""
+        if self.intrinsic_reward is None:
+            return self.learn(fragments)
+        told = self.intrinsic_reward.add_to(fragments, self.env_steps_sampled)
+        return {**self.learn(fragments), **told}
+
     def setup_learning(self) -> None:
         """Make the parts of learning beside the learner. Called once for each policy, when its learner is made."""
 
@@ -97,13 +110,24 @@ class PolicyLearning:
     def set_own_state(self, state: Mapping[str, Any]) -> None:
         """Go on with what `own_state` returned."""
 
+    def state_beside_learner(self) -> dict[str, Any]:
+        """Return `own_state`, and what intrinsic rewards have to keep."""
+        intrinsic = self.intrinsic_reward
+        return {**self.own_state(), **({} if intrinsic is None else {"intrinsic_reward": intrinsic.state()})}
+
+    def set_state_beside_learner(self, state: Mapping[str, Any]) -> None:
+        """Go on with what `state_beside_learner` returned; without intrinsic rewards in it, these begin anew."""
+        self.set_own_state(state)
+        if self.intrinsic_reward is not None and "intrinsic_reward" in state:
+            self.intrinsic_reward.set_state(state["intrinsic_reward"])
+
     def make_distribution(self, action_space: Any) -> Distribution:
         """Return the distribution of actions of a space, as rows that are counted from 0."""
         return distribution_of(action_space, self.config.model.to_dict())
 
     def make_exploration(self) -> Exploration:
         """Return how actions are chosen while training: drawn from the policy, unless the settings say otherwise."""
-        return exploration_of_draws(self.config.exploration_config, self.distribution)
+        return exploration_of_draws(self.config.choice_of_actions, self.distribution)
 
     def settings_acted_on(self) -> frozenset[str]:
         """Return the settings that this algorithm acts on, or that may be as they are though it does not."""
@@ -127,6 +151,10 @@ class PolicyLearning:
         self.distribution = self.distribution.with_module(module)
         framework = framework_of(config, module, self.distribution)
         self.learner = Learner(module, backend(framework), self.make_objectives(), self.stream("parameters"))
+        takes = self.intrinsic_rewards
+        self.intrinsic_reward = intrinsic_reward_of(
+            config, takes, observation, spaces, self.learner.backend, self.stream
+        )
         self.setup_learning()
 
     def _own_module(self, observation: tuple[int, ...]) -> Module | None:
