@@ -73,7 +73,7 @@ class AlgorithmConfig(MultiAgentSetup):
 
         Args:
             config_dict: Settings; those that are missing have their defaults.
-            generation: That of the defaults and customs: until 1.x an unknown key is refused, later it is kept. None:
+            generation: The generation of defaults and customs: until 1.x an unknown key is refused, later kept. None:
                 today's, or those of the generation of whose settings the dict has every one, as a `DEFAULT_CONFIG` has.
 
         Raises:

@@ -34,7 +34,7 @@ class Reading:
             kind: The class of settings, with its `fields` and `names`.
             given: The dict.
             owner: The owner of the settings, with which errors begin.
-            generation: That of the settings: its own names are never taken for leftovers of an older one.
+            generation: The generation of the settings, whose own names are never taken for leftovers of an older one.
 
         Raises:
             ConfigError: Two names of one setting disagree.

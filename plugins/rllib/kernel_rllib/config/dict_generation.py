@@ -21,7 +21,7 @@ def generation_of_keys(settings: type[DictSettings], keys: Iterable[str]) -> Gen
 
     Args:
         settings: The class of settings that the dict is for.
-        keys: Those of the dict.
+        keys: The keys of the dict.
     """
     known = {generation: _default_keys(settings, generation) for generation in GENERATIONS}
     telling = {key for key in keys if any(key in found for found in known.values())}

@@ -86,8 +86,8 @@ class Conversion:
             write: Given the settings, returns the keys with their values.
             covers: The paths of what is not written under its own name beside these keys.
             complete: Whether the keys can say what the settings are; where they can't, both are written.
-            generations: Those whose dicts have the keys. In others they are only read.
-            wins: As for `Name`.
+            generations: The generations whose dicts have the keys. In others they are only read.
+            wins: Whether a value under an older name holds; see `Name`.
         """
         self.keys = keys
         self.read = read

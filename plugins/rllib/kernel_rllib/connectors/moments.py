@@ -106,7 +106,7 @@ def with_learned(statistics: Statistics, learned: Iterable[Mapping[str, Moments]
     """Return statistics with what was learned since: lane after lane, in the order of those who learned.
 
     Args:
-        statistics: Those of before.
+        statistics: The statistics of before.
         learned: The moments of lanes by the names of connectors, of one group of lanes after another.
     """
     found = dict(statistics)

@@ -16,7 +16,7 @@ class WithContext:
 
         Args:
             function: The function, of an environment and its context.
-            context: That of the runner; each environment has a copy with its `vector_index`.
+            context: The context of the runner; each environment has a copy with its `vector_index`.
             first: The `vector_index` of the first one.
         """
         self._function, self._context, self._next = function, context, first

@@ -125,10 +125,10 @@ class ExternalMultiAgentEnv:
         """Say what agents saw and did, whatever their policies would have done. Raises as `get_action` does.
 
         Args:
-            episode_id: That of the episode.
+            episode_id: The id of the episode.
             observation_dict: The observations, by agent.
             action_dict: The actions that were taken, by agent.
-            outputs_dict: By agent, what its module put out where it acted, such as "action_dist_inputs", if that was
+            outputs_dict: The outputs of each agent's module where it acted, such as "action_dist_inputs", if that was
                 elsewhere; None: it counts as if the module of now had been asked, and the action taken all the same.
         """
         seen = self._seen(observation_dict, "log_action")

@@ -115,7 +115,7 @@ class Learner:
 
         Args:
             name: The objective.
-            gradient: By all parameters [size], of this backend's kind.
+            gradient: The gradient by all parameters [size], an array of this backend.
             timestep: The number of steps that the environments have made; schedules go by it.
             metrics: The metrics of the loss. They are returned, with the gradient's length and the learning rate.
             batch: The batch that the gradient is of, to be named in errors.

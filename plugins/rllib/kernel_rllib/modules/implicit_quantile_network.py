@@ -30,7 +30,7 @@ class ImplicitQuantileOptions(QNetworkOptions):
 
     Attributes:
         cosines: The number of cosines in the embedding of a level.
-        acting_levels: At how many levels the quantiles are whose mean is an action's value.
+        acting_levels: The number of levels of the quantiles whose mean is an action's value.
         risk_measure: The distortion of levels where actions are valued; None for none.
         risk_eta: The parameter of the measure.
     """

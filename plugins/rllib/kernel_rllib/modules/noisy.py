@@ -63,7 +63,7 @@ class NoisyDense:
 
         Args:
             nn: The operations.
-            parameters: Those of all layers.
+            parameters: The parameters of all layers.
             x: The inputs [..., inputs].
             noise: `scaled_noise` of all layers, [..., width], repeated along axes of length 1; None for the means of
                 the weights alone.

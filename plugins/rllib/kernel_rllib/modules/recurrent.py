@@ -19,7 +19,7 @@ class LSTM:
         name: The prefix of the names of its parameters and of its state.
         inputs: The width of what it takes.
         cells: The width of what it gives and remembers.
-        horizon: For how many steps it remembers at first; 0: biases begin at 0, and it forgets half in each step.
+        horizon: The number of steps that it remembers at first; 0: biases begin at 0, and it forgets half in each step.
     """
 
     name: str

@@ -25,7 +25,7 @@ class RecurrentQNetwork(QModule):
             observations: The width of what is observed.
             actions: The number of actions.
             cells: The width of the memory.
-            horizon: For how many steps it remembers at first.
+            horizon: The number of steps that it remembers at first.
             options: The options of the layers around it. Those of noise, atoms and convolutions don't count.
         """
         self.options = options = options or QNetworkOptions()

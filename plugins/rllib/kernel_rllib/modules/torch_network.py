@@ -33,7 +33,7 @@ class TorchNetwork:
 
         Args:
             name: The prefix of the names of its parameters.
-            network: It is pickled as it is now, and sent so to runners.
+            network: The network, which is pickled as it is now, and sent so to runners.
         """
         self.name, self.network = name, network
         self._bound: Parameters | None = None

@@ -58,7 +58,7 @@ class FlatEpisodes:
         Args:
             path: The file's path or address.
             file: The open file.
-            max_episode_steps: After how many steps an episode was cut off, where the file does not say when.
+            max_episode_steps: The number of steps after which an episode was cut off, where the file does not say it.
 
         Raises:
             DataError: If an array is missing, has another length than others, or nothing says where episodes end.

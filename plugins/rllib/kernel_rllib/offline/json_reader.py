@@ -34,7 +34,7 @@ class JsonReader(InputReader):
 
         Args:
             inputs: A folder, a glob, a file or an address, or a list of them.
-            ioctx: In which runner it is, and what draws begin from.
+            ioctx: The context, with the number of the runner and the seed of draws.
 
         Raises:
             DataError: If there are none.

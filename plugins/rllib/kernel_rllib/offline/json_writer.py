@@ -36,8 +36,8 @@ class JsonWriter(OutputWriter):
 
         Args:
             path: The folder, or its address.
-            ioctx: In which runner this is.
-            max_file_size: After how many bytes the next batch goes into another file; None: never.
+            ioctx: The context, with the number of the runner.
+            max_file_size: The number of bytes after which the next batch goes into another file; None: any.
             compress_columns: The names of the columns that are packed: they are smaller then, and quicker to read.
             clock: Tells the time, for the names of files.
         """

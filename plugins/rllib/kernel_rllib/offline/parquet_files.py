@@ -40,7 +40,7 @@ class ParquetReader(InputReader):
 
         Args:
             inputs: A folder, a glob, a file or an address, or a list of them.
-            ioctx: In which runner it is, and what draws begin from.
+            ioctx: The context, with the number of the runner and the seed of draws.
 
         Raises:
             DataError: If there are none.
@@ -108,7 +108,7 @@ class ParquetWriter(OutputWriter):
 
         Args:
             path: The folder.
-            ioctx: In which runner this is.
+            ioctx: The context, with the number of the runner.
             clock: Tells the time, for the names of files; None: they have none, only numbers.
 
         Raises:

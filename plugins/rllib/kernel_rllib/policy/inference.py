@@ -102,7 +102,8 @@ class Inference:
         """Return an action for each observation, and what else the module gave.
 
         Args:
-            observations: As environments return them; where frames are stacked, each is a list of the last ones of its
+            observations: The observations of environments; where frames are stacked, each is a list of the last ones
+                of its
                 episode, the oldest first.
             explore: Whether actions are drawn as while training.
             timestep: The number of steps that the run has made; explorations go by it.

@@ -46,7 +46,7 @@ class ScriptedInference:
         """Return an action for each observation, and what is remembered after it, as `Inference.actions` does.
 
         Args:
-            observations: As environments return them.
+            observations: The observations, as environments return them.
             explore: Whether actions are drawn as while training: it is told so.
             timestep: The number of steps that the run has made.
             state: The values that it remembers, arrays [N, ...] by name; None for the initial ones.

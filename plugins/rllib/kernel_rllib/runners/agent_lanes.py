@@ -125,7 +125,7 @@ class AgentLanes(AgentSlots):
         """Let the agent of a lane act next, on what it sees.
 
         Args:
-            position: That of the lane.
+            position: The position of the lane.
             seen: The observation of the agent.
             done: The action that the agent has taken itself; None if the module chooses.
         """

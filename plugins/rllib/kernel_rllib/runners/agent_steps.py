@@ -42,7 +42,7 @@ class AgentSteps:
         """Write what lanes see and do.
 
         Args:
-            positions: Those of the lanes.
+            positions: The positions of the lanes.
             chosen: Columns [N, ...], among them `obs` and `actions`.
             state: The state of a recurrent module before the step, arrays [N, ...] by name.
         """

@@ -112,7 +112,7 @@ class Agents:
         """Let the agents act next that have seen something; those that are new get a policy and a lane.
 
         Args:
-            place: That of their episode.
+            place: The place of their episode.
             seen: The observations, by agent.
             method: The method of the environment that has shown it, for messages.
             done: The actions that agents have taken themselves, by agent; None if their policies choose.

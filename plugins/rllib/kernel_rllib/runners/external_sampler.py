@@ -83,7 +83,7 @@ class ExternalSampler:
 
         Args:
             envs: The environment.
-            place: That of the runner.
+            place: The place of the runner: its number and its lanes.
             make_modules: Makes the lanes of each module, by the ids of modules; parameters come in this order.
             policy_of: Returns the policy of an agent, given the agent, its episode and `worker`.
             worker: The context of the runner, which `policy_of` is given as `worker`.

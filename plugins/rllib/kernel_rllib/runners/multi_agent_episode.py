@@ -19,7 +19,7 @@ class MultiAgentEpisode:
         length: The number of steps of the environment in it.
         policies: The policies of all agents that have been in it, by agent.
         live: The positions of the lanes of those that are in it now, by agent.
-        ended: Those who were in it, and have left.
+        ended: The agents that were in it, and have left.
         rewards: The rewards of each agent.
         early: The rewards of agents before they first acted.
         user_data: Whatever users want to keep.

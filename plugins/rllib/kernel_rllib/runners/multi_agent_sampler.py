@@ -48,7 +48,7 @@ class MultiAgentSampler(KeepsCopies):
         """Take the environments and the modules that act in them, and reset the environments.
 
         Args:
-            envs: As many copies as `copies` has numbers.
+            envs: The environments, as many as `copies` has numbers.
             copies: The number of each among all of the run.
             modules: The lanes of each module, by module id; parameters come in this order.
             policy_of: Returns the policy of an agent, given the agent, its episode and `worker`.

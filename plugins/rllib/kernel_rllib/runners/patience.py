@@ -27,7 +27,7 @@ class Limits:
     """The times to wait for runners, in seconds.
 
     Attributes:
-        late: After how long a sample is late; None for never.
+        late: The number of seconds after which a sample is late; None for never.
         sign_of_life: The longest time for one step of a late runner's environments.
         ready: The longest time for the construction of a runner.
     """
@@ -65,7 +65,7 @@ class Patience:
         Args:
             asked: The runner that each awaited reference was asked of.
             calls: Whether these are calls of functions, which may take as long as they like; otherwise samples.
-            deadline: Until when they are waited for, by the clock; None for ever.
+            deadline: The time until which they are waited for, in seconds of the clock; None for ever.
 
         Returns:
             None where none of them is there by then.

@@ -71,7 +71,7 @@ def with_policy_spaces(maker: EnvMaker, policies: Mapping[str, Any], policy_of: 
 
     Args:
         maker: Makes environments with several agents.
-        policies: By id, what has `observation_space` and `action_space`.
+        policies: The policies, or objects with `observation_space` and `action_space`, by id.
         policy_of: Returns the policy's id, given an agent, None for its episode, and the context of its environment.
     """
     return EnvMaker(maker.name, _WithSpaces(maker, policies, policy_of))

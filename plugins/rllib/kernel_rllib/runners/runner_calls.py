@@ -43,7 +43,7 @@ class RunnerCalls(ABC):
         """Return what the function returns for each runner, in the order of their numbers.
 
         Args:
-            function: It is called with the `EnvRunner`, where that runs.
+            function: The function, of the `EnvRunner`; it is called where that runs.
             arguments: Further arguments of the function.
             timeout_s: The number of seconds to wait for answers; later ones are left out, with a warning
                 that says where these runners are. None: as long as it takes.

@@ -60,7 +60,7 @@ class Sampler:
         """Take the environments and the modules that act in them, and reset the environments.
 
         Args:
-            envs: As many lanes as `lanes` has numbers.
+            envs: The environments, as many as `lanes` has numbers.
             lanes: The number of each lane among all lanes of the run.
             module: The module that acts. Its parameters come by `set_weights`.
             exploration: The exploration, which chooses actions from the module's outputs.

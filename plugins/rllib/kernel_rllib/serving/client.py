@@ -46,9 +46,9 @@ class PolicyClient:
             address: Its address, "localhost:9900" or "http://localhost:9900".
             inference_mode: "local": actions are chosen here, by a copy of the policy, and steps sent in batches;
                 "remote": the server is asked for each action.
-            update_interval: For how many seconds a copy of the policy is used, before newer parameters are asked for.
-            token: That of the server; None for that of KERNEL_POLICY_TOKEN, or of the file of a server on this machine.
-            connect_seconds: For how long it is tried to reach the server.
+            update_interval: The number of seconds after which a copy of the policy is brought up to date.
+            token: The server's token; None for that of KERNEL_POLICY_TOKEN, or of the file of a server on this machine.
+            connect_seconds: The number of seconds in which the server must be reached.
             answer_seconds: The number of seconds that an answer may take; None for any, as a server that learns is
                 slow.
             clock: Tells seconds.

@@ -23,7 +23,7 @@ class Request(NamedTuple):
     Attributes:
         command: The method, such as "GET".
         target: The path and query that are asked for, such as "/v1/weights?have=3".
-        headers: By names in lower case.
+        headers: The values of headers, by names in lower case.
         keeps: Whether further requests may follow on the connection.
     """
 

@@ -63,7 +63,7 @@ class PolicyServer:
             address: The name or address of an interface of this machine.
             port: The port; 0 for any that is free.
             token: The token of clients; None for that of KERNEL_POLICY_TOKEN, or a new one in a file of this user's.
-            abandoned_seconds: After how long without an open connection an episode is abandoned.
+            abandoned_seconds: The number of seconds without an open connection after which an episode is abandoned.
             clock: Tells seconds.
 
         Raises:
