@@ -18,7 +18,7 @@ class GivenNames:
         """Begin without names.
 
         Args:
-            kind: What the classes are, for messages.
+            kind: The name of the kind of classes, for messages.
             setting: The option of the model that takes a name.
             register: The function that gives one.
         """

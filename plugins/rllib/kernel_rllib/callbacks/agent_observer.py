@@ -38,9 +38,9 @@ class AgentCallbacks:
         """Make the objects.
 
         Args:
-            settings: What is called.
+            settings: The settings of callbacks: what is called.
             copies: The numbers of the copies of the environment.
-            context: What environments were made with.
+            context: The context that environments were made with.
         """
         self.callbacks = CallbackSet(settings)
         self.metrics = MetricsLogger(forwards=True)
@@ -80,9 +80,9 @@ class AgentCallbacks:
 
         Args:
             place: The position of the copy.
-            episode: What the runner keeps of it.
-            seen: What agents observe first, by agent.
-            infos: What was told with it, by agent.
+            episode: The episode, as the runner keeps it.
+            seen: The first observations, by agent.
+            infos: The infos with these, by agent.
         """
         self._waiting[place] = episode, dict(seen), dict(infos or {})
 
@@ -115,7 +115,7 @@ class AgentCallbacks:
 
         Args:
             place: The position of the copy.
-            made: How many steps it has made by now.
+            made: The number of steps that it has made by now.
             terminated: Whether the episode came to its own end.
             truncated: Whether it was cut.
         """
@@ -131,7 +131,7 @@ class AgentCallbacks:
         """Hear of the end of a sample; what callbacks change in it is learned from.
 
         Args:
-            fragments: What was sampled, by policy.
+            fragments: The fragments that were sampled, by policy.
             keeps_owners: Whether the numbers of episodes and agents stay in it; callbacks do not see them.
         """
         numbers = {policy_id: _taken_out(fragment) for policy_id, fragment in fragments.items()}
@@ -176,9 +176,9 @@ class AgentCallbacks:
 
         Args:
             place: The position of the copy.
-            state: What `state` returned.
-            episode: What the runner keeps of the episode.
-            seen: What agents observe now.
+            state: The result of `state`.
+            episode: The episode, as the runner keeps it.
+            seen: The observations of now, by agent.
         """
         self._waiting.pop(place, None)
         if not state:

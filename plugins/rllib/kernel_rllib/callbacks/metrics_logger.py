@@ -112,9 +112,9 @@ class MetricsLogger:
         Args:
             key: Its name in results, or a path of names.
             value: A number; anything where `reduce` is None.
-            reduce: What becomes of several: their `"mean"`, `"sum"`, `"min"`, `"max"`, or None for a list of them.
-            window: Over how many of the last ones; None for all, of which a mean forgets old ones slowly.
-            ema_coeff: How quickly: what a new value weighs in the mean; None for 0.01.
+            reduce: The summary of several: their `"mean"`, `"sum"`, `"min"`, `"max"`, or None for a list of them.
+            window: The number of the last ones that count; None for all, of which a mean forgets old ones slowly.
+            ema_coeff: The weight of a new value in that mean, from 0 to 1; None for 0.01.
             clear_on_reduce: Whether each iteration begins anew.
 
         Raises:

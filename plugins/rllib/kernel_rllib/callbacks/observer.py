@@ -83,11 +83,11 @@ class RunnerCallbacks:
         """Make the objects.
 
         Args:
-            settings: What is called.
+            settings: The settings of callbacks: what is called.
             lanes: The numbers of the lanes.
-            observation_space: What one environment observes.
-            action_space: What one environment takes.
-            context: What environments were made with.
+            observation_space: The observation space of one environment.
+            action_space: The action space of one environment.
+            context: The context that environments were made with.
         """
         self.callbacks = CallbackSet(settings)
         self.metrics = MetricsLogger(forwards=True)
@@ -126,9 +126,9 @@ class RunnerCallbacks:
         """Hear of a step of all lanes.
 
         Args:
-            actions: What environments were given.
-            step: What they returned.
-            made: How many steps each lane has made by now [L].
+            actions: The actions that environments were given.
+            step: The step that they returned.
+            made: The number of steps that each lane has made by now [L].
         """
         self._made = (made - 1).tolist()
         self.start_episodes()

@@ -57,7 +57,7 @@ def whole_or_none(directory: str | Path, last: str, what: str = "a checkpoint") 
     Args:
         directory: It is made, if it is not there.
         last: The file that says that all others are there. It is taken away first, and comes last.
-        what: What is written, for messages.
+        what: The name of what is written, for messages.
 
     Raises:
         CheckpointError: If it can't be written; the error of the operating system is chained.

@@ -37,9 +37,9 @@ def write_checkpoint(
     """Write a checkpoint.
 
     Args:
-        directory: Where it goes.
-        description: What people and programs ask first, as JSON has it.
-        state: What `Algorithm.get_state` returned.
+        directory: The directory to write into.
+        description: The facts that people and programs ask first, values of JSON.
+        state: The result of `Algorithm.get_state`.
         describe: Writes more beside the state, and returns more for the description. The description is written last:
             a directory that has it is complete.
     """

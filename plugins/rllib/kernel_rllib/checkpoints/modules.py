@@ -84,7 +84,7 @@ class SavedModule:
 
         Args:
             path: The directory of a module, that of all modules (`rl_module`), or a whole checkpoint.
-            module_id: Which of several; None for all.
+            module_id: The id of one of several; None for all.
 
         Raises:
             CheckpointError: If there is none, or it is damaged.

@@ -24,7 +24,7 @@ def write_tree(directory: str | Path, tree: Mapping[str, Any]) -> None:
     """Write a tree into a directory, which is made if it is not there.
 
     Args:
-        directory: Where it goes. A branch of the tree is a directory, an array or bytes is a file in it.
+        directory: The directory. A branch of the tree is a directory in it, an array or bytes is a file.
         tree: Mappings of names to mappings, arrays, bytes, numbers, texts, None, and lists of these without arrays.
 
     Raises:

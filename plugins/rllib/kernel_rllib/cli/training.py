@@ -42,9 +42,9 @@ def train_experiments(experiments: list[Experiment], options: Mapping[str, Any],
     The first Ctrl-C ends the run after its iteration, with a checkpoint.
 
     Args:
-        experiments: What to train.
+        experiments: The experiments to train.
         options: Those of `train_options`, by their names.
-        note: What is said before.
+        note: The text that is said before.
 
     Raises:
         KeyboardInterrupt: After an interrupted run was saved.

@@ -29,7 +29,8 @@ class Fragment:
         final_obs: The observations at these ends [K, ...]; the row after an end is the first of the next episode.
         lanes: The numbers of the lanes among all lanes of a run [L]; they say in which order fragments are joined.
         weights_version: The version of the weights that chose the actions.
-        valid: Which entries are steps that were made [T, L]; None if all are. The others fill up lanes that have fewer
+        valid: Whether entries are steps that were made [T, L]; None if all are. The others fill up lanes that have
+            fewer
             steps, or are steps of an environment that failed: nothing is to be learned from them.
         state_in: The states of recurrent modules before each step, arrays [T, L, ...] by their names.
     """

@@ -15,8 +15,8 @@ def continued(first: Fragment, then: Fragment) -> Fragment:
     """Return one fragment of two, in which the steps of each lane follow one another without a gap.
 
     Args:
-        first: What came before.
-        then: What came after, of these lanes, fewer, or others.
+        first: The fragment that came before.
+        then: The fragment that came after, of these lanes, fewer, or others.
 
     Returns:
         The lanes of both, in the order of their numbers. Those that have fewer steps begin later: all end in the last

@@ -116,7 +116,8 @@ def sequences(fragments: Sequence[Fragment], length: int) -> Sequences:
 
     Args:
         fragments: They need `resets` and `state_in`, as runners write them.
-        length: How many steps each has; less where no fragment has as many. The last one of a lane is filled up with
+        length: The number of steps of each; less where no fragment has as many. The last one of a lane is filled up
+            with
             zeros, which `loss_mask` leaves out.
     """
     length = min(length, max(fragment.shape[0] for fragment in fragments))

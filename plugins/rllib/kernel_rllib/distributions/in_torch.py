@@ -37,7 +37,7 @@ class TorchDistribution(Distribution):
 
         Args:
             given: The class.
-            action_space: What the environment takes.
+            action_space: The action space of the environment.
             model: The options `model` of the config.
 
         Raises:

@@ -23,7 +23,7 @@ def distribution_of(action_space: Any, model: Mapping[str, Any]) -> Distribution
     """Return the distribution of actions that options name, or the usual one of the action space.
 
     Args:
-        action_space: What the environment takes; distributions are over its rows, which count from 0.
+        action_space: The action space; distributions are over its rows, which count from 0.
         model: The options `model` of a config. `custom_action_dist` is a `Distribution`, a class of such, or a class
             of the first generation, in torch; or the registered name or dotted path of one. The constructor of a
             `Distribution` is given those of `action_space` and `model_config` that it names.

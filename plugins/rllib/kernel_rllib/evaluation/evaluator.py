@@ -52,10 +52,10 @@ class Evaluator:
 
         Args:
             runners: Runners for this evaluator only.
-            lanes: How many lanes they have together.
+            lanes: The number of lanes that they have together.
             begins_anew: Whether all lanes begin new episodes each time, so that no episode has steps by older
                 parameters.
-            timeout_s: How long runners are waited for; None for ever.
+            timeout_s: The number of seconds to wait for runners; None for any.
         """
         self.runners, self._lanes = runners, lanes
         self._begins_anew = begins_anew
@@ -78,9 +78,9 @@ class Evaluator:
 
         Args:
             weights: The parameters to act with [size].
-            duration: How many episodes, exactly; or how many steps, or the least number above that lanes can share.
-            unit: What `duration` counts.
-            statistics: What the connectors of training have learned; those here learn nothing. None for nothing yet.
+            duration: The exact number of episodes; or the number of steps, or the least one above that lanes can share.
+            unit: The unit of `duration`.
+            statistics: The statistics of the connectors of training; those here learn nothing. None for none yet.
         """
         self._begin(weights, statistics)
         found = Played()
@@ -106,8 +106,8 @@ class Evaluator:
             weights: The parameters to act with [size].
             unit: Whether a round is an episode of each lane, or `steps` steps of each runner.
             goes_on: Says whether to play another round.
-            steps: How many steps all lanes of a runner make together in a round.
-            statistics: What the connectors of training have learned.
+            steps: The number of steps that all lanes of a runner make together in a round.
+            statistics: The statistics of the connectors of training.
         """
         self._begin(weights, statistics)
         found = Played()

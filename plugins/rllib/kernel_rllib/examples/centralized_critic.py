@@ -46,8 +46,8 @@ def with_other(mine: Fragment, theirs: Fragment) -> Fragment:
     """Return a fragment of an agent whose observations have those of the other behind them, and then its actions.
 
     Args:
-        mine: What the agent saw and did.
-        theirs: What the other saw and did in the same steps.
+        mine: The steps of the agent.
+        theirs: The same steps of the other.
     """
     done = one_hot(theirs.columns[columns.ACTIONS], ACTIONS)
     seen = np.concatenate([mine.columns[columns.OBS], theirs.columns[columns.OBS], done], axis=-1)

@@ -20,9 +20,9 @@ class CentralizedCriticModel(PolicyModule):
         """Build it.
 
         Args:
-            num_outputs: How many numbers the policy gives.
-            own: How many columns the policy sees.
-            seen: How many columns the value function sees, the policy's included.
+            num_outputs: The number of outputs of the policy.
+            own: The number of columns that the policy sees.
+            seen: The number of columns that the value function sees, the policy's included.
             hiddens: The widths of the hidden layers of each.
         """
         self.own = own

@@ -25,9 +25,9 @@ class _ParametricActions(Module):
         """Build it.
 
         Args:
-            num_outputs: How many actions there are at most.
-            seen: How many numbers there are of what else is seen.
-            embedding: How many numbers the vector of an action has.
+            num_outputs: The largest number of actions.
+            seen: The width of the rest of an observation.
+            embedding: The width of the vector of an action.
             hiddens: The widths of the hidden layers.
         """
         self.actions, self.embedding = num_outputs, embedding

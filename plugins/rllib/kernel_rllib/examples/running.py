@@ -12,8 +12,8 @@ def arguments_of(argv: Sequence[str] | None, text: str | None, *, reward: float,
     """Return the arguments of a program, under the names that RLlib's examples have.
 
     Args:
-        argv: What it was called with; None for what this process was.
-        text: What it does.
+        argv: The words after the program's name; None for those of this process.
+        text: The description of the program, for its help.
         reward: Training ends when the mean return is this, unless it is said otherwise.
         iterations: It ends after so many iterations.
     """

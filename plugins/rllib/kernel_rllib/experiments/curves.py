@@ -46,8 +46,8 @@ def curves_in(directories: Iterable[str], metric: str, over: str) -> list[Curve]
 
     Args:
         directories: Those of runs, or of what has runs in it.
-        metric: What is drawn.
-        over: Over what.
+        metric: The name of the metric that is drawn.
+        over: The name of the metric on the other axis.
 
     Raises:
         ConfigError: If a directory is not there or has no runs, or no result has the metric.

@@ -24,7 +24,7 @@ class Passing:
 
     Attributes:
         mean_return: The mean return that 100 episodes must reach, played after training by the best known actions.
-        steps: How many steps the environment makes before.
+        steps: The number of steps of the environment before.
         seeds: The number of seeds.
         needed: The number of seeds that must reach it.
     """

@@ -34,8 +34,8 @@ def make_env(algorithm: Any, render_mode: str | None = None) -> Any:
     """Return the environment of an algorithm, to be played in by hand.
 
     Args:
-        algorithm: Whose config names it.
-        render_mode: How it draws: "human", "rgb_array", or None for not at all.
+        algorithm: The algorithm whose config names it.
+        render_mode: The mode of drawing: "human", "rgb_array", or None for none.
 
     Raises:
         EnvError: If it can't draw in that way, or has several agents.
@@ -78,12 +78,12 @@ def played(
     """Yield episodes; the one in which the last step is made is played to its end.
 
     Args:
-        algorithm: What acts.
+        algorithm: The algorithm that acts.
         env: The environment, as `make_env` returns it.
-        steps: After how many steps no episode begins any more; None for no limit.
-        episodes: How many episodes there are at most; None for no limit.
+        steps: The number of steps after which no episode begins any more; None for no limit.
+        episodes: The largest number of episodes; None for no limit.
         explore: Whether actions are drawn, as while training.
-        seed: Of the first episode.
+        seed: The seed of the first episode.
         after_step: Called with the environment at the beginning of each episode, and after each step.
     """
     reset = Generations().reset_of(env)

@@ -24,11 +24,11 @@ class RolloutFile:
         """Begin a file.
 
         Args:
-            path: Where it is.
+            path: The path of the file.
             save_info: Whether steps have the info as their sixth item.
             use_shelve: Whether each episode is written as it ends, into a shelf under its number, from "0"; it has
                 "num_rollouts". Otherwise all are in one pickle, which is written at the end.
-            goal: How much there will be, in words, for the file of progress.
+            goal: The amount that there will be, in words, for the file of progress.
             track: Whether a file beside it says how far it is, `__progress_NAME`.
         """
         self._path = os.path.abspath(os.path.expanduser(path))

@@ -35,7 +35,7 @@ def run_experiment(
     Nothing is written before the names, settings and environments of all of them were checked.
 
     Args:
-        experiment: What is run.
+        experiment: The experiment to run.
         listener: Hears of it.
         resume: Whether the runs that the experiment's directory has go on, instead of new ones beside them.
         is_stopping: Whether it is to end after this iteration; asked after each.

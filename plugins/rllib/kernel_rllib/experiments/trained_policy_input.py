@@ -70,8 +70,8 @@ def recorded(
     Args:
         seed: That of the training.
         experiment: The name of a tuned experiment.
-        train_steps: How many steps it is trained.
-        steps: How many are recorded.
+        train_steps: The number of steps of training.
+        steps: The number of steps that are recorded.
         goes_on: Whether training goes on meanwhile.
         explore: Whether it explores then as it does in training; otherwise its best actions are recorded.
     """

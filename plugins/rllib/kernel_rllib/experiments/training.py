@@ -94,7 +94,7 @@ def trained(
     Results go to the run's directory, as `result.json`, `progress.csv` and events for TensorBoard; so do checkpoints.
 
     Args:
-        experiment: What it is of: when it stops, when it is saved.
+        experiment: The experiment that it is of: when it stops, when it is saved.
         variant: Its settings.
         run: Its name and directory.
         listener: Hears of iterations and checkpoints.

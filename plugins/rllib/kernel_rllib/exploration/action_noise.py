@@ -37,10 +37,10 @@ class GaussianNoise:
         """Add noise.
 
         Args:
-            distribution: What makes actions of the policy's outputs.
+            distribution: The distribution, which makes actions of the policy's outputs.
             bounds: The lowest and the highest numbers of an action, [d] each, in the space that is learned in.
             stddev: The standard deviation of the noise, of all or of each component [d].
-            scale: What it is multiplied with, by how many steps all lanes have made.
+            scale: The factor of the noise, a function of the number of steps that all lanes have made.
         """
         self._distribution, self._scale = distribution, scale
         self._low, self._high = bounds
@@ -87,12 +87,12 @@ class OrnsteinUhlenbeckNoise(GaussianNoise):
         """Add noise.
 
         Args:
-            distribution: What makes actions of the policy's outputs.
+            distribution: The distribution, which makes actions of the policy's outputs.
             bounds: The lowest and the highest numbers of an action, [d] each, in the space that is learned in.
-            theta: What part of the way back to zero the noise makes in a step.
-            sigma: The standard deviation of what is added to it in a step.
-            base_scale: What it is multiplied with.
-            scale: What it is multiplied with besides, by how many steps all lanes have made.
+            theta: The share of the way back to zero that the noise makes in a step.
+            sigma: The standard deviation of the number that is added to it in a step.
+            base_scale: The constant factor of the noise.
+            scale: A further factor, a function of the number of steps that all lanes have made.
         """
         width = bounds[1] - bounds[0]
         stddev = base_scale * np.where(np.isfinite(width), width, 1.0)
@@ -118,7 +118,7 @@ class PerWorkerGaussianNoise(GaussianNoise):
 
         Args:
             index: The number of the runner: 0 beside the learner, from 1 elsewhere.
-            runners: How many there are elsewhere.
+            runners: The number of runners elsewhere.
         """
         return _with_scale_of_runner(self, index, runners)
 
@@ -131,7 +131,7 @@ class PerWorkerOrnsteinUhlenbeckNoise(OrnsteinUhlenbeckNoise):
 
         Args:
             index: The number of the runner: 0 beside the learner, from 1 elsewhere.
-            runners: How many there are elsewhere.
+            runners: The number of runners elsewhere.
         """
         return _with_scale_of_runner(self, index, runners)
 
@@ -156,7 +156,7 @@ class RandomActions:
         Args:
             bounds: The lowest and the highest numbers of an action, [d] each, in the space that is learned in.
             then: The exploration that follows; one that takes normal noise, or none.
-            steps: For how many steps of all lanes.
+            steps: The number of steps of all lanes.
         """
         low, high = bounds
         bounded = np.isfinite(low) & np.isfinite(high)
@@ -172,7 +172,7 @@ class RandomActions:
 
         Args:
             index: The number of the runner: 0 beside the learner, from 1 elsewhere.
-            runners: How many there are elsewhere.
+            runners: The number of runners elsewhere.
         """
         made = copy.copy(self)
         if isinstance(self._then, PerRunner):

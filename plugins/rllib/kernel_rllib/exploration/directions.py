@@ -23,8 +23,8 @@ class Directions:
 
         Args:
             seed: The seed of the run.
-            size: How many parameters there are.
-            noise_size: How many numbers the table has.
+            size: The number of parameters.
+            noise_size: The number of numbers in the table.
 
         Raises:
             ConfigError: If the table is shorter than one direction.

@@ -93,7 +93,7 @@ class PerWorkerEpsilonGreedy(EpsilonGreedy):
 
         Args:
             index: The number of the runner: 0 beside the learner, from 1 elsewhere.
-            runners: How many there are elsewhere.
+            runners: The number of runners elsewhere.
         """
         return EpsilonGreedy(ConstantSchedule(per_worker_epsilon(index, runners)) if index else self._epsilon)
 
@@ -105,9 +105,9 @@ class Random:
         """Explore so for `steps` steps of all lanes, and then by `then`.
 
         Args:
-            actions: How many actions there are.
+            actions: The number of actions.
             then: The exploration that follows; one that takes uniform noise.
-            steps: For how many steps of all lanes.
+            steps: The number of steps of all lanes.
         """
         self._actions, self._then, self._steps = actions, then, steps
         self.noise = Noise("uniform", max(then.noise.width, 1))
@@ -137,9 +137,9 @@ def per_worker_epsilon(index: int, runners: int, base: float = 0.4, exponent: fl
 
     Args:
         index: The number of the runner, from 1.
-        runners: How many there are.
+        runners: The number of runners.
         base: The greatest one.
-        exponent: How far they are apart.
+        exponent: The exponent that sets how far they are apart.
     """
     return float(base ** (1 + (index - 1) / max(runners - 1, 1) * exponent))
 

@@ -22,9 +22,9 @@ class Exploration(Protocol):
 
         Args:
             nn: The operations.
-            outputs: What the module's `explore` gave for the lanes, [L, ...] each.
+            outputs: The outputs of the module's `explore` for the lanes, arrays [L, ...] by name.
             noise: [L, width], of the kind that `noise` names.
-            timestep: How many steps all lanes of the run have made: schedules go by it.
+            timestep: The number of steps that all lanes of the run have made; schedules go by it.
         """
         ...
 
@@ -62,9 +62,9 @@ class NoiseProcess(Protocol):
         """Return the noise [L, width] that `choose` gets in this step, and change the memory for the next one.
 
         Args:
-            memory: What is remembered of each lane, [L, ...] each; changed in place.
-            noise: What was drawn for this step [L, width].
-            timestep: How many steps all lanes of the run have made.
+            memory: The memory of each lane, arrays [L, ...] by name; changed in place.
+            noise: The noise that was drawn for this step [L, width].
+            timestep: The number of steps that all lanes of the run have made.
         """
         ...
 
@@ -78,7 +78,7 @@ class PerRunner(Protocol):
 
         Args:
             index: The number of the runner: 0 beside the learner, from 1 elsewhere.
-            runners: How many there are elsewhere.
+            runners: The number of runners elsewhere.
         """
         ...
 

@@ -55,9 +55,9 @@ class ThompsonSampling(_ByUncertainty):
         """Draw with `alpha` times the deviation of the posterior: v in the paper.
 
         Args:
-            alpha: How many times.
-            arms: How many arms there are.
-            features: How many weights a model has.
+            alpha: The factor of the deviation.
+            arms: The number of arms.
+            features: The number of weights of a model.
             shared: Whether all arms have one model.
         """
         super().__init__(alpha)

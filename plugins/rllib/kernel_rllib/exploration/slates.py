@@ -27,9 +27,9 @@ def best_slates(values: Array, logits: Array, size: int) -> tuple[Array, Array]:
     fractional program as a linear one.
 
     Args:
-        values: Of consuming each document, and of consuming none [N, documents + 1].
-        logits: How much users are drawn to each, and to none [N, documents + 1].
-        size: How many documents a slate has.
+        values: The values of consuming each document, and of consuming none [N, documents + 1].
+        logits: The logits of users' choice of each, and of none [N, documents + 1].
+        size: The number of documents of a slate.
 
     Returns:
         The documents of slates, the best first [N, size], and the values of slates [N].
@@ -53,8 +53,8 @@ def slate_values(values: Array, masses: Array, slates: Array) -> Array:
     """Return the value of each slate [N].
 
     Args:
-        values: Of consuming each document, and of consuming none [N, documents + 1].
-        masses: How likely each is consumed, beside the others of a slate [N, documents + 1].
+        values: The values of consuming each document, and of consuming none [N, documents + 1].
+        masses: The weights of each in users' choice beside the others of a slate [N, documents + 1].
         slates: The documents of slates [N, size].
     """
     shown = np.concatenate([slates, np.full((len(slates), 1), values.shape[1] - 1)], axis=1)
@@ -72,9 +72,9 @@ class SlateEpsilonGreedy:
         """Explore so.
 
         Args:
-            documents: How many documents there are to choose from.
-            size: How many a slate has.
-            epsilon: How often slates are random, or its schedule over how many steps all lanes have made.
+            documents: The number of documents to choose from.
+            size: The number of documents of a slate.
+            epsilon: The share of random slates, or its schedule over the number of steps that all lanes have made.
         """
         self._size, self._epsilon = size, schedule(epsilon, "epsilon")
         self.noise = Noise("uniform", 1 + documents)

@@ -37,12 +37,12 @@ def write_numpy_policy(
     """Write a policy.
 
     Args:
-        directory: Where it goes; it is made.
+        directory: The directory to write into; it is made.
         module: The network.
         parameters: Its parameters, arrays by name.
-        exploration: What knows the best action.
+        exploration: The exploration, which knows the best action.
         observation: The shape of one row of observations, as the network takes them.
-        action_space: What the environment takes.
+        action_space: The action space of the environment.
         unsquash: Whether actions are from -1 to 1, and stretched to the bounds of the space.
         clip: Whether they are cut off at these bounds.
 

@@ -31,7 +31,7 @@ class TorchPolicyModel(torch.nn.Module):  # type: ignore[misc,unused-ignore]
 
         Args:
             obs: Observations as preprocessors make them, [N, ...].
-            state_in: What a network remembers, as its last call returned in `state_out`; None at first.
+            state_in: The state of a network, as its last call returned in `state_out`; None at first.
         """
         inputs: dict[str, Any] = {columns.OBS: obs}
         if self.network.state():

@@ -106,11 +106,11 @@ class ModelCatalog:
         Args:
             obs_space: The space of observations.
             action_space: The space of actions.
-            num_outputs: How many numbers the model is to return for each row.
+            num_outputs: The number of outputs of the model for each row.
             model_config: The options `model` of a config.
             framework: Of models that are made here there is torch alone.
             name: The name of the model.
-            default_model: What is made where no `custom_model` is named; None for dense layers.
+            default_model: The class of the model where no `custom_model` is named; None for dense layers.
             model_kwargs: Further arguments of the model.
 
         Raises:

@@ -16,7 +16,7 @@ class Exploration:
         framework: `"torch"` where it is given tensors, otherwise `"numpy"`.
         policy_config: The settings of the policy, as a dict.
         model: None: it is given what the model puts out.
-        num_workers: How many runners there are elsewhere.
+        num_workers: The number of runners elsewhere.
         worker_index: The number of this one: 0 beside the learner, from 1 elsewhere.
     """
 

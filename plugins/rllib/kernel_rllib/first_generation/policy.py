@@ -36,9 +36,9 @@ class Policy:
         """Return a policy out of a directory: it acts and learns without an algorithm and without environments.
 
         Args:
-            checkpoint: What `export_policy_checkpoint`, or `export_checkpoint` of a policy, was given; the directory
+            checkpoint: The directory that `export_policy_checkpoint`, or `export_checkpoint` of a policy, was given, or
                 that `save` of an algorithm returned; or an object that has such a path as `path`.
-            policy_ids: Which policies of an algorithm; None for all that learn.
+            policy_ids: The ids of the policies of an algorithm to return; None for all that learn.
             trust: Whether pickles are read, which can run any program: say True for what you wrote yourself.
 
         Returns:
@@ -73,7 +73,7 @@ class Policy:
 
         Args:
             obs_batch: Preprocessed observations [N, ...].
-            state_batches: What was remembered, a column [N, ...] for each of `get_initial_state`.
+            state_batches: The state, a column [N, ...] for each of `get_initial_state`.
             prev_action_batch, prev_reward_batch, info_batch, episodes: None.
             explore: Whether actions are drawn, as while training; None for what the settings say.
             further: `timestep`.

@@ -31,8 +31,8 @@ def compute_advantages(
     Args:
         rollout: Consecutive steps, with `rewards`, and with `vf_preds` where values are used.
         last_r: The value of what was observed after the last step; 0 where the episode ended there.
-        gamma: What a reward one step later is worth.
-        lambda_: How far rewards count before values take over, of generalised estimates.
+        gamma: The discount factor of a reward that comes one step later.
+        lambda_: The lambda of generalised estimates: at 1 rewards count to the end, at 0 values take over at once.
         use_gae: Whether advantages are generalised estimates.
         use_critic: Whether values are subtracted from returns.
 

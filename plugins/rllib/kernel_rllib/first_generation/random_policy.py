@@ -16,7 +16,8 @@ class RandomPolicy(Policy):
     """Draws each action from its space, as `action_space.sample()` does, and learns nothing.
 
     Attributes:
-        stream: What actions are drawn from. Where it is one of several policies, runners set it for each step, so that
+        stream: The generator of random numbers for actions. Of one of several policies runners set it for each step,
+            so that
             the actions are the same in any runner.
     """
 

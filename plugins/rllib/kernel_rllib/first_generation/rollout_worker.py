@@ -72,18 +72,19 @@ class RolloutWorker(WorkerView):
             policy_mapping_fn: Returns the id of the policy of an agent, given the agent; None: all have the default.
             policies_to_train: The ids of the policies that learn; None for all.
             policies: The same as `policy`, for a dict.
-            rollout_fragment_length: How many steps each environment makes for a sample.
+            rollout_fragment_length: The number of steps that each environment makes for a sample.
             batch_mode: `"truncate_episodes"`, or `"complete_episodes"` for samples of whole episodes.
-            num_envs: How many environments it steps together.
-            env_config: What these are told.
+            num_envs: The number of environments that it steps together.
+            env_config: The settings that these are made with.
             model_config: Options of the model.
             policy_config: Settings of the policy.
-            preprocessor_pref: How pictures are made small; `"deepmind"` shows games of Atari as DeepMind's agents see
+            preprocessor_pref: The way to make pictures small; `"deepmind"` shows games of Atari as DeepMind's agents
+                see
                 them.
             clip_actions: Whether actions are cut off at the bounds of the space.
             worker_index: Its number, which environments are told.
-            num_workers: How many there are, which these are told.
-            seed: What randomness comes from; None for any.
+            num_workers: The number of workers, which these are told.
+            seed: The seed of all random numbers; None for any.
             create_env: Whether it has environments; without any it has a policy only.
             further: Nothing else is honoured.
 
@@ -202,7 +203,7 @@ class WorkerSet:
             policy: The class of the policy, or a dict of several; see `RolloutWorker`.
             trainer_config: Settings, as a dict of 0.8.5. Its `multiagent` has policies, whose class is `policy` where
                 they name none, the `policy_mapping_fn` and the `policies_to_train`.
-            num_workers: How many there are in actors; without any the local worker has environments.
+            num_workers: The number of workers in actors; without any the local worker has environments.
             policy_class: The same as `policy`.
             further: Arguments of `RolloutWorker`.
         """

@@ -130,7 +130,7 @@ def worker_policies(config: AlgorithmConfig, specs: Mapping[str, PolicySpec], se
         config: The settings. `is_atari` is set, where nothing says it: a function that makes an environment has no name
             that tells so, what it makes does.
         specs: The policies by their ids; only the default one for an environment of one agent.
-        seed: What randomness comes from.
+        seed: The seed of all random numbers.
 
     Raises:
         ConfigError: If a class is no policy, nothing says the spaces of one, or there is no default policy for the only

@@ -14,10 +14,10 @@ class EpisodePieces:
     """B pieces of N sequences of T steps, lane after lane; each is of one episode, and none is longer than S steps.
 
     Attributes:
-        rows: For each step of each piece its row among the T * N rows, step after step and sequence after sequence in
+        rows: The row of each step of each piece among the T * N rows, step after step and sequence after sequence in
             each, int64 [B, S]. A shorter piece is filled up with its own last row.
         lengths: The number of steps of each piece, int64 [B].
-        places: For each of the T * N rows its place among the B * S, int64 [T * N].
+        places: The place of each of the T * N rows among the B * S, int64 [T * N].
         lanes: The sequence that each piece is cut from, int64 [B].
         begins: Whether an episode begins with the piece, bool [B]. Others go on with what came before the sequence.
     """

@@ -13,7 +13,7 @@ def rescaled(values: ArrayLike, epsilon: float) -> NDArray[Any]:
 
     Args:
         values: Any numbers.
-        epsilon: How steep h is at least; above 0.
+        epsilon: The least slope of h; above 0.
     """
     x = np.asarray(values)
     found: NDArray[Any] = np.sign(x) * (np.sqrt(np.abs(x) + 1) - 1) + x.dtype.type(epsilon) * x

@@ -14,8 +14,8 @@ def truncated_mixture(quantiles: Sequence[Floats], dropped: int) -> Floats:
     """Return the lowest quantiles of all critics together, sorted [N, critics * (count - dropped)]: z_(i), equation 11.
 
     Args:
-        quantiles: What each critic gives, floats [N, count].
-        dropped: How many are left out for each critic, of the highest ones of all.
+        quantiles: The outputs of each critic, floats [N, count].
+        dropped: The number that is left out for each critic, of the highest ones of all.
 
     Raises:
         DataError: None would be left.

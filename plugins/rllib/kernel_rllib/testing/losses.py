@@ -52,7 +52,7 @@ def twin_and_gradient(
         names: The outputs that it is a function of.
         module: The module.
         vector: Its parameters.
-        batch: What it takes.
+        batch: The batch that it takes.
     """
     batch = in_float64(batch)
     backend, vector = NumpyBackend(), np.asarray(vector, np.float64)

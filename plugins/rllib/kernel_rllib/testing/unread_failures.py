@@ -16,7 +16,7 @@ def unread_failures(seconds: float = 30.0) -> list[str]:
     All that failed before is told of when that is.
 
     Args:
-        seconds: How long it is waited for.
+        seconds: The number of seconds to wait for it.
 
     Raises:
         TimeoutError: If it is not told of in this time.

@@ -14,9 +14,9 @@ def ridge(rows: Sequence[Array], rewards: Sequence[float], size: int, lambda_: f
 
     Args:
         rows: The features of arms that were pulled.
-        rewards: What each of them brought.
-        size: How many features there are.
-        lambda_: What A begins with, times I; 1 in the paper.
+        rewards: The reward of each of them.
+        size: The number of features.
+        lambda_: The factor of I with which A begins; 1 in the paper.
     """
     a, b = lambda_ * np.eye(size), np.zeros(size)
     for x, reward in zip(rows, rewards, strict=True):

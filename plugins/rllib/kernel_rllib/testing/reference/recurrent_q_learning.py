@@ -39,7 +39,7 @@ def sequence_targets(
         is_over: Whether the episode terminated with the last of them.
         chooser: The values of the network that chooses a* [T + 1, A].
         values: Those of the target network [T + 1, A].
-        n: How many rewards; fewer where the sequence ends before.
+        n: The number of rewards; fewer where the sequence ends before.
         gamma: The discount.
         epsilon: That of h.
     """

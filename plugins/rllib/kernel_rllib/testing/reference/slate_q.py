@@ -43,7 +43,7 @@ def targets(values: Rows, logits: Rows, rewards: Rows, discounts: Rows, size: in
         logits: The same.
         rewards: [N].
         discounts: [N], gamma, and 0 after a step that terminated.
-        size: How many documents a slate has.
+        size: The number of documents of a slate.
     """
     found = np.zeros(len(rewards))
     for row in range(len(rewards)):
