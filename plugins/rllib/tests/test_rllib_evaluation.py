@@ -13,7 +13,8 @@ import pytest
 from kernel_rllib.algorithms.ppo import PPO, PPOConfig
 from kernel_rllib.errors import ConfigError, EvaluationError
 from kernel_rllib.evaluation.evaluator import Evaluator
-from kernel_rllib.runners.group import GroupSettings, RunnerGroup
+from kernel_rllib.runners.group import RunnerGroup
+from kernel_rllib.runners.group_settings import GroupSettings
 from kernel_rllib.testing.counting import Counting, counting_blueprint
 
 

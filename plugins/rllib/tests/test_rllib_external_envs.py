@@ -279,6 +279,102 @@ def test_several_agents_act_when_they_see_something(made: list[ExternalSampler])
     assert ended.agents == (("a", "p", 5.0), ("b", "p", 10.0))
 
 
+def mapped(agent: Any, *_: Any) -> str:
+    """Return the policy of an agent, as a function of a user's that knows two."""
+    if agent == "typo":
+        return "elsewhere"
+    if agent not in ("a", "b"):
+        raise LookupError(f"no role for {agent}")
+    return "p"
+
+
+NONE_FOUND = (
+    "ToldOfSeveral.{method}() of the episode 'e' has the new agents '{agent}', and no policy was found for them: "
+    "{error}. The episode is abandoned: name agents that policy_mapping_fn knows, or let it return the id of a policy "
+    "for each"
+)
+
+
+@pytest.mark.parametrize(
+    ("agent", "error"),
+    [
+        ("c", "LookupError: no role for c"),
+        (
+            "typo",
+            "UnknownPolicyError: policy_mapping_fn returned 'elsewhere' for agent 'typo', and there is no policy of "
+            "that id; there are p: return one of them, or name it in multi_agent(policies=...)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("method", ["get_action", "log_action"])
+def test_an_agent_without_a_policy_ends_its_episode_alone(
+    made: list[ExternalSampler], agent: str, error: str, method: str
+) -> None:
+    raised: list[str] = []
+
+    def program(env: ToldOfSeveral) -> None:
+        other = env.start_episode("other")
+        env.get_action(other, {"a": [50]})
+        id = env.start_episode("e")
+        env.get_action(id, {"a": [1]})
+        try:
+            if method == "log_action":
+                env.log_action(id, {"a": [2], agent: [0]}, {"a": 1, agent: 0})
+                while True:
+                    env.log_returns(id, {"a": 1.0})
+            env.get_action(id, {"a": [2], agent: [0]})
+        except EnvError as found:
+            raised.append(str(found))
+        with pytest.raises(EpisodeError, match="no episode 'e' is open"):
+            env.get_action(id, {"a": [3]})
+        assert env.calls.open_episodes == 1
+        again = env.start_episode("e")
+        env.get_action(again, {"a": [7]})
+        env.end_episode(again, {"a": [8]})
+        env.get_action(other, {"a": [51]})
+
+    env = ToldOfSeveral(program)
+    sampler = ExternalSampler(
+        ExternalLanes(env),
+        RunnerPlace(0, (0,), 0, 1),
+        make_modules=lambda: {"p": lanes_of()},
+        policy_of=mapped,
+        worker=None,
+    )
+    made.append(sampler)
+    fragment = sampler.collect(4).fragments["p"]
+    assert raised == [NONE_FOUND.format(method=method, agent=agent, error=error)]
+    valid = np.ones(fragment.columns[columns.REWARDS].shape, bool) if fragment.valid is None else fragment.valid
+    assert sorted(fragment.columns[columns.OBS][valid][:, 0]) == [7, 50]  # what went before the refused call is void
+    assert [each.length for each in sampler.take_episodes()] == [1]
+
+
+def test_calls_that_follow_a_refused_one_in_its_episode_are_dropped(made: list[ExternalSampler]) -> None:
+    def program(env: Any) -> None:
+        for agent in ("c", "a"):  # the second episode has the id of the first one
+            env.start_episode("e")
+            env.log_action("e", {agent: [4]}, {agent: 1})
+            env.log_returns("e", {agent: 2.0})
+            env.end_episode("e", {agent: [5]})
+        env.logged.set()
+
+    env: Any = ToldOfSeveral(program)
+    env.logged = threading.Event()
+    sampler = ExternalSampler(
+        ExternalLanes(env),
+        RunnerPlace(0, (0,), 0, 1),
+        make_modules=lambda: {"p": lanes_of()},
+        policy_of=mapped,
+        worker=None,
+    )
+    made.append(sampler)
+    sampler.envs.begin()
+    assert env.logged.wait(20)
+    sampler.collect(1)
+    with pytest.raises(EpisodeError, match="no episode 'e' is open"):  # the second one has ended as it should
+        env.log_returns("e", {"a": 1.0})
+
+
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
 
 
@@ -446,7 +542,7 @@ def test_closing_ends_who_waits_for_an_action(made: list[ExternalSampler]) -> No
         env.start_episode()
 
 
-def test_an_error_of_the_sample_reaches_who_waits(made: list[ExternalSampler]) -> None:
+def test_an_error_of_the_sample_reaches_who_waits(made: list[ExternalSampler], monkeypatch: pytest.MonkeyPatch) -> None:
     errors: list[Exception] = []
     told = threading.Event()
 
@@ -458,11 +554,15 @@ def test_an_error_of_the_sample_reaches_who_waits(made: list[ExternalSampler]) -
         told.set()
 
     sampler = sampler_of(Told(program), made)
-    sampler._agents.casts.change(type(sampler._agents.casts.current)(sampler.modules, lambda *_: "nobody"))
-    with pytest.raises(KeyError, match="policy_mapping_fn returned 'nobody'"):
+
+    def broken(timestep: int) -> Any:
+        raise FloatingPointError("a module has failed")
+
+    monkeypatch.setattr(sampler._agents, "act", broken)
+    with pytest.raises(FloatingPointError, match="a module has failed"):
         sampler.collect(1)
     assert told.wait(20)
-    assert "policy_mapping_fn returned 'nobody'" in str(errors[0])
+    assert "a module has failed" in str(errors[0])
 
 
 def test_a_silent_program_is_warned_of(

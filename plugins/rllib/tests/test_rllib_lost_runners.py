@@ -16,7 +16,8 @@ from kernel_rllib.algorithms.es import ESConfig
 from kernel_rllib.errors import RunnersLostError
 from kernel_rllib.runners.calls import PatientCalls
 from kernel_rllib.runners.env_runner import EnvRunner
-from kernel_rllib.runners.group import GroupSettings, RunnerGroup
+from kernel_rllib.runners.group import RunnerGroup
+from kernel_rllib.runners.group_settings import GroupSettings
 from kernel_rllib.runners.recovery import Recovery
 from kernel_rllib.testing.counting import counting_blueprint
 from kernel_rllib.testing.unread_failures import MARK, unread_failures

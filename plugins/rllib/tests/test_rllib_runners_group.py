@@ -14,7 +14,8 @@ import pytest
 from kernel_rllib.data.fragment import Fragment, joined
 from kernel_rllib.errors import RunnersLostError
 from kernel_rllib.runners.env_runner import EnvRunner, Sample
-from kernel_rllib.runners.group import GroupSettings, RunnerGroup
+from kernel_rllib.runners.group import RunnerGroup
+from kernel_rllib.runners.group_settings import GroupSettings
 from kernel_rllib.runners.recovery import Recovery
 from kernel_rllib.testing.counting import counting_blueprint
 from kernel_rllib.testing.unread_failures import MARK, unread_failures

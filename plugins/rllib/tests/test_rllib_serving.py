@@ -209,6 +209,33 @@ def test_what_a_call_raises_is_answered(
     client.close()
 
 
+@pytest.mark.parametrize("mode", ["remote", "local"])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"reward": 1.0, "info": {"made": object}},
+            "the info of log_returns() of the episode 'e' can't be sent: <class",
+        ),
+        (
+            {"reward": {1, 2}},
+            "the reward of log_returns() of the episode 'e' can't be sent: {1, 2} (set) can't be sent",
+        ),
+    ],
+)
+def test_what_can_not_be_sent_is_refused_where_it_is_given(
+    mode: str, given: dict[str, Any], message: str, served: tuple[PolicyServer, Answering]
+) -> None:
+    client = PolicyClient(served[0].url, mode)
+    id = client.start_episode("e")
+    with pytest.raises(DataError) as raised:
+        client.log_returns(id, **given)
+    assert message in str(raised.value)
+    client.log_returns(id, 1.0, {"made": [1, "text", None]})  # nothing is left of the refused call
+    client.end_episode(id, [0.5])
+    client.close()
+
+
 # -- who may -----------------------------------------------------------------------------------------------------------
 
 

@@ -41,7 +41,7 @@ from kernel_rllib.nn.backends import backend
 from kernel_rllib.nn.ops import Ops
 from kernel_rllib.nn.schedules import schedule
 from kernel_rllib.runners.env_runner import EnvRunner, Sample
-from kernel_rllib.runners.group import GroupSettings
+from kernel_rllib.runners.group_settings import GroupSettings
 from kernel_rllib.runners.sampler import Sampler
 from kernel_rllib.training.algorithm import Algorithm
 from kernel_rllib.training.honoured import ACTOR_CRITIC, ONE_PASS

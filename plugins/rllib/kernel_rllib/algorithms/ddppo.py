@@ -23,7 +23,7 @@ from kernel_rllib.config.value_types import Schedule
 from kernel_rllib.errors import ConfigError, RunnersLostError
 from kernel_rllib.learners.learner import Metrics
 from kernel_rllib.runners.env_runner import Sample
-from kernel_rllib.runners.group import GroupSettings
+from kernel_rllib.runners.group_settings import GroupSettings
 from kernel_rllib.training.honoured import PIPELINED
 from kernel_rllib.training.results import mean_metrics
 

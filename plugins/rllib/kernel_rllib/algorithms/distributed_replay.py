@@ -23,7 +23,7 @@ from kernel_rllib.replay.replay import Replay
 from kernel_rllib.replay.shard import Experience
 from kernel_rllib.replay.shards import ReplayShards
 from kernel_rllib.runners.env_runner import Sample
-from kernel_rllib.runners.group import GroupSettings
+from kernel_rllib.runners.group_settings import GroupSettings
 from kernel_rllib.training.policy_learning import PolicyLearning
 from kernel_rllib.training.results import ResultTree, mean_metrics
 

@@ -27,7 +27,7 @@ from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.nn.ops import Ops
 from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.episodes import EpisodeSummary
-from kernel_rllib.runners.group import GroupSettings
+from kernel_rllib.runners.group_settings import GroupSettings
 from kernel_rllib.runners.population import Population
 from kernel_rllib.runners.trials import Outcomes, Trial, TrialSettings
 from kernel_rllib.spaces.action_rows import row_space

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -126,6 +126,8 @@ class EpisodeCalls:
         self._calls: deque[Call] = deque()
         self._open: dict[str, bool] = {}
         """The episodes that are open, and whether a thread waits for an action in each."""
+        self._refused: dict[str, EnvError] = {}
+        """What is raised by the next call of an episode that was refused; of the last ones."""
         self._error: EnvError | None = None
 
     @property
@@ -153,6 +155,7 @@ class EpisodeCalls:
                     "allows no more: end some first, or allow more"
                 )
             self._open[episode_id] = False
+            self._refused.pop(episode_id, None)
             self._put(EpisodeStarted(episode_id, learns))
 
     def wait_for_actions(self, episode_id: str, seen: Mapping[Any, Struct]) -> Mapping[Any, Any]:
@@ -217,6 +220,35 @@ class EpisodeCalls:
             self._changed.notify_all()
         return taken
 
+    def refuse(self, refused: ActionsWanted | ActionsTaken, error: EnvError, taken: Iterable[Call]) -> Iterable[Call]:
+        """Close an episode of which a call can't be followed: who waits gets an error, or else who calls for it next.
+
+        Args:
+            refused: The call.
+            error: What is raised.
+            taken: The calls that were taken after that one.
+
+        Returns:
+            Those of `taken` that are to be followed: the episode's own are not.
+        """
+        episode_id = refused.episode_id
+        with self._changed:
+            dropped, kept, is_over = _split(taken, episode_id)
+            if not is_over:
+                untaken, self._calls, is_over = _split(self._calls, episode_id)
+                dropped += untaken
+            if not is_over:
+                self._open.pop(episode_id, None)
+            waiting = [call for call in (refused, *dropped) if isinstance(call, ActionsWanted)]
+            if not waiting and not is_over:
+                while len(self._refused) >= self._most_episodes:
+                    del self._refused[next(iter(self._refused))]
+                self._refused[episode_id] = error
+            self._changed.notify_all()
+        for call in waiting:
+            call.actions.set_exception(_another(error))
+        return kept
+
     def fail(self, error: EnvError) -> None:
         """Let every thread that waits, or calls from now on, get an error; a second one changes nothing.
 
@@ -230,7 +262,7 @@ class EpisodeCalls:
             self._calls = deque(call for call in self._calls if not isinstance(call, ActionsWanted))
             self._changed.notify_all()
         for call in waiting:
-            call.actions.set_exception(self._raised())
+            call.actions.set_exception(_another(self._error))
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
@@ -242,6 +274,8 @@ class EpisodeCalls:
 
     def _require_open(self, episode_id: str) -> None:
         self._require_going()
+        if episode_id in self._refused:
+            raise self._refused.pop(episode_id)
         if episode_id not in self._open:
             raise EpisodeError(
                 f"{self._name}: no episode {episode_id!r} is open: begin it by start_episode(), and call nothing for "
@@ -255,10 +289,25 @@ class EpisodeCalls:
 
     def _require_going(self) -> None:
         if self._error is not None:
-            raise self._raised()
+            raise _another(self._error)
 
-    def _raised(self) -> EnvError:
-        """Return an error of its own for a thread, as an error that several raise grows their tracebacks."""
-        raised = EnvError(str(self._error))
-        raised.__cause__ = self._error
-        return raised
+
+def _another(error: EnvError) -> EnvError:
+    """Return an error of its own for a thread, as an error that several raise grows their tracebacks."""
+    raised = type(error)(str(error))
+    raised.__cause__ = error
+    return raised
+
+
+def _split(calls: Iterable[Call], episode_id: str) -> tuple[list[Call], deque[Call], bool]:
+    """Return the calls of an episode up to its end, all others, and whether that end is there."""
+    own: list[Call] = []
+    others: deque[Call] = deque()
+    is_over = False
+    for call in calls:
+        if is_over or call.episode_id != episode_id:
+            others.append(call)
+        else:
+            own.append(call)
+            is_over = isinstance(call, EpisodeEnded | EpisodeAbandoned)
+    return own, others, is_over

@@ -6,7 +6,7 @@ asked for once then, and stays for the episode; policies and mapping are those w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kernel_rllib.arrays import Array
@@ -14,7 +14,7 @@ from kernel_rllib.callbacks.agent_observer import AgentCallbacks
 from kernel_rllib.callbacks.runner_views import RunnerPolicy
 from kernel_rllib.connectors.moments import Moments
 from kernel_rllib.data.fragment import Fragment
-from kernel_rllib.errors import UnknownPolicyError
+from kernel_rllib.errors import EnvError, UnknownPolicyError
 from kernel_rllib.nearest import did_you_mean
 from kernel_rllib.runners.agent_lanes import AgentLanes
 from kernel_rllib.runners.agent_spaces import AgentSpaces, require_space
@@ -108,6 +108,30 @@ class Agents:
         self.casts.begin(place)
         self.episodes[place] = episode
 
+    def admit(self, place: int, agents: Iterable[Any], method: str) -> None:
+        """Give each agent that is new in its episode a policy. Where one gets none, nothing has changed.
+
+        Args:
+            place: That of their episode.
+            agents: The agents, new or not.
+            method: The method of the environment that has named them, for messages.
+
+        Raises:
+            UnknownPolicyError: If the mapping names a policy that is not there.
+            SpaceError: If the policy of a new agent is made for other spaces.
+        """
+        episode, cast = self.episodes[place], self.casts[place]
+        given: list[Any] = []
+        try:
+            for agent in agents:
+                if agent not in episode.policies:
+                    episode.policies[agent] = self._policy_for(agent, episode, cast, method)
+                    given.append(agent)
+        except Exception:  # The mapping is code of users.
+            for agent in given:
+                del episode.policies[agent]
+            raise
+
     def observe(self, place: int, seen: Mapping[Any, Any], method: str, done: Mapping[Any, Done] | None = None) -> None:
         """Let the agents act next that have seen something; those that are new get a policy and a lane.
 
@@ -117,17 +141,15 @@ class Agents:
             method: The method of the environment that has shown it, for messages.
             done: The actions that agents have taken themselves, by agent; None if their policies choose.
 
-        Raises:
-            UnknownPolicyError: If the mapping names a policy that is not there.
-            SpaceError: If the policy of a new agent is made for other spaces.
+        Raises as `admit` does.
         """
+        self.admit(place, seen, method)
         episode = self.episodes[place]
         for agent, observed in seen.items():
-            position = episode.live.get(agent)
+            position, lanes = episode.live.get(agent), self.lanes_of(place, agent)
             if position is None:
-                lanes, position = self._enter(place, episode, agent, method)
+                position = self._enter(place, episode, agent, lanes)
             else:
-                lanes = self.lanes_of(place, agent)
                 lanes.end(position, DONE, None)
             lanes.observe(position, observed, None if done is None else done[agent])
 
@@ -167,23 +189,23 @@ class Agents:
         """Return the lanes of the policy of an agent that is or was in the episode of a place."""
         return self.casts[place].modules[self.episodes[place].policies[agent]]
 
-    def _enter(self, place: int, episode: MultiAgentEpisode, agent: Any, method: str) -> tuple[Lanes, int]:
-        policy, cast = episode.policies.get(agent), self.casts[place]
-        if policy is None:
-            policy = cast.policy_of(agent, episode, self._worker)
-            if policy not in cast.modules:
-                raise UnknownPolicyError(
-                    f"policy_mapping_fn returned {policy!r} for agent {agent!r}, and there is no policy of that id"
-                    f"{did_you_mean(str(policy), cast.modules)}; there are {', '.join(cast.modules)}: return one of "
-                    "them, or name it in multi_agent(policies=...)"
-                )
-            require_space(self._envs, self.name, method, agent, policy, cast.modules[policy].policy)
-            episode.policies[agent] = policy
-        lanes = cast.modules[policy]
+    def _policy_for(self, agent: Any, episode: MultiAgentEpisode, cast: Cast, method: str) -> str:
+        policy = cast.policy_of(agent, episode, self._worker)
+        if policy not in cast.modules:
+            raise UnknownPolicyError(
+                f"policy_mapping_fn returned {policy!r} for agent {agent!r}, and there is no policy of that id"
+                f"{did_you_mean(str(policy), cast.modules)}; there are {', '.join(cast.modules)}: return one of "
+                "them, or name it in multi_agent(policies=...)"
+            )
+        require_space(self._envs, self.name, method, agent, policy, cast.modules[policy].policy)
+        return str(policy)
+
+    def _enter(self, place: int, episode: MultiAgentEpisode, agent: Any, lanes: Lanes) -> int:
+        """Return the position of a lane that is an agent's from now on."""
         position = episode.live[agent] = lanes.take(int(self._copies[place]), place, agent)
         lanes.own(position, episode.episode_id, list(episode.policies).index(agent))
         lanes.early(position, episode.early.pop(agent, 0.0))
-        return lanes, position
+        return position
 
     # -- what was done ------------------------------------------------------------------------------------------------
 
@@ -208,3 +230,21 @@ class Agents:
         """Let filters work with what they have learned of all lanes together, by policy."""
         for lanes in self.modules.values():
             lanes.set_statistics(statistics)
+
+
+def no_policy_found(called: str, episode_id: str, agents: Sequence[Any], error: Exception) -> EnvError:
+    """Return the error of a call that has named new agents for one of which no policy was found.
+
+    Args:
+        called: The class and the method.
+        episode_id: The episode of the call.
+        agents: The new agents.
+        error: What was raised when a policy was looked for.
+    """
+    said = EnvError(
+        f"{called} of the episode {episode_id!r} has the new agents {', '.join(map(repr, agents))}, and no policy was "
+        f"found for them: {type(error).__name__}: {error}. The episode is abandoned: name agents that "
+        "policy_mapping_fn knows, or let it return the id of a policy for each"
+    )
+    said.__cause__ = error
+    return said

@@ -36,7 +36,7 @@ from kernel_rllib.envs.moves import MOVES
 from kernel_rllib.errors import ConfigError, EnvError
 from kernel_rllib.runners.agent_lanes import AgentLanes
 from kernel_rllib.runners.agent_steps import TERMINATED, VOID
-from kernel_rllib.runners.agents import Agents
+from kernel_rllib.runners.agents import Agents, no_policy_found
 from kernel_rllib.runners.casts import Cast, Lanes, PolicyOf
 from kernel_rllib.runners.contract import Collected
 from kernel_rllib.runners.episodes import EpisodeSummary
@@ -300,10 +300,14 @@ class ExternalSampler:
     def _observe(self, call: ActionsWanted | ActionsTaken) -> None:
         opened = self._open[call.episode_id]
         is_first = opened.place not in self._actions
-        if isinstance(call, ActionsTaken):
-            self._agents.observe(opened.place, call.seen, "log_action", Done.of(call.actions, call.outputs))
-        else:
-            self._agents.observe(opened.place, call.seen, "get_action")
+        done = Done.of(call.actions, call.outputs) if isinstance(call, ActionsTaken) else None
+        method = "get_action" if done is None else "log_action"
+        try:
+            self._agents.admit(opened.place, call.seen, method)
+        except Exception as error:  # The mapping is code of users; what it raises is no matter of other episodes.
+            self._refuse(call, method, error)
+            return
+        self._agents.observe(opened.place, call.seen, method, done)
         if self.observer is not None:
             if is_first:
                 self.observer.begin(opened.place, opened.known, call.seen, {})
@@ -311,6 +315,15 @@ class ExternalSampler:
             else:
                 self._show_step(opened, call.seen, is_over=False)
         self._waiting[call.episode_id] = call
+
+    def _refuse(self, call: ActionsWanted | ActionsTaken, method: str, error: Exception) -> None:
+        """Abandon an episode that has named an agent for whom no policy was found."""
+        known = self._open[call.episode_id].known.policies
+        new = [agent for agent in call.seen if agent not in known]
+        said = no_policy_found(f"{self._envs.name}.{method}()", call.episode_id, new, error)
+        _log.warning("%s", said)
+        self._leave(call.episode_id, VOID, {})
+        self._calls = deque((call, *self._envs.calls.refuse(call, said, list(self._calls)[1:])))
 
     def _act(self) -> None:
         """Choose for all that wait for actions, and answer."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import kernel
@@ -21,11 +21,12 @@ from kernel_rllib.connectors.moments import Moments, Statistics, with_learned
 from kernel_rllib.errors import RunnerHangsError, RunnersLostError
 from kernel_rllib.runners.construction import Construction
 from kernel_rllib.runners.contract import LaneSampler
-from kernel_rllib.runners.env_runner import EnvRunner, Sample, Work
+from kernel_rllib.runners.env_runner import EnvRunner, Sample
+from kernel_rllib.runners.group_settings import GroupSettings
 from kernel_rllib.runners.kept_samples import rounds_of_state
-from kernel_rllib.runners.patience import Limits, Patience
+from kernel_rllib.runners.patience import Patience
 from kernel_rllib.runners.place import RunnerPlace
-from kernel_rllib.runners.recovery import Losses, Recovery
+from kernel_rllib.runners.recovery import Losses
 from kernel_rllib.runners.remote_runner import RemoteRunner, Weights, take_as_heard
 from kernel_rllib.runners.runner_actor import start_runner
 from kernel_rllib.runners.runner_calls import RunnerCalls, changed, nothing
@@ -35,35 +36,6 @@ from kernel_spec.errors import FaultError
 _log = logging.getLogger("kernel.rllib")
 
 MakeSampler: TypeAlias = Callable[[RunnerPlace], LaneSampler]
-
-
-@dataclass
-class GroupSettings:
-    """The settings of a group of runners.
-
-    Attributes:
-        lanes: The numbers of the lanes of each runner.
-        remote: Whether runners are actors; otherwise there is one, and it is here.
-        options: Options of the actors, as of `kernel.remote`.
-        recovery: The treatment of the lanes of a runner that died; None: its death is an error.
-        tolerated_failures: The most failures in a row, without a sample between them, that are tolerated.
-        incarnation: The number of groups before this one that were lost; see `RunnerPlace`.
-        steps_before: The number of steps of each lane in them.
-        work: The work of each runner on its samples before it sends them, or None; see `EnvRunner`.
-        most_restarts: The most runners that may be replaced in all.
-        limits: The times to wait for runners.
-    """
-
-    lanes: Sequence[Sequence[int]]
-    remote: bool = False
-    options: Mapping[str, Any] | None = None
-    recovery: Recovery | None = "recreate"
-    tolerated_failures: int = 100
-    incarnation: int = 0
-    steps_before: int = 0
-    work: Work | None = None
-    most_restarts: int = 1000
-    limits: Limits = field(default_factory=Limits)
 
 
 class RunnerGroup(RunnerCalls):

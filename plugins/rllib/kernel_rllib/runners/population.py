@@ -16,7 +16,7 @@ from kernel_rllib.arrays import Array
 from kernel_rllib.connectors.moments import Statistics
 from kernel_rllib.errors import RunnersLostError
 from kernel_rllib.nn.blas import set_blas_threads
-from kernel_rllib.runners.group import GroupSettings
+from kernel_rllib.runners.group_settings import GroupSettings
 from kernel_rllib.runners.place import RunnerPlace
 from kernel_rllib.runners.remote_runner import take_as_heard
 from kernel_rllib.runners.trials import Outcomes, Trial, TrialPlayer, TrialSettings

@@ -14,11 +14,14 @@ from kernel_rllib import errors
 from kernel_rllib.errors import ConfigError, EpisodeError, PolicyServerError, RLlibError
 from kernel_rllib.serving.access import client_token
 from kernel_rllib.serving.http_connection import ConnectionLostError, HttpConnection
-from kernel_rllib.serving.wire import ARRAYS, packed, unpacked
+from kernel_rllib.serving.wire import ARRAYS, packed, require_sendable, unpacked
 
 MODES = ("local", "remote")
 BATCH_STEPS = 1000
 """After how many steps of an episode they are sent, where actions are chosen here."""
+
+_GIVEN = ("observation", "action", "reward", "info")
+"""The arguments that users give, of calls that are sent later."""
 
 _log = logging.getLogger("kernel.rllib")
 
@@ -96,12 +99,20 @@ class PolicyClient:
         return self._link.call(call)[-1]
 
     def log_action(self, episode_id: str, observation: Any, action: Any) -> None:
-        """Say what was observed and done, whatever the policy would have done."""
+        """Say what was observed and done, whatever the policy would have done.
+
+        Raises:
+            DataError: If one of them can't be sent.
+        """
         call = {"method": "log_action", "episode_id": episode_id, "observation": observation, "action": action}
         self._say(call)
 
     def log_returns(self, episode_id: str, reward: Any, info: Any = None) -> None:
-        """Add a reward to what the last action has brought; what is never logged is 0."""
+        """Add a reward to what the last action has brought; what is never logged is 0.
+
+        Raises:
+            DataError: If the reward or the info can't be sent.
+        """
         self._say({"method": "log_returns", "episode_id": episode_id, "reward": reward, "info": info})
 
     def end_episode(self, episode_id: str, observation: Any) -> None:
@@ -123,6 +134,9 @@ class PolicyClient:
 
     def _say(self, call: dict[str, Any]) -> None:
         """Send a call that returns nothing: now, or with others."""
+        for name in _GIVEN:
+            if name in call:
+                require_sendable(call[name], f"the {name} of {call['method']}() of the episode {call['episode_id']!r}")
         if self._acting is not None:
             self._acting.note(call)
         else:

@@ -41,6 +41,16 @@ def packed(value: Any, kind: str) -> bytes:
     return b"".join((_HEAD.pack(_MAGIC, len(text)), text, *arrays))
 
 
+def require_sendable(value: Any, what: str) -> None:
+    """Raise DataError if a value can't be packed; `what` it is begins the message."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return
+    try:
+        _Packing([])(value)
+    except DataError as error:
+        raise DataError(f"{what} can't be sent: {error}") from None
+
+
 def unpacked(data: bytes, kind: str) -> Any:
     """Return the value of bytes of a content type; arrays can only be read.
 

@@ -28,7 +28,7 @@ from kernel_rllib.nn.blas import blas_threads
 from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.env_runner import Sample
 from kernel_rllib.runners.external_sampler import ExternalSampler
-from kernel_rllib.runners.group import GroupSettings
+from kernel_rllib.runners.group_settings import GroupSettings
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint
 from kernel_rllib.training.acting import PolicyActing

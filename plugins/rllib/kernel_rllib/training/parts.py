@@ -16,7 +16,7 @@ from kernel_rllib.envs.registry import EnvMaker, env_maker
 from kernel_rllib.exploration.exploration import Exploration
 from kernel_rllib.modules.module import Module
 from kernel_rllib.runners.blueprint import Blueprint, EnvSettings
-from kernel_rllib.runners.group import GroupSettings
+from kernel_rllib.runners.group_settings import GroupSettings
 from kernel_rllib.runners.patience import Limits
 from kernel_rllib.runners.policy_blueprint import ActionSettings, PolicyBlueprint
 from kernel_rllib.spaces.preprocessors import preprocessor_named

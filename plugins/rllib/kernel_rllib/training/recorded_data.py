@@ -12,7 +12,8 @@ from kernel_rllib.offline.recorded_lanes import RecordedBlueprint, RecordedPolic
 from kernel_rllib.offline.recording import Recording
 from kernel_rllib.offline.sources import reader_maker, writer_maker
 from kernel_rllib.runners.blueprint import Blueprint
-from kernel_rllib.runners.group import GroupSettings, MakeSampler
+from kernel_rllib.runners.group import MakeSampler
+from kernel_rllib.runners.group_settings import GroupSettings
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 

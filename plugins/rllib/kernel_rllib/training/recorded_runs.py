@@ -12,7 +12,8 @@ from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.offline.recording import Recording
 from kernel_rllib.runners.blueprint import Blueprint
-from kernel_rllib.runners.group import GroupSettings, RunnerGroup
+from kernel_rllib.runners.group import RunnerGroup
+from kernel_rllib.runners.group_settings import GroupSettings
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.training.estimating import Estimates, asks_for_estimates
 from kernel_rllib.training.recorded_data import sampler_maker, with_recording
