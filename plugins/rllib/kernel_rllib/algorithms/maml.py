@@ -45,7 +45,8 @@ from kernel_rllib.nn.ops import Ops
 from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.env_runner import Sample
 from kernel_rllib.runners.episodes import EpisodeSummary
-from kernel_rllib.runners.group import GroupSettings, RunnerGroup
+from kernel_rllib.runners.group import RunnerGroup
+from kernel_rllib.runners.group_settings import GroupSettings
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.runners.task_sampler import TaskBlueprint
 from kernel_rllib.training.algorithm import Algorithm
