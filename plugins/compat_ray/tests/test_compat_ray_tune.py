@@ -29,7 +29,7 @@ def tune() -> Iterator[ModuleType]:
 
 OWN = {
     "run", "run_experiments", "choice", "create_scheduler", "create_searcher", "loguniform", "uniform",
-    "RunConfig", "Searcher", "Tuner",
+    "DurableTrainable", "RunConfig", "Searcher", "Trainable", "Tuner",
 }  # fmt: skip
 
 

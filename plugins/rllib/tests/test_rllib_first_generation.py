@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -153,6 +154,46 @@ def test_a_trainer_may_prepare_and_train_by_itself() -> None:
     trainer.stop()
     with pytest.raises(UnknownSettingError, match="RandomAgent has no setting 'rollouts'"):
         RandomAgent(config={"rollouts": 2}, env="CartPole-v0")
+
+
+class Remembering(RandomAgent):
+    """Overrides what is left by its name of then."""
+
+    seen = 0
+
+    def _save(self, checkpoint_dir: str) -> dict[str, Any]:
+        return {"seen": self.seen}
+
+    def _restore(self, checkpoint: Any) -> None:
+        self.seen = checkpoint["seen"]
+
+    def _log_result(self, result: dict[str, Any]) -> None:
+        super()._log_result(result)
+        self.seen += 1
+
+    def _export_model(self, export_formats: list[str], export_dir: str) -> dict[str, str]:
+        return {name: export_dir for name in export_formats} | super()._export_model(export_formats, export_dir)
+
+    def _stop(self) -> None:
+        super()._stop()
+        self.seen = -1
+
+
+def test_methods_of_then_are_called_by_their_names(tmp_path: Path) -> None:
+    trainer = Remembering(config={"rollouts_per_iteration": 1}, env="CartPole-v0")
+    trainer.train()
+    saved = trainer.save(str(tmp_path / "saved"))
+    trainer.train()
+    assert trainer.seen == 2 and trainer.export_model("h5", "/there") == {"h5": "/there"}
+    trainer.restore(saved)
+    assert trainer.seen == 1
+    trainer.stop()
+    assert trainer.seen == -1
+    forgetful = RandomAgent(config={"rollouts_per_iteration": 1}, env="CartPole-v0")
+    with pytest.raises(NotImplementedError, match=r"RandomAgent has no save_checkpoint\(\) and load_checkpoint\(\)"):
+        forgetful.save(str(tmp_path / "other"))
+    with pytest.raises(NotImplementedError, match=r"RandomAgent has no load_checkpoint\(\)"):
+        forgetful.restore(saved)
 
 
 class Looking(Trainer):

@@ -147,14 +147,27 @@ def test_it_becomes_another_run_where_its_class_can() -> None:
 
 
 def test_who_can_save_is_known_by_its_methods() -> None:
-    class Older(Trainable):
-        def _save(self, checkpoint_dir: str) -> Any:
-            return {}
+    class Helped(Trainable):
+        def _save(self) -> Any:
+            """A helper of the class's own."""
 
-    assert Counter.can_save() and Older.can_save() and not Trainable.can_save()
+    assert Counter.can_save() and not Helped.can_save() and not Trainable.can_save()
 
 
-def test_older_methods_may_be_called_by_who_overrides_them(tmp_path: Path) -> None:
+def test_methods_of_the_class_s_own_may_have_any_other_name(tmp_path: Path) -> None:
+    class Named(Counter):
+        def _setup(self, *nothing: Any) -> None:
+            raise AssertionError("it is called by nobody")
+
+        _train = _save = _restore = _stop = _log_result = _export_model = _setup
+
+    one = Named({"start": 1})
+    one.restore(one.save(str(tmp_path / "saved")))
+    assert one.train()["count"] == 2 and one.export_model("model", str(tmp_path)) == {}
+    one.stop()
+
+
+def test_results_go_to_the_logger_and_models_are_exported_by_the_class(tmp_path: Path) -> None:
     logged: list[Any] = []
 
     class Logging(Logger):
@@ -164,29 +177,29 @@ def test_older_methods_may_be_called_by_who_overrides_them(tmp_path: Path) -> No
         def close(self) -> None:
             logged.append("closed")
 
-    class Older(Trainable):
-        def _setup(self, config: dict[str, Any]) -> None:
+    class Exporting(Trainable):
+        def setup(self, config: dict[str, Any]) -> None:
             self.count = config["start"]
 
-        def _train(self) -> dict[str, Any]:
+        def step(self) -> dict[str, Any]:
             return {"count": self.count}
 
-        def _save(self, checkpoint_dir: str) -> Any:
+        def save_checkpoint(self, checkpoint_dir: str) -> Any:
             return {"count": self.count + 1}
 
-        def _restore(self, checkpoint: Any) -> None:
+        def load_checkpoint(self, checkpoint: Any) -> None:
             self.count = checkpoint["count"]
 
-        def _stop(self) -> None:
+        def cleanup(self) -> None:
             logged.append("stopped")
 
-        def _log_result(self, result: dict[str, Any]) -> None:
-            super()._log_result(result)
+        def log_result(self, result: dict[str, Any]) -> None:
+            super().log_result(result)
 
-        def _export_model(self, export_formats: list[str], export_dir: str) -> dict[str, str]:
+        def export(self, export_formats: list[str], export_dir: str) -> dict[str, str]:
             return {name: os.path.join(export_dir, name) for name in export_formats}
 
-    one = Older({"start": 1}, logger_creator=lambda config: Logging(config, str(tmp_path)))
+    one = Exporting({"start": 1}, logger_creator=lambda config: Logging(config, str(tmp_path)))
     assert one.train()["count"] == 1 and one.logdir == str(tmp_path)
     assert one.export_model("model") == {"model": str(tmp_path / "model")}
     one.restore(one.save())

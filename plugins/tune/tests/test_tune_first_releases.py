@@ -1,4 +1,4 @@
-"""What programs for the first releases say: places of arguments, several experiments, older names and methods."""
+"""What programs for the first releases say: places of arguments, and several experiments."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def report(config: dict[str, Any]) -> None:
 
 
 class Counter(tune.Trainable):
-    def _setup(self, config: dict[str, Any]) -> None:
-        super()._setup(config)
+    def setup(self, config: dict[str, Any]) -> None:
+        super().setup(config)
         self.count = 0
 
-    def _train(self) -> dict[str, Any]:
+    def step(self) -> dict[str, Any]:
         self.count += 1
         return {"count": self.count}
 
-    def _save(self, checkpoint_dir: str) -> dict[str, Any]:
+    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
         return {"count": self.count}
 
-    def _restore(self, checkpoint: dict[str, Any]) -> None:
+    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.count = checkpoint["count"]
 
 

@@ -243,29 +243,29 @@ def test_older_forms(results: Path) -> None:
         for number in range(100):
             reporter(timesteps_this_iter=1, mean_loss=number, done=number == 3)
 
-    class Older(tune.Trainable):
-        def _setup(self, config: dict[str, Any]) -> None:
+    class Writing(tune.Trainable):
+        def setup(self, config: dict[str, Any]) -> None:
             self.x = config["x"]
 
-        def _train(self) -> dict[str, Any]:
+        def step(self) -> dict[str, Any]:
             return {"score": self.x, "done": self.iteration == 2}
 
-        def _save(self, folder: str) -> str:
+        def save_checkpoint(self, folder: str) -> str:
             path = os.path.join(folder, "model.txt")
             Path(path).write_text(str(self.x))
             return path
 
-        def _restore(self, path: str) -> None:
+        def load_checkpoint(self, path: str) -> None:
             self.x = int(Path(path).read_text())
 
     (trial,) = run(with_reporter)
     assert trial.results == 4 and trial.last_result["timesteps_total"] == 4
-    (trial,) = run(Older, config={"x": 4}, checkpoint_at_end=True)
+    (trial,) = run(Writing, config={"x": 4}, checkpoint_at_end=True)
     assert reported(trial, "score") == [4, 4, 4]
     (checkpoint,) = Path(trial.logdir).glob("checkpoint_*/model.txt")
     older_name = os.path.join(trial.logdir, "checkpoint_3", "checkpoint-3")
     for restored in (str(checkpoint), older_name, os.path.dirname(older_name)):
-        (again,) = run(Older, config={"x": 5}, restore=restored, stop={"training_iteration": 5})
+        (again,) = run(Writing, config={"x": 5}, restore=restored, stop={"training_iteration": 5})
         assert reported(again, "score") == [4, 4] and reported(again, "training_iteration") == [4, 5]
 
 

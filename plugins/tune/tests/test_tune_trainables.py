@@ -203,8 +203,8 @@ def test_a_class_that_can_not_save_is_saved_at_the_end_only_where_that_was_asked
         def step(self) -> dict[str, Any]:
             return {"done": True}
 
-    class Older(Forgets):
-        def _save(self, checkpoint_dir: str) -> dict[str, Any]:
+    class Saves(Forgets):
+        def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
             return {}
 
     def fitted(trainable: Any, **asked: bool) -> Any:
@@ -213,7 +213,7 @@ def test_a_class_that_can_not_save_is_saved_at_the_end_only_where_that_was_asked
         return tune.Tuner(trainable, run_config=settings).fit()
 
     assert fitted(Forgets).errors == [] and fitted(Forgets)[0].checkpoint is None
-    assert fitted(Older)[0].checkpoint is not None
+    assert fitted(Saves)[0].checkpoint is not None
     (error,) = fitted(Forgets, checkpoint_at_end=True).errors
     assert isinstance(error, NotImplementedError)
 

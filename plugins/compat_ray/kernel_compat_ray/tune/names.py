@@ -106,6 +106,7 @@ _GIVEN = {name: f"kernel.tune:{name}" for name in ("with_parameters", "with_reso
 _FUNCTION_TRAINABLES = {
     name: f"kernel.runs.trainable.function:{name}" for name in ("FunctionTrainable", "wrap_function")
 }
+_TRAINABLES = {name: f".tune.trainable:{name}" for name in ("DurableTrainable", "Trainable")}
 _RUN = {name: f".tune.run:{name}" for name in ("run", "run_experiments")}
 _TRACKERS = {"comet": "CometLoggerCallback", "mlflow": "MLflowLoggerCallback", "wandb": "WandbLoggerCallback"}
 
@@ -142,6 +143,7 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
         **{name: _SPACE[name] for name in ("choice", "loguniform", "uniform")},
         **_BY_NAME,
         **{name: f".tune.settings:{name}" for name in ("RunConfig", "Tuner")},
+        **_TRAINABLES,
         **{name: _SEARCHERS[name] for name in ("Searcher", "create_searcher")},
         **_RUN,
     },
@@ -151,7 +153,7 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
     },
     "ray.tune.callback": {"Callback": "kernel.tune:Callback"},
     "ray.tune.context": {name: f"kernel.tune:{name}" for name in ("TuneContext", "get_context")},
-    "ray.tune.durable_trainable": {"DurableTrainable": "kernel.tune:DurableTrainable"},
+    "ray.tune.durable_trainable": {"DurableTrainable": _TRAINABLES["DurableTrainable"]},
     "ray.tune.error": {
         "AbortTrialExecution": ".tune.trial_executor:AbortTrialExecution",
         "TuneError": "kernel.tune:TuneError",
@@ -244,7 +246,7 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
         name: f".tune.track:{name}"
         for name in ("init", "log", "logdir", "shutdown", "trial_dir", "trial_id", "trial_name")
     },
-    "ray.tune.trainable": {"Trainable": "kernel.tune:Trainable", **_GIVEN, **_FUNCTION_TRAINABLES},
+    "ray.tune.trainable": {"Trainable": _TRAINABLES["Trainable"], **_GIVEN, **_FUNCTION_TRAINABLES},
     "ray.tune.trainable.function_trainable": _FUNCTION_TRAINABLES,
     "ray.tune.trainable.trainable_fn_utils": _REPORTING,
     "ray.tune.trainable.util": _GIVEN,

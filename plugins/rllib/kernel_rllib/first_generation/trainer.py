@@ -24,6 +24,7 @@ from kernel_rllib.training.algorithm import Algorithm
 from kernel_rllib.training.parts import env_maker_of
 from kernel_rllib.training.reports import Reports
 from kernel_rllib.training.results import ResultTree
+from kernel_runs.trainable.trainable import Trainable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -118,7 +119,7 @@ class Trainer(Algorithm):
     def step(self) -> ResultTree:
         """Do one iteration, and return its result."""
         self._hooks.call("before_train_step", self)
-        result = self._train() if type(self)._train is not Trainer._train else super().step()
+        result = self._train()
         self._hooks.call("after_train_result", self, result)
         return result
 
@@ -157,6 +158,14 @@ class Trainer(Algorithm):
         else:
             super().cleanup()
 
+    def log_result(self, result: dict[str, Any]) -> None:
+        """Let callbacks see the result of an iteration, and log it, by `_log_result`."""
+        self._log_result(result)
+
+    def export(self, export_formats: list[str], export_dir: str) -> dict[str, str]:
+        """Write the model in these formats, by `_export_model`. Return a path for each."""
+        return self._export_model(export_formats, export_dir)
+
     def import_model(self, import_file: str) -> None:
         """Refuse: no built-in model reads files of Keras.
 
@@ -172,6 +181,26 @@ class Trainer(Algorithm):
     def optimizer(self) -> _OptimizerView:
         """The numbers of sampled and trained steps, as policy optimizers had them."""
         return _OptimizerView(self)
+
+    # -- names of then, which subclasses override and call -------------------------------------------------------------
+
+    def _train(self) -> ResultTree:
+        return super().step()
+
+    def _save(self, checkpoint_dir: str) -> Any:
+        return Trainable.save_checkpoint(self, checkpoint_dir)  # It says what is missing.
+
+    def _restore(self, checkpoint: Any) -> None:
+        Trainable.load_checkpoint(self, checkpoint)
+
+    def _stop(self) -> None:
+        """Do nothing: what the trainer has prepared by itself, it ends by itself."""
+
+    def _log_result(self, result: dict[str, Any]) -> None:
+        super().log_result(result)
+
+    def _export_model(self, export_formats: list[str], export_dir: str) -> dict[str, str]:
+        return super().export(export_formats, export_dir)
 
     # -- inside -------------------------------------------------------------------------------------------------------
 

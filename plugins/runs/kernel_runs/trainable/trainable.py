@@ -1,8 +1,4 @@
-"""Trainables as classes: `setup`, then `step` after `step`, with `save_checkpoint` and `load_checkpoint` in between.
-
-The names of the first releases (`_setup`, `_train`, `_save`, `_restore`, `_stop`, `_log_result`, `_export_model`) mean
-the same, and are called if a class has them.
-"""
+"""Trainables as classes: `setup`, then `step` after `step`, with `save_checkpoint` and `load_checkpoint` in between."""
 
 from __future__ import annotations
 
@@ -75,30 +71,32 @@ class Trainable:
 
     def setup(self, config: dict[str, Any]) -> None:
         """Prepare. Is called once, with a copy of the configuration."""
-        self._setup(config)
 
     def step(self) -> Report:
         """Do one iteration, seconds to minutes of work, and return its metrics.
 
         With `done: True` the trial ends, with `should_checkpoint: True` a checkpoint is saved.
         """
-        return self._train()
+        raise NotImplementedError(f"{type(self).__name__} has no step(), which a trial calls for each iteration")
 
     def save_checkpoint(self, checkpoint_dir: str) -> str | dict[str, Any] | None:
         """Write the state into a directory. Return None, the directory, a path in it, or a dict instead of files.
 
         The directory may be moved later: the files must not depend on its path.
         """
-        return self._save(checkpoint_dir)
+        raise NotImplementedError(
+            f"{type(self).__name__} has no save_checkpoint() and load_checkpoint(): its trials can't be paused, "
+            "copied or resumed"
+        )
 
     @classmethod
     def can_save(cls) -> bool:
-        """Return whether the class overrides `save_checkpoint` or `_save`."""
-        return cls.save_checkpoint is not Trainable.save_checkpoint or cls._save is not Trainable._save
+        """Return whether the class overrides `save_checkpoint`."""
+        return cls.save_checkpoint is not Trainable.save_checkpoint
 
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Restore the state that `save_checkpoint` has returned. The directory of a path may have changed."""
-        self._restore(checkpoint)
+        raise NotImplementedError(f"{type(self).__name__} has no load_checkpoint()")
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Switch to another configuration without a new process. Return whether that was done."""
@@ -106,15 +104,15 @@ class Trainable:
 
     def cleanup(self) -> None:
         """Release what the trainable holds. The process ends afterwards."""
-        self._stop()
 
     def log_result(self, result: Report) -> None:
-        """Handle a result in the trial's process, for subclasses with logging of their own."""
-        self._log_result(result)
+        """Pass a result to the logger, if there is one. It is for subclasses with logging of their own."""
+        if self._logger is not None:
+            self._logger.on_result(result)
 
     def export(self, export_formats: list[str], export_dir: str) -> dict[str, str]:
         """Write the model in these formats. Return a path for each."""
-        return self._export_model(export_formats, export_dir)
+        return {}
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> Any:
@@ -311,38 +309,6 @@ class Trainable:
     def trial_resources(self) -> Any:
         """The resources that are reserved for the trial, or None outside of an experiment."""
         return self._run_place.resources
-
-    # -- older names, which subclasses may override and call -------------------------------------------------------
-
-    def _setup(self, config: dict[str, Any]) -> None:
-        """See `setup`."""
-
-    def _train(self) -> Report:
-        """See `step`."""
-        raise NotImplementedError(f"{type(self).__name__} has no step(), which a trial calls for each iteration")
-
-    def _save(self, checkpoint_dir: str) -> str | dict[str, Any] | None:
-        """See `save_checkpoint`."""
-        raise NotImplementedError(
-            f"{type(self).__name__} has no save_checkpoint() and load_checkpoint(): its trials can't be paused, "
-            "copied or resumed"
-        )
-
-    def _restore(self, checkpoint: Any) -> None:
-        """See `load_checkpoint`."""
-        raise NotImplementedError(f"{type(self).__name__} has no load_checkpoint()")
-
-    def _stop(self) -> None:
-        """See `cleanup`."""
-
-    def _log_result(self, result: Report) -> None:
-        """See `log_result`. Passes the result to the logger, if there is one."""
-        if self._logger is not None:
-            self._logger.on_result(result)
-
-    def _export_model(self, export_formats: list[str], export_dir: str) -> dict[str, str]:
-        """See `export`."""
-        return {}
 
 
 def _inside(directory: str, value: str, name: str) -> str:
