@@ -32,6 +32,8 @@ _AGENTS = {
     "marwil": ("MARWIL", "BC"),
     "marwil.bc": ("BC",),
     "marwil.marwil": ("MARWIL",),
+    "mbmpo": ("MBMPO",),
+    "mbmpo.mbmpo": ("MBMPO",),
     "pg": ("PG",),
     "pg.pg": ("PG",),
     "ppo": ("PPO", "DDPPO", "APPO"),
@@ -64,6 +66,7 @@ ALGORITHMS = {
     "maddpg": "MADDPG",
     "maml": "MAML",
     "marwil": "MARWIL",
+    "mbmpo": "MBMPO",
     "pg": "PG",
     "ppo": "PPO",
     "qmix": "QMIX",
@@ -403,6 +406,10 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.examples.env": {},
     "ray.rllib.examples.env.bandit_envs_discrete": _CONTEXTUAL,
     "ray.rllib.examples.env.bandit_envs_recommender_system": _ITEMS,
+    "ray.rllib.examples.env.mbmpo_env": {
+        "CartPoleWrapper": "kernel.rllib.envs.games.known_rewards:CartPoleWithReward",
+        "PendulumWrapper": "kernel.rllib.envs.games.known_rewards:PendulumWithReward",
+    },
     "ray.rllib.examples.env.pendulum_mass": {
         "PendulumMassEnv": "kernel.rllib.envs.games.pendulum_mass:PendulumMassEnv",
     },

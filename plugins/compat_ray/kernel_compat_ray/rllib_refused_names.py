@@ -64,11 +64,10 @@ RLLIB_REFUSED: dict[str, str] = {
 _LATER_ALGORITHMS = {
     "agents": (
         "alpha_zero", "cql", "dreamer",
-        "mbmpo",
     ),
     "algorithms": (
         "alpha_star", "alpha_zero", "cql", "crr", "dreamer", "dreamerv3",
-        "dt", "iql", "leela_chess_zero", "mbmpo",
+        "dt", "iql", "leela_chess_zero",
     ),
 }  # fmt: skip
 _POLICIES = {

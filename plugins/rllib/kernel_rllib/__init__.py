@@ -30,6 +30,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "algorithms.maddpg": ("MADDPG", "MADDPGConfig"),
     "algorithms.maml": ("MAML", "MAMLConfig"),
     "algorithms.marwil": ("MARWIL", "MARWILConfig"),
+    "algorithms.mbmpo": ("MBMPO", "MBMPOConfig"),
     "algorithms.pg": ("PG", "PGConfig"),
     "algorithms.ppo": ("PPO", "PPOConfig"),
     "algorithms.qmix": ("QMIX", "QMIXConfig"),

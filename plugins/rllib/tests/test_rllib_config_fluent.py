@@ -27,6 +27,7 @@ from kernel_rllib.algorithms.iqn import IQNConfig
 from kernel_rllib.algorithms.maddpg import MADDPGConfig
 from kernel_rllib.algorithms.maml import MAMLConfig
 from kernel_rllib.algorithms.marwil import MARWILConfig
+from kernel_rllib.algorithms.mbmpo import MBMPOConfig
 from kernel_rllib.algorithms.pg import PGConfig
 from kernel_rllib.algorithms.ppo import PPOConfig
 from kernel_rllib.algorithms.qmix import QMIXConfig
@@ -49,7 +50,7 @@ CLASSES = (
     DDPGConfig, TD3Config, ESConfig, ARSConfig, IMPALAConfig, APPOConfig, QMIXConfig, QRDQNConfig,
     IQNConfig, MADDPGConfig, TQCConfig, ApexDQNConfig, ApexDDPGConfig, MARWILConfig, BCConfig,
     BanditConfig, BanditLinUCBConfig, BanditLinTSConfig, RandomAgentConfig,
-    R2D2Config, SlateQConfig, MAMLConfig,
+    R2D2Config, SlateQConfig, MAMLConfig, MBMPOConfig,
 )  # fmt: skip
 SECTIONS = (
     "environment", "env_runners", "exploration", "training", "learners", "rl_module", "multi_agent", "evaluation",

@@ -22,6 +22,7 @@ from kernel_rllib.algorithms.iqn import IQNConfig
 from kernel_rllib.algorithms.maddpg import MADDPGConfig
 from kernel_rllib.algorithms.maml import MAMLConfig
 from kernel_rllib.algorithms.marwil import MARWILConfig
+from kernel_rllib.algorithms.mbmpo import MBMPOConfig
 from kernel_rllib.algorithms.pg import PGConfig
 from kernel_rllib.algorithms.ppo import PPOConfig
 from kernel_rllib.algorithms.qmix import QMIXConfig
@@ -42,7 +43,7 @@ ALL = (
     DDPGConfig, TD3Config, ESConfig, ARSConfig, IMPALAConfig, APPOConfig, QMIXConfig, QRDQNConfig,
     IQNConfig, MADDPGConfig, TQCConfig, ApexDQNConfig, ApexDDPGConfig, MARWILConfig, BCConfig,
     BanditConfig, BanditLinUCBConfig, BanditLinTSConfig, RandomAgentConfig,
-    R2D2Config, SlateQConfig, MAMLConfig,
+    R2D2Config, SlateQConfig, MAMLConfig, MBMPOConfig,
 )  # fmt: skip
 
 OPE = {"is": {"type": "is"}}

@@ -15,6 +15,7 @@ from kernel_rllib.config.fields import Field
 from kernel_rllib.config.model_config import ModelConfig
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.envs.games.contextual_bandits import LinearDiscreteEnv
+from kernel_rllib.envs.games.known_rewards import CartPoleWithReward
 from kernel_rllib.envs.games.long_term_satisfaction import LongTermSatisfaction
 from kernel_rllib.envs.games.point_goal import PointGoal
 from kernel_rllib.envs.games.two_step_game import TwoStepGame, grouped_two_step_game
@@ -50,6 +51,16 @@ RUNS: dict[str, dict[str, Any]] = {
     "IQN": {**FEW, **REPLAYED, "num_quantiles": 4, "min_time_s_per_iteration": 0},
     "MADDPG": {**OF_DDPG, "env": TwoStepGame, "training_intensity": 4, "min_sample_timesteps_per_iteration": 40},
     "MAML": {**CONTINUOUS, "env": PointGoal, "rollout_fragment_length": 8, "maml_optimizer_steps": 1},
+    "MBMPO": {
+        **FEW,
+        "env": CartPoleWithReward,
+        "rollout_fragment_length": 8,
+        "horizon": 8,
+        "num_maml_steps": 1,
+        "maml_optimizer_steps": 1,
+        "imagined_episodes": 2,
+        "dynamics_model": {"ensemble_size": 2, "fcnet_hiddens": [4], "train_epochs": 1, "batch_size": 8},
+    },
     "PG": {**FEW, "train_batch_size": 16},
     "PPO": {**FEW, "train_batch_size": 32, "minibatch_size": 16, "num_epochs": 1, "evaluation_interval": 1},
     "QMIX": {

@@ -27,7 +27,7 @@ LATE = "is an algorithm of RLlib that comes in a later release of kernel.rllib. 
         (find_trainable, "APEX_QMIX", RunError),
         (find_trainable, "contrib/AlphaZero", RunError),
         (lambda name: getattr(kernel_rllib, f"{name}Config"), "CQL", AttributeError),
-        (lambda name: getattr(trainers, f"{name}Trainer"), "MBMPO", AttributeError),
+        (lambda name: getattr(trainers, f"{name}Trainer"), "Dreamer", AttributeError),
     ],
 )
 def test_an_algorithm_of_a_later_release_says_so(ask: Callable[[str], Any], name: str, error: type[Exception]) -> None:

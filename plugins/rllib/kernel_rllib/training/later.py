@@ -18,7 +18,6 @@ LATER = {
     "DreamerV3": _MODELS,
     "IQL": _OFFLINE,
     "LeelaChessZero": _SEARCH,
-    "MBMPO": _MODELS,
 }
 """The names that releases of RLlib had for algorithms of a later part, and what to take today, or why nothing."""
 

@@ -28,6 +28,7 @@ ALGORITHMS = {
     "MADDPG": "kernel_rllib.algorithms.maddpg",
     "MAML": "kernel_rllib.algorithms.maml",
     "MARWIL": "kernel_rllib.algorithms.marwil",
+    "MBMPO": "kernel_rllib.algorithms.mbmpo",
     "PG": "kernel_rllib.algorithms.pg",
     "PPO": "kernel_rllib.algorithms.ppo",
     "QMIX": "kernel_rllib.algorithms.qmix",
