@@ -327,8 +327,8 @@ class MAML(Algorithm):
     def evaluation_now(self) -> ResultTree:
         """Return what policies earn that were adapted to new tasks, and what they earned before.
 
-        It is played here, with as many environments as in training, and until there are `evaluation_duration` episodes
-        after adaptation. Where tasks are not drawn, policies are played as they are.
+        It is played here, with as many environments as in training, for `evaluation_duration` tasks at least. Where
+        tasks are not drawn, policies are played as they are.
         """
         if self.task_source is None or self.config.custom_evaluation_function is not None:
             return super().evaluation_now()
@@ -337,7 +337,7 @@ class MAML(Algorithm):
         duration = self.config.evaluation_duration
         least = duration if isinstance(duration, int) else 1
         windows = [EpisodeWindow(least) for _ in range(self.config.inner_adaptation_steps + 1)]
-        while windows[-1].total < least:
+        for _ in range(-(-least // rounds.tasks)):
             self._tests += 1
             rounds.set_tasks(self.task_source.draw(rounds.tasks, self.stream("tests", self._tests)))
             self.play(rounds, lambda number, samples: windows[number].add(_episodes_of(samples)))
