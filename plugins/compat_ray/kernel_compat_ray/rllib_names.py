@@ -277,6 +277,7 @@ _EXPLORATIONS = {
     "epsilon_greedy": ("EpsilonGreedy", "epsilon_greedy"),
     "gaussian_noise": ("GaussianNoise", "action_noise"),
     "ornstein_uhlenbeck_noise": ("OrnsteinUhlenbeckNoise", "action_noise"),
+    "parameter_noise": ("ParameterNoise", "parameter_noise"),
     "per_worker_epsilon_greedy": ("PerWorkerEpsilonGreedy", "epsilon_greedy"),
     "per_worker_gaussian_noise": ("PerWorkerGaussianNoise", "action_noise"),
     "per_worker_ornstein_uhlenbeck_noise": ("PerWorkerOrnsteinUhlenbeckNoise", "action_noise"),

@@ -209,7 +209,7 @@ def test_what_is_no_buffer_is_refused(kind: Any, said: str) -> None:
 @pytest.mark.parametrize(
     ("exploration", "said"),
     [
-        ({"type": "ParameterNoise"}, "the type 'ParameterNoise', which does not explore discrete actions by their"),
+        ({"type": "Curious"}, "the type 'Curious', which does not explore discrete actions by their"),
         ({"type": "SoftQ", "sigma": 1}, "exploration_config has sigma, which SoftQ does not take: it takes temp"),
         ({"type": "SoftQ", "temperature": 0}, "the temperature of SoftQ is 0.0, but must be above 0"),
     ],

@@ -135,6 +135,7 @@ class DDPG(OffPolicyActorCritic):
     config: DDPGConfig
     config_class = DDPGConfig
     action_kinds = ("continuous",)
+    perturbs_parameters = True
     box = "deterministic"
     followed = (POLICY, CRITICS)
     without: ClassVar[Mapping[str, str]] = {

@@ -154,7 +154,9 @@ class DQN(SimpleQ):
         """Return epsilon-greedy choices, unless the settings say otherwise."""
         temperature = self.config.categorical_distribution_temperature
         settings = self.config.exploration_settings
-        exploration = exploration_by_values(settings, self.distribution.parameter_size, temperature)
+        exploration = exploration_by_values(
+            settings, self.distribution.parameter_size, temperature, perturbs=self.perturbs_parameters
+        )
         return exploration if self.config.explore else NoExploration(exploration)
 
     def make_loss(self) -> Loss:

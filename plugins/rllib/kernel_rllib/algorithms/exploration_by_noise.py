@@ -18,12 +18,16 @@ from kernel_rllib.exploration.action_noise import (
 )
 from kernel_rllib.exploration.epsilon_greedy import Random
 from kernel_rllib.exploration.exploration import Exploration, StochasticSampling
+from kernel_rllib.exploration.parameter_noise import ParameterNoiseOfActions
 from kernel_rllib.nearest import did_you_mean
 from kernel_rllib.nn.schedules import PiecewiseSchedule, schedule
 from kernel_rllib.training.exploration_of_users import exploration_name, own_exploration
 
 _SCALE = ("random_timesteps", "initial_scale", "final_scale", "scale_timesteps", "scale_schedule")
 _DRIFT = (*_SCALE, "ou_theta", "ou_sigma", "ou_base_scale")
+_OF_PARAMETERS = ("initial_stddev", "random_timesteps", "sub_exploration")
+_TARGET = 0.2
+"""How far noise on parameters moves actions, where the exploration inside does not say it (section 4 of the paper)."""
 _ARGUMENTS = {
     "StochasticSampling": ("random_timesteps",),
     "Random": (),
@@ -40,7 +44,11 @@ _DRIFTING = {
 
 
 def exploration_of_policy(
-    settings: Mapping[str, Any], distribution: Distribution, bounds: tuple[Array, Array] | None
+    settings: Mapping[str, Any],
+    distribution: Distribution,
+    bounds: tuple[Array, Array] | None,
+    *,
+    perturbs: bool = False,
 ) -> Exploration:
     """Return the exploration that a config describes, for learning from replay.
 
@@ -48,6 +56,7 @@ def exploration_of_policy(
         settings: Its `type`, and what that takes, under the names of RLlib.
         distribution: What makes actions of the policy's outputs.
         bounds: The lowest and the highest numbers of an action, [d] each; None where actions are discrete.
+        perturbs: Whether it may perturb parameters.
 
     Raises:
         ConfigError: If there is none of this type for such actions, or it does not take what it is given.
@@ -55,6 +64,8 @@ def exploration_of_policy(
     own = own_exploration(settings, distribution=distribution, bounds=bounds)
     if own is not None:
         return own
+    if perturbs and exploration_name(settings, "") == "ParameterNoise":
+        return _noise_on_parameters(settings, distribution, bounds)
     kind = _checked_type(settings)
     if "Noise" in kind and bounds is None:
         raise ConfigError(
@@ -66,6 +77,35 @@ def exploration_of_policy(
     if not first:
         return then
     return Random(distribution.parameter_size, then, first) if bounds is None else RandomActions(bounds, then, first)
+
+
+def noise_settings(settings: Mapping[str, Any]) -> tuple[float, int]:
+    """Return the first deviation of noise on parameters, and for how many steps actions are random.
+
+    Raises:
+        ConfigError: If there are other settings, or one can't be.
+    """
+    for name in settings:
+        if name != "type" and name not in _OF_PARAMETERS:
+            raise ConfigError(
+                f"exploration_config has {name!r}, which ParameterNoise does not take"
+                f"{did_you_mean(name, _OF_PARAMETERS, '; it takes ' + ', '.join(_OF_PARAMETERS))}"
+            )
+    stddev = float(settings.get("initial_stddev", 1.0))
+    if not stddev > 0:
+        raise ConfigError(f"exploration_config has initial_stddev={stddev}, but must be above 0: it adapts from there")
+    return stddev, int(settings.get("random_timesteps", 10_000))
+
+
+def _noise_on_parameters(
+    settings: Mapping[str, Any], distribution: Distribution, bounds: tuple[Array, Array] | None
+) -> Exploration:
+    """Return the exploration that perturbs a policy, as far as the noise would move actions that is within."""
+    stddev, steps = noise_settings(settings)
+    inside = settings.get("sub_exploration") or {"type": "OrnsteinUhlenbeckNoise", "random_timesteps": steps}
+    then = exploration_of_policy(inside, distribution, bounds)
+    target = inside.get("ou_sigma", inside.get("stddev", _TARGET))
+    return ParameterNoiseOfActions(then, stddev, distribution, float(target))
 
 
 def _checked_type(settings: Mapping[str, Any]) -> str:

@@ -8,9 +8,11 @@ from typing import Any
 
 from gymnasium.spaces import Discrete
 
+from kernel_rllib.algorithms.exploration_by_noise import noise_settings
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.exploration.epsilon_greedy import EpsilonGreedy, PerWorkerEpsilonGreedy, Random, SoftQ
 from kernel_rllib.exploration.exploration import Exploration
+from kernel_rllib.exploration.parameter_noise import ParameterNoiseOfValues
 from kernel_rllib.nn.schedules import ConstantSchedule, PiecewiseSchedule, Schedule, schedule
 from kernel_rllib.replay.prioritized import PrioritizedReplay
 from kernel_rllib.replay.replay import Replay, UniformReplay
@@ -53,13 +55,16 @@ def beta_schedule(settings: Any) -> Schedule:
     return PiecewiseSchedule([(0, settings.beta), (settings.beta_annealing_timesteps, settings.final_beta)])
 
 
-def exploration_by_values(settings: Mapping[str, Any], actions: int, temperature: float = 1.0) -> Exploration:
+def exploration_by_values(
+    settings: Mapping[str, Any], actions: int, temperature: float = 1.0, *, perturbs: bool = False
+) -> Exploration:
     """Return the exploration of discrete actions that a config describes.
 
     Args:
         settings: Its `type`, and what that takes, under the names of RLlib.
         actions: How many actions there are.
         temperature: The one of `StochasticSampling`.
+        perturbs: Whether it may perturb parameters.
 
     Raises:
         ConfigError: If there is none of this type, or it takes other options.
@@ -68,6 +73,8 @@ def exploration_by_values(settings: Mapping[str, Any], actions: int, temperature
     if own is not None:
         return own
     name = exploration_name(settings, "EpsilonGreedy")
+    if name == "ParameterNoise" and perturbs:
+        return _noise_on_parameters(settings, actions)
     if name not in _OPTIONS:
         raise ConfigError(
             f"exploration_config has the type {name!r}, which does not explore discrete actions by their values: take "
@@ -90,9 +97,26 @@ def exploration_by_values(settings: Mapping[str, Any], actions: int, temperature
     return Random(actions, soft, steps) if steps else soft
 
 
-def refuse_what_is_missing(config: Any) -> None:
+def _noise_on_parameters(settings: Mapping[str, Any], actions: int) -> Exploration:
+    """Return the exploration that perturbs networks of values; within, actions are random for some steps, then rarely.
+
+    Raises:
+        ConfigError: If it takes other options, or the exploration inside is not epsilon-greedy.
+    """
+    stddev, steps = noise_settings(settings)
+    usual = {"type": "EpsilonGreedy", "epsilon_schedule": [[steps, 1.0], [steps + 1, 0.01]]}
+    then = exploration_by_values(settings.get("sub_exploration") or usual, actions)
+    if not isinstance(then, EpsilonGreedy):
+        raise ConfigError(
+            f"exploration_config of ParameterNoise has the sub_exploration {settings['sub_exploration']}, by which it "
+            "can't tell how far choices should move: for discrete actions take EpsilonGreedy or PerWorkerEpsilonGreedy"
+        )
+    return ParameterNoiseOfValues(then, stddev, actions)
+
+
+def refuse_what_is_missing(config: Any, *, perturbs: bool = False) -> None:
     """Raise ConfigError if settings ask for what an algorithm does not have that learns values of discrete actions."""
-    exploration_by_values(config.exploration_settings, 2)
+    exploration_by_values(config.exploration_settings, 2, perturbs=perturbs)
     model, sequence = config.model, config.replay_buffer_config.replay_sequence_length
     reasons = {
         "model use_lstm=True needs sequences, and this replays single steps; leave it out, and stack frames": (

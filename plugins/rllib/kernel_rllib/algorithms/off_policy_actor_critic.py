@@ -48,6 +48,8 @@ class OffPolicyActorCritic(ReplayingAlgorithm):
 
     config: OffPolicyConfig
     intrinsic_rewards = frozenset({REWARDS})
+    perturbs_parameters: ClassVar[bool] = False
+    """Whether runners may act by perturbed parameters."""
     acts_on = IMAGES
     without: ClassVar[Mapping[str, str]] = {
         **ONE_PASS,
@@ -105,7 +107,9 @@ class OffPolicyActorCritic(ReplayingAlgorithm):
 
     def make_exploration(self) -> Exploration:
         """Return the exploration that the settings describe."""
-        exploration = exploration_of_policy(self.config.choice_of_actions, self.distribution, self.bounds)
+        exploration = exploration_of_policy(
+            self.config.choice_of_actions, self.distribution, self.bounds, perturbs=self.perturbs_parameters
+        )
         return exploration if self.config.explore else NoExploration(exploration)
 
     def setup_learning(self) -> None:

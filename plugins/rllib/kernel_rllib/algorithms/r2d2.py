@@ -142,6 +142,7 @@ class R2D2(DQN):
     config: R2D2Config
     replay: Any
     config_class = R2D2Config
+    perturbs_parameters = False
     acts_on = frozenset(
         f"model/{name}"
         for name in ("head_fcnet_hiddens", "head_fcnet_activation", "use_lstm", "lstm_cell_size", "max_seq_len")

@@ -114,6 +114,8 @@ class SimpleQ(ReplayingAlgorithm):
     config_class = SimpleQConfig
     intrinsic_rewards = frozenset({REWARDS})
     action_kinds = ("discrete",)
+    perturbs_parameters: ClassVar[bool] = True
+    """Whether runners may act by perturbed parameters."""
     acts_on = HEADS | IMAGES | OWN_MODELS
     network_class: ClassVar[type[QNetwork]] = QNetwork
     without: ClassVar[Mapping[str, str]] = {**ONE_PASS, **ONE_HEAD, "model/free_log_std": "its actions are discrete"}
@@ -157,7 +159,9 @@ class SimpleQ(ReplayingAlgorithm):
 
     def make_exploration(self) -> Exploration:
         """Return epsilon-greedy choices, unless the settings say otherwise."""
-        exploration = exploration_by_values(self.config.exploration_settings, self.distribution.parameter_size)
+        exploration = exploration_by_values(
+            self.config.exploration_settings, self.distribution.parameter_size, perturbs=self.perturbs_parameters
+        )
         return exploration if self.config.explore else NoExploration(exploration)
 
     def make_objectives(self) -> Mapping[str, Objective]:
@@ -181,7 +185,7 @@ class SimpleQ(ReplayingAlgorithm):
 
     def refuse_what_is_missing(self) -> None:
         """Raise ConfigError if a setting asks for what this algorithm does not have."""
-        refuse_what_is_missing(self._settings)
+        refuse_what_is_missing(self._settings, perturbs=self.perturbs_parameters)
 
     def learn_once(self) -> Metrics:
         """Draw a minibatch, step towards its targets, and let the target network follow when it is time."""

@@ -18,6 +18,7 @@ from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.distributions.distribution import Noise
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.exploration.exploration import NoExploration, NoiseProcess
+from kernel_rllib.exploration.parameter_noise import ParameterNoise
 from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.nn.numpy_ops import NumpyOps
 from kernel_rllib.nn.products import ROW_BLOCK
@@ -50,6 +51,12 @@ class AgentLanes(AgentSlots):
         self.module_id, self.policy = module_id, policy
         self.module: Module = policy.module
         self.exploration = policy.exploration_of(place)
+        if isinstance(self.exploration, ParameterNoise):
+            raise ConfigError(
+                f"the policy {module_id!r} explores by ParameterNoise, which perturbs parameters for the episodes of "
+                "an environment with one agent, stepped here: take another exploration_config where there are several "
+                "agents, or where the environment makes the steps"
+            )
         self.steps = AgentSteps()
         self._env_to_module = policy.make_env_to_module(learns=False)
         self._module_to_env = policy.make_module_to_env()

@@ -23,6 +23,7 @@ from kernel_rllib.distributions.distribution import Noise
 from kernel_rllib.envs.atari import LIFE_LOST
 from kernel_rllib.envs.contract import Step, VectorEnv
 from kernel_rllib.exploration.exploration import Exploration, NoExploration, NoiseProcess
+from kernel_rllib.exploration.parameter_noise import ParameterNoise
 from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.nn.numpy_ops import NumpyOps
 from kernel_rllib.nn.ops import Ops
@@ -30,6 +31,7 @@ from kernel_rllib.nn.products import ROW_BLOCK
 from kernel_rllib.runners.contract import Collected
 from kernel_rllib.runners.episodes import EpisodeCounts, EpisodeSummary
 from kernel_rllib.runners.noise import NoiseAhead
+from kernel_rllib.runners.perturbed_lanes import PerturbedLanes
 from kernel_rllib.runners.record import Record
 
 CHUNK = 32
@@ -102,6 +104,9 @@ class Sampler:
         self._resets = np.ones(count, bool)
         explores = not isinstance(exploration, NoExploration)
         self._forward = module.explore if explores else module.infer
+        self._perturbed: PerturbedLanes | None = None
+        if isinstance(exploration, ParameterNoise):
+            self._perturbed = PerturbedLanes(exploration, module, self._nn, seed, self.lanes)
         self._noise = NoiseAhead(exploration.noise, "explore", seed, self.lanes)
         width = module.noise_width if explores else 0
         self._module_noise = NoiseAhead(Noise("normal", width), "module", seed, self.lanes)
@@ -134,6 +139,8 @@ class Sampler:
             memory[positions] = self._initial_state[name]
         for memory in self._noise_memory.values():
             memory[positions] = 0
+        if self._perturbed is not None:
+            self._perturbed.begin(positions)
 
     def attach(self, runner: Any) -> None:
         """Show callbacks the runner that they are in."""
@@ -144,6 +151,8 @@ class Sampler:
         """Act with these parameters [size] from now on; they are copied."""
         self._vector[...] = vector
         self.weights_version = version
+        if self._perturbed is not None:
+            self._perturbed.weights_changed()
 
     @property
     def module(self) -> Module:
@@ -207,6 +216,8 @@ class Sampler:
         """
         before = self._steps_before.copy()
         self._begin([(self._incarnation, steps) for steps in before.tolist()])
+        if self._perturbed is not None:
+            self._perturbed.remember()
         made = self.sample(max(least, CHUNK))
         ends = _ends_after(made, least)
         while (ends < 0).any():
@@ -216,6 +227,8 @@ class Sampler:
             self.episodes.drop(position)
         self._steps_before = before + ends
         self._kept = ends
+        if self._perturbed is not None:
+            self._perturbed.forget_after(ends)
         self.episodes.forget_after(self._steps_before)
         if self.observer is not None:
             self.observer.forget_after(self._steps_before)
@@ -266,7 +279,9 @@ class Sampler:
         self._env_to_module.forget_observed()
 
     def _state_of(self, position: int) -> dict[str, Any]:
-        kept = {} if self.observer is None else {"callbacks": self.observer.state(position)}
+        kept: dict[str, Any] = {} if self.observer is None else {"callbacks": self.observer.state(position)}
+        if self._perturbed is not None:
+            kept["parameter_noise"] = self._perturbed.state(position)
         return {
             **kept,
             "env": self._envs.snapshot(position),
@@ -287,6 +302,8 @@ class Sampler:
         for name, value in state["noise"].items():
             self._noise_memory[name][position] = value
         self._env_to_module.set_lane_state(position, state.get("connectors", {}))
+        if self._perturbed is not None and "parameter_noise" in state:
+            self._perturbed.set_state(position, state["parameter_noise"])
         self._resets[position] = state["reset"]
         self.episodes.set_state(position, state["episode"])
         self._steps_before[position] = int(state["steps_before"])
@@ -305,7 +322,11 @@ class Sampler:
         if module_noise.size:
             self._noise_rows[:count] = module_noise
             inputs[columns.NOISE] = self._noise_rows
-        outputs = self._forward(self._nn, self._parameters, inputs)
+        if self._perturbed is None:
+            outputs = self._forward(self._nn, self._parameters, inputs)
+        else:
+            own = self._vector, self._parameters
+            outputs = self._perturbed.outputs(self._forward, own, inputs, self._steps_before + t)
         kept = {name: value[:count] for name, value in outputs.items() if name != columns.STATE_OUT}
         if self._process is not None:
             noise = self._process.advance(self._noise_memory, noise, timestep)
@@ -315,6 +336,8 @@ class Sampler:
         step = self._envs.step(env_actions)
         rewards = step.rewards if self._clip_rewards is None else self._clip_rewards(step.rewards)
         record.after(t, step, rewards)
+        if self._perturbed is not None and step.final_obs:
+            self._perturbed.end(sorted(step.final_obs), timestep)
         self._advance(record, t, step, outputs, Previous(actions, rewards, self._resets))
         if self.observer is not None:
             self.observer.step(env_actions, step, self._steps_before + (t + 1))
