@@ -156,7 +156,7 @@ def differences(one: dict[str, Any], other: dict[str, Any]) -> str:
 # -- running and killing -----------------------------------------------------------------------------------------------
 
 
-class Program:
+class TuneProgram:
     """A program that runs the experiment: a fork of this process, in which everything is imported already."""
 
     def __init__(self, session: str, kind: str, name: str, folder: Path) -> None:
@@ -210,7 +210,7 @@ def log_size(folder: Path) -> int:
 
 
 def killed_run(
-    start: Callable[[Path], Program], folder: Path, kills: int, size: int, dice: random.Random
+    start: Callable[[Path], TuneProgram], folder: Path, kills: int, size: int, dice: random.Random
 ) -> tuple[int, int]:
     """Run an experiment that is killed up to `kills` times; return how often it was, and how often it resumed.
 
@@ -231,7 +231,7 @@ def killed_run(
         done += 1
 
 
-def wait_for_moment(process: Program, folder: Path, before: int, size: int, dice: random.Random) -> bool:
+def wait_for_moment(process: TuneProgram, folder: Path, before: int, size: int, dice: random.Random) -> bool:
     """Wait for a moment to kill; False if the process has ended before it."""
     at_start = dice.random() < 0.15
     wanted = 0 if at_start else before + dice.uniform(0.02, 0.5) * size
@@ -249,12 +249,12 @@ def judge(session: str, kind: str, name: str, kills: int, seed: int, folder: Pat
     dice = random.Random(f"{seed} {kind} {name}")
     whole = folder / "whole"
     if name == "pbt_replay":
-        Program(session, kind, "pbt", folder / "recorded").finish()
+        TuneProgram(session, kind, "pbt", folder / "recorded").finish()
         policy = next(path for path in sorted((folder / "recorded" / "walk").glob("pbt_policy_*.txt")))
         (folder / "policy.txt").write_bytes(policy.read_bytes())
 
-    def start(target: Path) -> Program:
-        return Program(session, kind, name, target)
+    def start(target: Path) -> TuneProgram:
+        return TuneProgram(session, kind, name, target)
 
     start(whole).finish()
     expected = outcome(whole)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks.chaos.references import Program
+from benchmarks.chaos.references import RandomProgram
 from benchmarks.chaos.soak import wait_until_empty
 from benchmarks.outcome import Hang, Outcome
 from kernel.testing.cluster import Cluster
@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
             cluster.add_node(num_cpus=1)
         cluster.connect(log_to_driver=False)
         for seed in range(given.seed, given.seed + given.count):
-            program = Program(seed, outcome, given.steps, deaths=bool(seed % 2), undisturbed=True)
+            program = RandomProgram(seed, outcome, given.steps, deaths=bool(seed % 2), undisturbed=True)
             try:
                 program.run()
             except Hang:

@@ -118,7 +118,7 @@ class Died(Exception):
     """A holder was found dead, which nobody had planned."""
 
 
-class Program:
+class RandomProgram:
     """One program of so many steps. With `deaths`, holders are killed.
 
     `undisturbed`: nobody else kills anything; then only the death of an owner excuses a lost object, else also that of

@@ -14,7 +14,7 @@ from typing import Any
 
 import kernel
 from benchmarks.chaos.disturbances import PERIPHERAL, Disturbances, Disturber, add_small_node
-from benchmarks.chaos.references import Program
+from benchmarks.chaos.references import RandomProgram
 from benchmarks.chaos.work import all_waves
 from benchmarks.outcome import Hang, Outcome
 from kernel.testing.clocks import jumping_clock
@@ -84,7 +84,7 @@ class References(threading.Thread):
         while time.monotonic() < self._end and len(self._outcome.wrong) < 10:
             self._seed += 1
             try:
-                Program(self._seed, self._outcome, steps=40, deaths=True, undisturbed=False).run()
+                RandomProgram(self._seed, self._outcome, steps=40, deaths=True, undisturbed=False).run()
             except Hang:
                 return
             except Exception as error:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.chaos.references import Program
+from benchmarks.chaos.references import RandomProgram
 from benchmarks.chaos.soak import wait_until_empty
 from benchmarks.outcome import Outcome
 from kernel.testing import Cluster
@@ -25,7 +25,7 @@ def test_a_live_reference_reads_right_and_a_dead_one_leaves_nothing(
     monkeypatch.setattr("benchmarks.outcome.HANG_SECONDS", SECONDS)
     for number in range(PROGRAMS):
         outcome = Outcome()
-        program = Program(1000 * seed + number, outcome, STEPS, deaths, undisturbed=True)
+        program = RandomProgram(1000 * seed + number, outcome, STEPS, deaths, undisturbed=True)
         program.run()
         assert not outcome.wrong, outcome.wrong[0]
         assert outcome.right["references"] > 0

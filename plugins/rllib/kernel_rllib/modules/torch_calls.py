@@ -29,7 +29,7 @@ Unflatten = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
-class Call:
+class NetworkCall:
     """The arguments of a call of a network.
 
     Attributes:
@@ -76,7 +76,7 @@ def initial_state_of(network: Any) -> dict[str, Array]:
     )
 
 
-def answer_of(network: Any, call: Call, method: str, *, with_values: bool) -> Answer:
+def answer_of(network: Any, call: NetworkCall, method: str, *, with_values: bool) -> Answer:
     """Return what a network answers to a call.
 
     Args:
@@ -103,7 +103,7 @@ def no_values(network: Any) -> str:
     return f"{type(network).__name__} gives no values of observations, which this algorithm needs; {how}"
 
 
-def _of_model(network: Any, call: Call, *, with_values: bool) -> Answer:
+def _of_model(network: Any, call: NetworkCall, *, with_values: bool) -> Answer:
     inputs = {"obs": call.obs, "obs_flat": call.rows.flatten(1), "is_training": network.training}
     inputs.update(call.previous)
     outputs, after = network(inputs, list(call.state.values()), call.lengths)
@@ -121,7 +121,7 @@ def _of_model(network: Any, call: Call, *, with_values: bool) -> Answer:
         raise ModuleError(no_values(network)) from None
 
 
-def _of_rl_module(network: Any, call: Call, method: str, *, with_values: bool) -> Answer:
+def _of_rl_module(network: Any, call: NetworkCall, method: str, *, with_values: bool) -> Answer:
     batch: dict[str, Any] = {columns.OBS: call.obs}
     if call.lengths is not None:
         shape = (len(call.lengths), -1)

@@ -17,7 +17,7 @@ from kernel_rllib.modules.episode_pieces import episode_pieces
 from kernel_rllib.modules.model_v2 import TorchModelV2
 from kernel_rllib.modules.module import Inputs, Outputs, Parameter, Parameters
 from kernel_rllib.modules.previous_step import PreviousStep
-from kernel_rllib.modules.torch_calls import Answer, Call, Unflatten, answer_of, initial_state_of, no_values
+from kernel_rllib.modules.torch_calls import Answer, NetworkCall, Unflatten, answer_of, initial_state_of, no_values
 from kernel_rllib.modules.torch_network import Forward, TorchNetwork
 from kernel_rllib.nn.ops import Ops
 
@@ -115,7 +115,7 @@ class TorchPolicyModule(PolicyModule):
             each = np.ones(len(rows), np.int64) if lengths is None else lengths
             steps = torch.from_numpy(each).to(rows.device) if before else None
             rows, previous = (rows, {}) if self._previous is None else self._previous.split(rows)
-            call = Call(rows, self._unflatten(rows), before, steps, previous)
+            call = NetworkCall(rows, self._unflatten(rows), before, steps, previous)
             answer = answer_of(network, call, method, with_values=with_values)
             return self._checked(network, answer, len(rows), len(each), with_values=with_values)
 
@@ -162,7 +162,8 @@ class TorchQModule(QModule):
 
         def forward(network: layers.Module, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
             rows = inputs[columns.OBS]
-            values = answer_of(network, Call(rows, self._unflatten(rows)), "_forward_train", with_values=False).outputs
+            call = NetworkCall(rows, self._unflatten(rows))
+            values = answer_of(network, call, "_forward_train", with_values=False).outputs
             _check(network, "outputs", values, (len(rows), self._actions))
             return {columns.Q_VALUES: values}
 
