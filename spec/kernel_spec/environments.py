@@ -56,11 +56,14 @@ class BuildPlace:
     """The place of a build on a node.
 
     `directory` is an empty directory for this build, from which the result will be used; "" where nothing is built.
-    `package(name)` returns the directory of a package that `packages` has named.
+    `package(name)` returns the directory of a package that `packages` has named. `shared` are the directories through
+    which the processes of the node reach each other, `directory` being in one of them: a worker that sees other files
+    than its node must see these, at the same paths, and be able to write there.
     """
 
     directory: str
     package: Callable[[str], str]
+    shared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,11 @@ class WorkerStart:
     node's sees. An interpreter of its own takes longer to start, so the worker is a fork of the node's interpreter
     nevertheless, unless that has imported one of the top-level `modules` already: the worker would see that module
     instead of the one in `paths`. With empty `modules` it always runs the interpreter.
+
+    `python` may also be a program that runs an interpreter elsewhere, such as in a container. It is run with the
+    arguments, the variables and the open files of an interpreter, and has to hand them on. It stands for the worker:
+    when it is killed, the worker has to end, and the other way round. The worker must see the node's processes under
+    the same ids.
     """
 
     variables: Mapping[str, str] = field(default_factory=dict)

@@ -121,7 +121,7 @@ class Agent:
         """The place where other machines reach this node, "" if they can't."""
         self.store = self._open_store()
         environments = WorkerEnvironments(
-            config.directory, reactor, self.head_client.send, manager, self.pool.environments
+            config.directory, reactor, self.head_client.send, manager, self.pool.environments, config.spill_directory
         )
         self.surroundings = WorkerSurroundings(self.head_client, environments)
         self.forks = WorkerForks(self.pool, self.surroundings, self.logs, reactor)

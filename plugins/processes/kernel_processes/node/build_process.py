@@ -21,7 +21,8 @@ class BuildOrder:
     """An order to build a part.
 
     `directory` is the session's, `place` the directory to build in, `packages` where the packages are that it needs, by
-    their names. `label` is what errors call the builder.
+    their names. `label` is what errors call the builder. For
+    `shared` see `BuildPlace`.
     """
 
     directory: str
@@ -30,6 +31,7 @@ class BuildOrder:
     prepared: Any
     place: str
     packages: Mapping[str, str]
+    shared: tuple[str, ...]
 
 
 def main() -> int:
@@ -45,7 +47,8 @@ def build(order: BuildOrder) -> Any:
     shutil.rmtree(order.place, ignore_errors=True)
     try:
         os.makedirs(order.place, mode=0o700)
-        start = order.builder.build(order.prepared, BuildPlace(order.place, order.packages.__getitem__))
+        place = BuildPlace(order.place, order.packages.__getitem__, order.shared)
+        start = order.builder.build(order.prepared, place)
         return start, bytes_in(order.place)
     except RuntimeEnvError as error:
         failure = error

@@ -33,11 +33,19 @@ Then = Callable[[WorkerStart | RuntimeEnvError], None]
 class EnvironmentBuilds:
     """Builds each part once, below `directory` (the session's). Its methods are called from the loop.
 
-    `in_use` returns the parts in which workers run or start.
+    `in_use` returns the parts in which workers run or start. `shared` are the directories that workers must see,
+    the session's among them.
     """
 
-    def __init__(self, directory: str, reactor: Reactor, in_use: Callable[[], Collection[EnvironmentPart]]) -> None:
+    def __init__(
+        self,
+        directory: str,
+        reactor: Reactor,
+        in_use: Callable[[], Collection[EnvironmentPart]],
+        shared: tuple[str, ...],
+    ) -> None:
         self._session = directory
+        self._shared = shared
         self._directory = os.path.join(directory, "environments")
         self._reactor = reactor
         self._in_use = in_use
@@ -69,7 +77,7 @@ class EnvironmentBuilds:
             self._reactor.call_later(TRIM_SECONDS, self._trim_later)
         self._limits[part.field] = builder.cache_bytes
         place = os.path.join(self._directory, part.name)
-        order = BuildOrder(self._session, builder, label, prepared, place, packages)
+        order = BuildOrder(self._session, builder, label, prepared, place, packages, self._shared)
         try:
             with open_log(self._session, LOG) as log:
                 process, reader = start_child("kernel_processes.node.build_process", order, log.fileno())

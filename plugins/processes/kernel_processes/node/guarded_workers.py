@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from kernel_processes.node import worker_pool as pool
 from kernel_processes.node.worker_control import WorkerControl
 from kernel_processes.node.worker_pool import WorkerPool, WorkerRecord
+from kernel_processes.system.processes import session_of
 from kernel_spec.ids import ProcessId
 from kernel_spec.memory_guards import ACTOR, ENDING, IDLE, TASK, MemoryGuard, WorkerMemory
 
@@ -21,12 +22,12 @@ class GuardedWorkers:
         self._control = control
 
     def pids(self) -> list[int]:
-        """Return the processes of all these workers."""
-        return [worker.pid for worker in self._workers()]
+        """Return the processes in whose POSIX sessions these workers run."""
+        return [leader_of(worker) for worker in self._workers()]
 
     def bound_pids(self, guard: MemoryGuard) -> list[int]:
-        """Return the processes of those for which the memory that they reserve is a limit."""
-        return [w.pid for w in self._workers() if guard.is_bound(_KINDS[w.state]) and w.work.memory]
+        """Return the same for those workers for which the memory that they reserve is a limit."""
+        return [leader_of(w) for w in self._workers() if guard.is_bound(_KINDS[w.state]) and w.work.memory]
 
     def memories(self, sizes: Mapping[int, int]) -> list[WorkerMemory]:
         """Return what the guard is told of each; `sizes` are bytes by pid, 0 for those that are not in it."""
@@ -36,7 +37,7 @@ class GuardedWorkers:
                 worker.pid,
                 name_of(worker),
                 _KINDS[worker.state],
-                sizes.get(worker.pid, 0),
+                sizes.get(leader_of(worker), 0),
                 again=worker.restarts != 0 if worker.state == pool.ACTOR else worker.work.repeatable,
                 owner=worker.work.owner,
                 since=worker.leased_at,
@@ -61,6 +62,14 @@ class GuardedWorkers:
 
     def _workers(self) -> list[WorkerRecord]:
         return [worker for worker in self._pool.workers.values() if worker.pid and worker.state in _KINDS]
+
+
+def leader_of(worker: WorkerRecord) -> int:
+    """Return the leader of the POSIX session that a worker runs in, where its memory is counted.
+
+    It is the process that was forked for it, unless that has a container run the worker.
+    """
+    return (session_of(worker.peer.info.pid) if worker.peer is not None else 0) or worker.pid
 
 
 def name_of(worker: WorkerRecord) -> str:

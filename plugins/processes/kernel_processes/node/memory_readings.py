@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
+from kernel_processes.system.processes import session_of
 from kernel_spec.memory_guards import MemoryLimit
 
 MACHINE = "this machine's memory"
@@ -60,7 +61,7 @@ class MemoryReadings:
         """Return the bytes that each process holds and does not share, with all other processes of its session."""
         found = {pid: self.size(pid) for pid in pids}
         for other in self._processes():
-            leader = _session_of(other)
+            leader = session_of(other)
             if leader in found and leader != other:
                 found[leader] += self.size(other)
         return found
@@ -119,13 +120,6 @@ def _groups_of(proc: str, root: str) -> Iterator[_ControlGroup]:
             directory = os.path.normpath(os.path.join(top, part))
             if os.path.exists(directory + kind.limit):
                 yield kind(directory, "/" + part)
-
-
-def _session_of(pid: int) -> int:
-    try:
-        return os.getsid(pid)
-    except OSError:
-        return 0
 
 
 def _meminfo(proc: str) -> dict[str, int]:

@@ -42,7 +42,7 @@ class WorkerEnvironments:
     """Prepares the environments that workers of this node run in. Its methods are called from the loop.
 
     `directory` is the session's; `send` reaches the head; `keys_in_use` returns the keys of the environments in which
-    workers run or start.
+    workers run or start. `spill_directory` is where objects lie that have no room in memory, if not in the session's.
     """
 
     def __init__(
@@ -52,8 +52,10 @@ class WorkerEnvironments:
         send: Callable[[Message], None],
         manager: PluginManager,
         keys_in_use: Callable[[], Iterable[str]],
+        spill_directory: str | None = None,
     ) -> None:
         self._session = directory
+        self._shared = (directory, spill_directory) if spill_directory else (directory,)
         self._reactor = reactor
         self._manager = manager
         self._keys_in_use = keys_in_use
@@ -152,7 +154,7 @@ class WorkerEnvironments:
         if self._builds is None:
             from kernel_processes.node.environment_builds import EnvironmentBuilds  # few sessions build
 
-            self._builds = EnvironmentBuilds(self._session, self._reactor, self._parts_in_use)
+            self._builds = EnvironmentBuilds(self._session, self._reactor, self._parts_in_use, self._shared)
         return self._builds
 
     def _parts_in_use(self) -> set[EnvironmentPart]:

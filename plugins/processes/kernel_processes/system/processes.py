@@ -116,7 +116,7 @@ def end_orphans(sessions: Container[int], spare: Container[int]) -> None:
     processes. A process with a session of its own is left alone.
     """
     for child in children_of(os.getpid()):
-        if child not in spare and _session_of(child) in sessions:
+        if child not in spare and session_of(child) in sessions:
             for descendant in [*descendants_of(child), child]:
                 kill(descendant)
 
@@ -130,14 +130,15 @@ def reap_adopted(known: Container[int]) -> list[tuple[int, int]]:
     ours = os.getsid(0)
     found = []
     for child in children_of(os.getpid()):
-        if child in known or _session_of(child) not in (ours, child):
+        if child in known or session_of(child) not in (ours, child):
             pid, status = os.waitpid(child, os.WNOHANG)
             if pid:
                 found.append((pid, status))
     return found
 
 
-def _session_of(pid: int) -> int:
+def session_of(pid: int) -> int:
+    """Return the POSIX session of a process, which is the id of its leader; 0 when there is no such process."""
     try:
         return os.getsid(pid)
     except OSError:
