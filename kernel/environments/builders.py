@@ -67,10 +67,11 @@ class EnvironmentBuilders:
 
 
 def _unknown_in_one_process(field: str) -> str:
+    from kernel.plugins.kinds import OFFICIAL
     from kernel_spec.nearest import nearest
 
     known = [*BUILT_IN, *OTHER_FIELDS]
-    close = nearest(field, known)
+    close = "" if (KIND, field) in OFFICIAL else nearest(field, known)
     if close:
         return f"runtime_env has no field {field!r}; did you mean {close!r}?"
     return (
@@ -90,8 +91,7 @@ def unknown_field(field: str, offered: Iterable[str], where: str = "here") -> st
 
     known = [*BUILT_IN, *OTHER_FIELDS, *(name for name in offered if name not in BUILT_IN)]
     text = f"runtime_env has no field {field!r}"
-    extra = OFFICIAL.get((KIND, field))
-    if extra is not None:
+    if extra := OFFICIAL.get((KIND, field)):
         command = install_command(extra)
         how = f"to have it {where}: {command}" if command else f"the plugin {extra} brings it, which is not {where}"
         return f"{text}; it has {', '.join(known)}; {how}"

@@ -122,8 +122,8 @@ OFFICIAL: Mapping[tuple[str, str], str] = MappingProxyType(
         ("spill_target", "fsspec"): "spill_fsspec",
         ("accelerator", "nvidia"): "accelerator_nvidia",
         ("environment", "conda"): "environment_conda",
-        ("environment", "pip"): "environment_pip",
-        ("environment", "uv"): "environment_pip",
+        **dict.fromkeys((("environment", "container"), ("environment", "image_uri")), "environment_container"),
+        **dict.fromkeys((("environment", "pip"), ("environment", "uv")), "environment_pip"),
     }
 )
 """The plugins of this project: kind and name to the plugin, which is also the name of the extra that installs it."""

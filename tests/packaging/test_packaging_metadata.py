@@ -163,7 +163,12 @@ def test_what_users_do_not_need_is_for_developers() -> None:
     users, developers = ({name_of(item) for item in extras[name]} for name in ("plugins", "dev"))
     ours = set(FOLDERS) - dependencies(ROOT) - {"kernel"}
     for_authors = {"conformance", "simulation", "testing"}
-    need_more = {"environment-conda", "metadata-redis", "spill-fsspec"}  # a server, or a large library
+    need_more = {
+        "environment-conda",
+        "environment-container",
+        "metadata-redis",
+        "spill-fsspec",
+    }  # what is large, or no library
     assert developers & ours == {f"kernel-{name}" for name in for_authors | need_more}
     assert users & ours == ours - developers
 

@@ -11,7 +11,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable
 
-PACKAGES = {"curl": "curl", "git": "git", "ip": "iproute2", "openssl": "openssl", "redis-server": "redis-server"}
+PACKAGES = {
+    "bwrap": "bubblewrap",
+    "curl": "curl",
+    "git": "git",
+    "ip": "iproute2",
+    "openssl": "openssl",
+    "redis-server": "redis-server",
+}
 """Each program with the package that brings it, by the name that Debian and Ubuntu give it."""
 
 

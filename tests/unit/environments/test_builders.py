@@ -64,6 +64,17 @@ def test_a_field_whose_plugin_is_missing_says_how_to_get_it(monkeypatch: pytest.
     )
 
 
+@pytest.mark.parametrize("field", ["container", "image_uri"])
+def test_a_field_that_looks_like_another_says_how_to_get_it_too(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernel.installing.install_command", lambda extra: f"pip install {extra}")
+    assert unknown_field(field, ("conda",)).endswith("; to have it here: pip install environment_container")
+
+
 def test_a_session_of_one_process_has_no_fields_of_plugins() -> None:
-    with pytest.raises(RuntimeEnvError, match="no field 'pip' in a session of one process; .* without local_mode"):
-        EnvironmentBuilders(lambda: None).of("pip")
+    for field in ("pip", "container", "image_uri"):
+        with pytest.raises(
+            RuntimeEnvError, match=f"no field '{field}' in a session of one process; .* without local_mode"
+        ):
+            EnvironmentBuilders(lambda: None).of(field)
+    with pytest.raises(RuntimeEnvError, match="no field 'pi_modules'; did you mean 'py_modules'"):
+        EnvironmentBuilders(lambda: None).of("pi_modules")
