@@ -44,6 +44,8 @@ _AGENTS = {
     "qmix.qmix": ("QMIX",),
     "sac": ("SAC",),
     "sac.sac": ("SAC",),
+    "cql": ("CQL",),
+    "cql.cql": ("CQL",),
     "slateq": ("SlateQ",),
     "slateq.slateq": ("SlateQ",),
 }
@@ -58,6 +60,7 @@ ALGORITHMS = {
     "appo": "APPO",
     "ars": "ARS",
     "bc": "BC",
+    "cql": "CQL",
     "ddpg": "DDPG",
     "ddppo": "DDPPO",
     "dqn": "DQN",

@@ -63,10 +63,10 @@ RLLIB_REFUSED: dict[str, str] = {
 
 _LATER_ALGORITHMS = {
     "agents": (
-        "alpha_zero", "cql", "dreamer",
+        "alpha_zero", "dreamer",
     ),
     "algorithms": (
-        "alpha_star", "alpha_zero", "cql", "crr", "dreamer", "dreamerv3",
+        "alpha_star", "alpha_zero", "crr", "dreamer", "dreamerv3",
         "dt", "iql", "leela_chess_zero",
     ),
 }  # fmt: skip

@@ -377,6 +377,23 @@ made.stop()
     assert out.splitlines() == ["True True 100"]
 
 
+@pytest.mark.parametrize("name", ["CQL"])
+def test_offline_algorithms_have_the_names_of_rllib(name: str, tmp_path: Path) -> None:
+    out = printed(
+        f"""
+from ray.rllib.algorithms.{name.lower()} import {name}, {name}Config
+from ray.rllib.algorithms.{name.lower()}.{name.lower()} import {name}Config as same
+config = {name}Config().environment("Pendulum-v1").training(train_batch_size=16)
+config.offline_data(input_="kernel_rllib.experiments.swing_up_input.SwingUpInput", input_config={{"episodes": 2}})
+made = config.env_runners(num_env_runners=0).debugging(seed=1).training(training_intensity=1.0).build()
+print(same is {name}Config, isinstance(made, {name}), made.train()["num_env_steps_sampled_lifetime"] >= 200)
+made.stop()
+""",
+        tmp_path,
+    )
+    assert out.splitlines() == ["True True True"]
+
+
 def test_qmix_has_the_names_of_all_releases(tmp_path: Path) -> None:
     out = printed(
         """

@@ -21,6 +21,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "BanditLinUCBConfig",
     ),
     "algorithms.bc": ("BC", "BCConfig"),
+    "algorithms.cql": ("CQL", "CQLConfig"),
     "algorithms.ddpg": ("DDPG", "DDPGConfig"),
     "algorithms.ddppo": ("DDPPO", "DDPPOConfig"),
     "algorithms.dqn": ("DQN", "DQNConfig"),

@@ -13,6 +13,7 @@ from kernel_rllib.algorithms.appo import APPOConfig
 from kernel_rllib.algorithms.ars import ARSConfig
 from kernel_rllib.algorithms.bandit import BanditConfig, BanditLinTSConfig, BanditLinUCBConfig
 from kernel_rllib.algorithms.bc import BCConfig
+from kernel_rllib.algorithms.cql import CQLConfig
 from kernel_rllib.algorithms.ddpg import DDPGConfig
 from kernel_rllib.algorithms.ddppo import DDPPOConfig
 from kernel_rllib.algorithms.dqn import DQNConfig
@@ -43,7 +44,7 @@ ALL = (
     DDPGConfig, TD3Config, ESConfig, ARSConfig, IMPALAConfig, APPOConfig, QMIXConfig, QRDQNConfig,
     IQNConfig, MADDPGConfig, TQCConfig, ApexDQNConfig, ApexDDPGConfig, MARWILConfig, BCConfig,
     BanditConfig, BanditLinUCBConfig, BanditLinTSConfig, RandomAgentConfig,
-    R2D2Config, SlateQConfig, MAMLConfig, MBMPOConfig,
+    R2D2Config, SlateQConfig, MAMLConfig, MBMPOConfig, CQLConfig,
 )  # fmt: skip
 
 OPE = {"is": {"type": "is"}}

@@ -42,6 +42,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "ARS": {**FEW, "num_rollouts": 2, "rollouts_used": 2},
     "BanditLinTS": {**FEW, "env": LinearDiscreteEnv, "model": {}},
     "BanditLinUCB": {**FEW, "env": LinearDiscreteEnv, "model": {}},
+    "CQL": {**CONTINUOUS, **REPLAYED, "num_actions": 2, "lagrangian": True, "bc_iters": 1},
     "DDPG": {**OF_DDPG, "smooth_target_policy": True, "use_huber": True},
     "DQN": {**FEW, **REPLAYED, "min_time_s_per_iteration": 0},
     "ES": {**FEW, "episodes_per_batch": 2, "train_batch_size": 20},

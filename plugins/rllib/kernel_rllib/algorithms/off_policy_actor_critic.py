@@ -1,9 +1,9 @@
-"""The base of SAC, TQC, DDPG and TD3: a policy, critics that learn from replay, and target networks."""
+"""The base of SAC, TQC, CQL, DDPG and TD3: a policy, critics that learn from replay, and target networks."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -122,7 +122,7 @@ class OffPolicyActorCritic(ReplayingAlgorithm):
     def learn_once(self) -> Metrics:
         """Let critics make a step towards the targets of a minibatch, and then, when it is time, policy and copy."""
         batch = self.draw()
-        batch[columns.VALUE_TARGETS] = self.targets_of(batch)
+        self.prepare(batch)
         metrics = self.update(batch, ("critic",))
         errors = metrics.pop(TD_ERRORS)
         self.replay.update_priorities(batch[columns.BATCH_INDEXES], errors)
@@ -160,24 +160,42 @@ def critic_loss(cost: Callable[[Ops, Any], Any]) -> Loss:
     """
 
     def loss(nn: Ops, module: Any, parameters: Parameters, batch: Batch) -> tuple[Any, Metrics]:
-        actions, targets = batch[columns.ACTIONS], nn.constant(batch[columns.VALUE_TARGETS])
+        actions = batch[columns.ACTIONS]
         values = module.q_values(nn, parameters, batch[columns.OBS], actions)
-        if values[0].ndim == 2:  # of each action; the one that was taken counts
-            index = nn.constant(actions[:, None])
-            values = [nn.take_along(value, index, axis=1)[:, 0] for value in values]
-        errors = [value - targets for value in values]
-        weights = nn.constant(batch[columns.WEIGHTS])
-        total, *others = (nn.mean(cost(nn, error) * weights) for error in errors)
-        for other in others:
-            total = total + other
-        found = [nn.to_numpy(error) for error in errors]
-        first = nn.to_numpy(values[0])
-        return total, {
-            "critic_loss": total,
-            "mean_q": first.mean(),
-            "min_q": first.min(),
-            "max_q": first.max(),
-            TD_ERRORS: sum(abs(error) for error in found) / len(found),
-        }
+        if values[0].ndim == 2:
+            values = values_of_taken(nn, values, actions)
+        return errors_loss(nn, values, batch, cost)
 
     return loss
+
+
+def values_of_taken(nn: Ops, values: Sequence[Any], actions: Array) -> list[Any]:
+    """Return of each critic's values of all actions [N, A] those of the actions that were taken [N]."""
+    index = nn.constant(actions[:, None])
+    return [nn.take_along(value, index, axis=1)[:, 0] for value in values]
+
+
+def errors_loss(nn: Ops, values: Sequence[Any], batch: Batch, cost: Callable[[Ops, Any], Any]) -> tuple[Any, Metrics]:
+    """Return the sum over critics of the mean cost of their errors, by `weights`, and what is reported of it.
+
+    Args:
+        nn: The operations.
+        values: Each critic's values [N] of the actions that were taken.
+        batch: Has `value_targets` and `weights`.
+        cost: Returns what errors [N] cost, such as their squares.
+    """
+    targets = nn.constant(batch[columns.VALUE_TARGETS])
+    errors = [value - targets for value in values]
+    weights = nn.constant(batch[columns.WEIGHTS])
+    total, *others = (nn.mean(cost(nn, error) * weights) for error in errors)
+    for other in others:
+        total = total + other
+    found = [nn.to_numpy(error) for error in errors]
+    first = nn.to_numpy(values[0])
+    return total, {
+        "critic_loss": total,
+        "mean_q": first.mean(),
+        "min_q": first.min(),
+        "max_q": first.max(),
+        TD_ERRORS: sum(abs(error) for error in found) / len(found),
+    }

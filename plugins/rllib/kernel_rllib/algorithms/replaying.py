@@ -44,6 +44,10 @@ class ReplayingAlgorithm(Algorithm):
     def targets_of(self, batch: Batch) -> Array:
         """Return what the values of the steps of a minibatch are drawn to."""
 
+    def prepare(self, batch: Batch) -> None:
+        """Add to a minibatch what the loss of values reads beside it: their targets."""
+        batch[columns.VALUE_TARGETS] = self.targets_of(batch)
+
     @abstractmethod
     def learn_once(self) -> Metrics:
         """Learn from one minibatch."""
@@ -105,7 +109,7 @@ class ReplayingAlgorithm(Algorithm):
     def errors_of(self, batch: Batch) -> Array:
         """Return the errors [N] of transitions by the networks of now."""
         weighed = Batch(batch, **{columns.WEIGHTS: np.ones(batch.count, np.float32)})
-        weighed[columns.VALUE_TARGETS] = self.targets_of(weighed)
+        self.prepare(weighed)
         loss, module = self.make_loss(), self.learner.module
         errors: Array = self.learner.evaluate(lambda nn, p: loss(nn, module, p, weighed)[1][TD_ERRORS])
         return errors

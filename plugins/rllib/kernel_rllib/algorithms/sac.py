@@ -212,12 +212,17 @@ class SAC(OffPolicyActorCritic):
 
         The action a' is drawn from the policy of now; discrete ones are averaged over (1910.07207, equation 10).
         """
+        return self.bootstrapped(batch, counts_entropy=True)
+
+    def bootstrapped(self, batch: Batch, *, counts_entropy: bool) -> Array:
+        """Return the targets of `targets_of`, with the policy's entropy after the steps or without."""
         actions, log_probs, temperature = self.next_actions(batch)
         values = self.learner.evaluate(
             lambda nn, p: least(nn, self.module.q_values(nn, p, batch[columns.NEXT_OBS], actions)), self.target.vector
         )
-        soft = values - temperature * log_probs
-        return discounted(batch, soft if self.bounds is not None else (np.exp(log_probs) * soft).sum(axis=1))
+        if counts_entropy:
+            values = values - temperature * log_probs
+        return discounted(batch, values if self.bounds is not None else (np.exp(log_probs) * values).sum(axis=1))
 
     def next_actions(self, batch: Batch) -> tuple[Any, Array, Array]:
         """Return actions a' after the steps of a minibatch by the policy of now, log pi(a' | s') [N], and alpha [1].

@@ -1,7 +1,7 @@
 """The module of off-policy actor-critics: a policy, and critics that judge observations with actions.
 
 DDPG has a policy that gives actions and one critic, TD3 two of them; SAC a policy that gives a distribution and two.
-The critics of TQC give quantiles of returns.
+The critics of TQC give quantiles of returns. CQL learns how much its critics are held down.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from kernel_rllib.nn.ops import Ops
 POLICY = "policy/"
 CRITICS = "critic/"
 TEMPERATURE = "temperature/"
+PENALTY = "penalty/"
 """The prefixes of the names of parameters, one for each part that is learned by a loss of its own."""
 
 
@@ -52,6 +53,7 @@ class ActorQCriticsOptions:
         initial_temperature: The initial weight of the entropy; None for no entropy term.
         convolutions: The options of the convolutions that each network begins with, where observations are images.
         quantiles: The number of quantiles of returns of each critic; None where it gives their mean.
+        initial_penalty: The initial weight of the penalty on critics' values; None where none is learned.
     """
 
     policy: HiddenLayers = HiddenLayers()
@@ -60,6 +62,7 @@ class ActorQCriticsOptions:
     initial_temperature: float | None = 1.0
     convolutions: ConvolutionOptions = field(default_factory=ConvolutionOptions)
     quantiles: int | None = None
+    initial_penalty: float | None = None
 
 
 @dataclass(frozen=True)
@@ -123,13 +126,16 @@ class ActorQCritics(Module):
         return "torch" if self.policy.encoder else None
 
     def parameters(self) -> Sequence[Parameter]:
-        """Return the policy's parameters, the critics', and the logarithm of the temperature if there is one."""
+        """Return the policy's parameters, the critics', and the logarithms of temperature and penalty if there are."""
         found = self.policy.parameters()
         for critic in self.critics:
             found += critic.parameters()
         if self.options.initial_temperature is not None:
             begins = initializers.constant(math.log(self.options.initial_temperature))
             found.append(Parameter(f"{TEMPERATURE}log", (1,), begins))
+        if self.options.initial_penalty is not None:
+            begins = initializers.constant(math.log(self.options.initial_penalty))
+            found.append(Parameter(f"{PENALTY}log", (1,), begins))
         return found
 
     def train(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> Outputs:
@@ -160,6 +166,10 @@ class ActorQCritics(Module):
     def log_temperature(self, parameters: Parameters) -> Any:
         """Return the logarithm of the temperature, [1]."""
         return parameters[f"{TEMPERATURE}log"]
+
+    def log_penalty(self, parameters: Parameters) -> Any:
+        """Return the logarithm of the weight of the penalty, [1]."""
+        return parameters[f"{PENALTY}log"]
 
 
 def least(nn: Ops, values: Sequence[Any]) -> Any:

@@ -19,6 +19,7 @@ ALGORITHMS = {
     "BanditLinTS": "kernel_rllib.algorithms.bandit",
     "BanditLinUCB": "kernel_rllib.algorithms.bandit",
     "BC": "kernel_rllib.algorithms.bc",
+    "CQL": "kernel_rllib.algorithms.cql",
     "DDPG": "kernel_rllib.algorithms.ddpg",
     "DDPPO": "kernel_rllib.algorithms.ddppo",
     "DQN": "kernel_rllib.algorithms.dqn",
