@@ -29,6 +29,8 @@ _AGENTS = {
     "maddpg.maddpg": ("MADDPG",),
     "maml": ("MAML",),
     "maml.maml": ("MAML",),
+    "alpha_zero": ("AlphaZero",),
+    "alpha_zero.alpha_zero": ("AlphaZero",),
     "marwil": ("MARWIL", "BC"),
     "marwil.bc": ("BC",),
     "marwil.marwil": ("MARWIL",),
@@ -55,6 +57,7 @@ _CONTRIBUTED = {"maddpg": ("MADDPG",), "maddpg.maddpg": ("MADDPG",)}
 ALGORITHMS = {
     "a2c": "A2C",
     "a3c": "A3C",
+    "alpha_zero": "AlphaZero",
     "apex_ddpg": "ApexDDPG",
     "apex_dqn": "ApexDQN",
     "appo": "APPO",
@@ -140,6 +143,7 @@ _CONTRIB_TRAINERS = {
     },
 }
 """Modules of `ray.rllib.contrib.bandits.agents`."""
+_SPARSE_CART_POLE = {"CartPoleSparseRewards": "kernel.rllib.envs.games.cart_pole_sparse_rewards:CartPoleSparseRewards"}
 _CONTEXTUAL = {
     name: f"kernel.rllib.envs.games.contextual_bandits:{name}"
     for name in ("LinearDiscreteEnv", "SimpleContextualBandit", "WheelBanditEnv")
@@ -361,6 +365,13 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.connectors.env_to_module": _CONNECTORS,
     "ray.rllib.contrib": {},
     **{f"ray.rllib.contrib.{module}": _agent(names) for module, names in _CONTRIBUTED.items()},
+    "ray.rllib.contrib.alpha_zero": {},
+    "ray.rllib.contrib.alpha_zero.core": {},
+    "ray.rllib.contrib.alpha_zero.core.alpha_zero_trainer": _agent(("AlphaZero",)),
+    "ray.rllib.contrib.alpha_zero.environments": {},
+    "ray.rllib.contrib.alpha_zero.environments.cartpole": {
+        "CartPole": _SPARSE_CART_POLE["CartPoleSparseRewards"],
+    },
     "ray.rllib.core": _COLUMNS,
     "ray.rllib.core.columns": _COLUMNS,
     "ray.rllib.core.rl_module": _RL_MODULE,
@@ -409,6 +420,7 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.examples": {},
     "ray.rllib.examples.env": {},
     "ray.rllib.examples.env.bandit_envs_discrete": _CONTEXTUAL,
+    "ray.rllib.examples.env.cartpole_sparse_rewards": _SPARSE_CART_POLE,
     "ray.rllib.examples.env.bandit_envs_recommender_system": _ITEMS,
     "ray.rllib.examples.env.mbmpo_env": {
         "CartPoleWrapper": "kernel.rllib.envs.games.known_rewards:CartPoleWithReward",

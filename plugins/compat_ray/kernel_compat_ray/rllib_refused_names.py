@@ -63,10 +63,10 @@ RLLIB_REFUSED: dict[str, str] = {
 
 _LATER_ALGORITHMS = {
     "agents": (
-        "alpha_zero", "dreamer",
+        "dreamer",
     ),
     "algorithms": (
-        "alpha_star", "alpha_zero", "crr", "dreamer", "dreamerv3",
+        "alpha_star", "crr", "dreamer", "dreamerv3",
         "dt", "iql", "leela_chess_zero",
     ),
 }  # fmt: skip
@@ -96,7 +96,7 @@ RLLIB_MODULES_REFUSED: dict[str, str] = {
     **{f"ray.rllib.agents.{package}.{name}": _BUILT_IN for package, names in _POLICIES.items() for name in names},
     "ray.rllib.env.base_env": _BASE_ENV,
     "ray.rllib.agent": "derive a class from ray.rllib.agents.trainer.Trainer",
-    **{f"ray.rllib.contrib.{name}": _LATER_ALGORITHM for name in ("alpha_zero", "registry", "sumo")},
+    **{f"ray.rllib.contrib.{name}": _LATER_ALGORITHM for name in ("registry", "sumo")},
     "ray.rllib.contrib.maddpg.maddpg_policy": _BUILT_IN,
     "ray.rllib.evaluation.metrics": "what train() and evaluate() return has the metrics of episodes",
     "ray.rllib.evaluation.sampler": _SAMPLERS,

@@ -46,7 +46,7 @@ from ray.rllib.algorithms.dreamerv3 import DreamerV3Config
 from ray.rllib.agents.marwil.marwil_policy import MARWILPolicy
 from ray.rllib.agents.qmix import ApexQMixTrainer; ApexQMixTrainer()
 from ray.rllib.agents.qmix.qmix_policy import QMixTorchPolicy
-from ray.rllib.contrib.alpha_zero.core.alpha_zero_trainer import AlphaZeroTrainer
+from ray.rllib.contrib.sumo.utils import SUMOUtils
 from ray.rllib.contrib.maddpg.maddpg_policy import MADDPGTFPolicy
 from ray.rllib.agents.ppo.ppo_tf_policy import PPOTFPolicy
 from ray.rllib.agents.pg.pg_torch_policy import PGTorchPolicy
@@ -506,6 +506,26 @@ for name, config in (
     )
     assert "True [256, 32]\n40\nTrue True True\nTrue True 100\n100 True\n" in out
     assert out.count("['TERMINATED']") == 2
+
+
+def test_alpha_zero_has_the_names_of_all_releases(tmp_path: Path) -> None:
+    out = printed(
+        """
+from ray.rllib.agents.registry import get_agent_class
+from ray.rllib.agents.alpha_zero import AlphaZeroTrainer as Newer
+from ray.rllib.algorithms.alpha_zero import AlphaZero, AlphaZeroConfig
+from ray.rllib.contrib.alpha_zero.core.alpha_zero_trainer import DEFAULT_CONFIG, AlphaZeroTrainer
+from ray.rllib.contrib.alpha_zero.environments.cartpole import CartPole
+from ray.rllib.examples.env.cartpole_sparse_rewards import CartPoleSparseRewards
+print(Newer is AlphaZeroTrainer is get_agent_class("contrib/AlphaZero"), issubclass(AlphaZeroTrainer, AlphaZero))
+print(DEFAULT_CONFIG["ranked_rewards"]["percentile"], AlphaZeroConfig().mcts_config["temperature"])
+config = {"num_workers": 0, "rollout_fragment_length": 10, "train_batch_size": 20, "sgd_minibatch_size": 10,
+          "num_sgd_iter": 1, "mcts_config": {"num_simulations": 2}, "env_config": {"max_episode_steps": 10}}
+print(AlphaZeroTrainer(env=CartPole, config=config).train()["timesteps_total"] >= 20, CartPole is CartPoleSparseRewards)
+""",
+        tmp_path,
+    )
+    assert out == "True True\n75.0 1.5\nTrue True\n"
 
 
 def test_r2d2_has_the_names_of_all_releases(tmp_path: Path) -> None:

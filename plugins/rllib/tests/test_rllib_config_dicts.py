@@ -36,6 +36,7 @@ MODULES = {
     "BanditLinUCB": "bandit",
     "BanditLinTS": "bandit",
     "RandomAgent": "random_agent",
+    "AlphaZero": "alpha_zero",
 }
 
 
@@ -61,6 +62,22 @@ def items() -> list[Any]:
 
 
 OTHERS: dict[str, Any] = {
+    "mcts_config": {
+        "puct_coefficient": 2.0,
+        "num_simulations": 8,
+        "temperature": 1.0,
+        "dirichlet_epsilon": 0.5,
+        "dirichlet_noise": 0.3,
+        "argmax_tree_policy": True,
+        "add_dirichlet_noise": False,
+    },
+    "ranked_rewards": {
+        "enable": False,
+        "percentile": 50.0,
+        "buffer_max_length": 9,
+        "initialize_buffer": False,
+        "num_init_rewards": 3,
+    },
     # Where "one more", "not", or "two of it" is no value that the setting can have.
     "batch_mode": "complete_episodes",
     "callbacks": dict,

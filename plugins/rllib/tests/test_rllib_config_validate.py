@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from kernel_rllib.algorithms.a2c import A2CConfig
 from kernel_rllib.algorithms.a3c import A3CConfig
+from kernel_rllib.algorithms.alpha_zero import AlphaZeroConfig
 from kernel_rllib.algorithms.apex_ddpg import ApexDDPGConfig
 from kernel_rllib.algorithms.apex_dqn import ApexDQNConfig
 from kernel_rllib.algorithms.appo import APPOConfig
@@ -44,7 +45,7 @@ ALL = (
     DDPGConfig, TD3Config, ESConfig, ARSConfig, IMPALAConfig, APPOConfig, QMIXConfig, QRDQNConfig,
     IQNConfig, MADDPGConfig, TQCConfig, ApexDQNConfig, ApexDDPGConfig, MARWILConfig, BCConfig,
     BanditConfig, BanditLinUCBConfig, BanditLinTSConfig, RandomAgentConfig,
-    R2D2Config, SlateQConfig, MAMLConfig, MBMPOConfig, CQLConfig,
+    R2D2Config, SlateQConfig, AlphaZeroConfig, MAMLConfig, MBMPOConfig, CQLConfig,
 )  # fmt: skip
 
 OPE = {"is": {"type": "is"}}

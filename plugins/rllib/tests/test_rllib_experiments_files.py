@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kernel_rllib.envs.games.cart_pole import CartPole
 from kernel_rllib.errors import ConfigError
-from kernel_rllib.experiments.experiment import Passing, experiment_of
+from kernel_rllib.experiments.checking import checked
+from kernel_rllib.experiments.experiment import Experiment, Passing, experiment_of
 from kernel_rllib.experiments.files import read_experiments
 from kernel_rllib.experiments.tuned import tuned_experiment, tuned_file, tuned_for, tuned_names
 from kernel_rllib.training.registry import algorithm_class
@@ -111,3 +113,13 @@ def test_names_are_listed_by_a_part_or_a_pattern_and_a_wrong_one_is_told() -> No
     assert all(name.startswith("ppo-") for name in tuned_names("ppo-*")) and tuned_names("none") == []
     with pytest.raises(ConfigError, match="there is no example 'ppo-cartpol-v1'; did you mean 'ppo-cartpole-v1'"):
         tuned_file("ppo-cartpol-v1")
+
+
+def test_a_check_plays_its_episodes_in_the_environment_that_evaluation_config_says() -> None:
+    experiment = Experiment(
+        "short", "RandomAgent", CartPole, {"evaluation_config": {"env_config": {"max_episode_steps": 3}}},
+        passing=Passing(3.0, steps=10),
+    )  # fmt: skip
+    assert checked(experiment, 0).mean_return == 3.0
+    usual = Experiment("usual", "RandomAgent", CartPole, passing=Passing(3.0, steps=10))
+    assert checked(usual, 0).mean_return > 10

@@ -14,6 +14,7 @@ from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.fields import Field
 from kernel_rllib.config.model_config import ModelConfig
 from kernel_rllib.data.batch import Batch
+from kernel_rllib.envs.games.cart_pole_sparse_rewards import CartPoleSparseRewards
 from kernel_rllib.envs.games.contextual_bandits import LinearDiscreteEnv
 from kernel_rllib.envs.games.known_rewards import CartPoleWithReward
 from kernel_rllib.envs.games.long_term_satisfaction import LongTermSatisfaction
@@ -37,6 +38,18 @@ RUNS: dict[str, dict[str, Any]] = {
     "A2C": {**FEW, "train_batch_size": 16},
     "A3C": {**FEW, "sample_async": False, "rollout_fragment_length": 8, "min_time_s_per_iteration": 0},
     "APPO": {**IMPALA, "minibatch_size": 16, "vtrace": False, "use_kl_loss": True},
+    "AlphaZero": {
+        **FEW,
+        "env": CartPoleSparseRewards,
+        "env_config": {"max_episode_steps": 6},
+        "rollout_fragment_length": 4,
+        "num_steps_sampled_before_learning_starts": 1,
+        "train_batch_size": 8,
+        "minibatch_size": 8,
+        "num_epochs": 1,
+        "mcts_config": {"num_simulations": 2},
+        "ranked_rewards": {"num_init_rewards": 2},
+    },
     "ApexDDPG": {**OF_DDPG, **OF_APEX},
     "ApexDQN": {**FEW, **REPLAYED, **OF_APEX},
     "ARS": {**FEW, "num_rollouts": 2, "rollouts_used": 2},

@@ -9,10 +9,9 @@ from kernel_rllib.errors import ConfigError
 from kernel_rllib.experiments.experiment import Experiment
 from kernel_rllib.training.registry import algorithm_class
 
-EVALUATION = {
-    "evaluation_duration": 100,
-    "evaluation_config": {"explore": False, "num_envs_per_env_runner": 10, "batch_mode": "complete_episodes"},
-}
+EVALUATION = {"evaluation_duration": 100}
+EVALUATION_CONFIG = {"explore": False, "num_envs_per_env_runner": 10, "batch_mode": "complete_episodes"}
+"""How episodes are played after training, where an experiment says nothing else of it."""
 
 
 class Check(NamedTuple):
@@ -36,6 +35,8 @@ def checked(experiment: Experiment, seed: int) -> Check:
         raise ConfigError(f"experiment {experiment.name!r} says nowhere what it has to reach: it has no `pass`")
     began = time.perf_counter()
     settings = {**experiment.config, "env": experiment.env, "seed": seed, **EVALUATION}
+    given = experiment.config.get("evaluation_config") or {}
+    settings["evaluation_config"] = {**EVALUATION_CONFIG, **given}
     algorithm = algorithm_class(experiment.run)(settings)
     try:
         while algorithm.env_steps_sampled < experiment.passing.steps:

@@ -48,6 +48,11 @@ class EpisodeCounts:
         self._steps = np.zeros(len(lanes), np.int64)
         self._ended: list[EpisodeSummary] = []
 
+    @property
+    def totals(self) -> Array:
+        """The sums of the rewards so far of the episodes that lanes are in [L], float64."""
+        return self._rewards
+
     def step(self, rewards: Array) -> None:
         """Count one step of each lane, with the rewards [L] as the environment gave them."""
         self._rewards += rewards

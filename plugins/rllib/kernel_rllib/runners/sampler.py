@@ -7,7 +7,7 @@ all rows at once. A step is a forward pass over all lanes, a draw, and a call of
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,12 +34,12 @@ from kernel_rllib.runners.noise import NoiseAhead
 from kernel_rllib.runners.perturbed_lanes import PerturbedLanes
 from kernel_rllib.runners.record import Record
 
-CHUNK = 32
-"""The steps of the lanes between two checks whether all of them have ended their last episodes."""
-
 
 class Sampler:
     """Steps lanes of one agent each with a module's choices; returns fragments."""
+
+    chunk: ClassVar[int] = 32
+    """The steps of the lanes between two checks whether all of them have ended their last episodes."""
 
     def __init__(
         self,
@@ -218,10 +218,10 @@ class Sampler:
         self._begin([(self._incarnation, steps) for steps in before.tolist()])
         if self._perturbed is not None:
             self._perturbed.remember()
-        made = self.sample(max(least, CHUNK))
+        made = self.sample(max(least, self.chunk))
         ends = _ends_after(made, least)
         while (ends < 0).any():
-            made = followed_by(made, self.sample(CHUNK))
+            made = followed_by(made, self.sample(self.chunk))
             ends = _ends_after(made, least)
         for position in range(len(self.lanes)):
             self.episodes.drop(position)
@@ -323,7 +323,7 @@ class Sampler:
             self._noise_rows[:count] = module_noise
             inputs[columns.NOISE] = self._noise_rows
         if self._perturbed is None:
-            outputs = self._forward(self._nn, self._parameters, inputs)
+            outputs = self.outputs_for(inputs, noise)
         else:
             own = self._vector, self._parameters
             outputs = self._perturbed.outputs(self._forward, own, inputs, self._steps_before + t)
@@ -341,6 +341,15 @@ class Sampler:
         self._advance(record, t, step, outputs, Previous(actions, rewards, self._resets))
         if self.observer is not None:
             self.observer.step(env_actions, step, self._steps_before + (t + 1))
+
+    def outputs_for(self, inputs: Mapping[str, Any], noise: Array) -> Mapping[str, Any]:
+        """Return what actions are chosen by, for all rows of `inputs`; by default what the module gives.
+
+        Args:
+            inputs: What the module takes.
+            noise: What exploring gets in this step [L, width].
+        """
+        return self._forward(self._nn, self._parameters, inputs)
 
     def _advance(self, record: Record, t: int, step: Step, outputs: Mapping[str, Any], previous: Previous) -> None:
         """Prepare the state for the next step from the results of this one."""
