@@ -33,7 +33,6 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "pickling",
             "plugin_faults",
             "plugins",
-            "threads",
             "working_directory",
         ),
         ("runtime",),
@@ -160,7 +159,6 @@ SIBLINGS: Mapping[str, frozenset[str]] = {
             "kernel.plugins",
             "kernel.runtime.process_title",
             "kernel.runtime",
-            "kernel_processes.system.starting",
             "kernel.working_directory",
             "kernel_engine",
         }
