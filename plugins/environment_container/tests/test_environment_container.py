@@ -48,7 +48,8 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
         options = {"container": {"run_options": "--env FROM_THE_OPTIONS=1"}}
         with running_session(num_cpus=2, plugin_options=options):
             yield StandIn(directory)
-    assert os.listdir(directory / "records") == [], "a container outlived the session"
+    pids = [int(name) for name in os.listdir(directory / "records")]
+    wait_until(lambda: all(map(has_ended, pids)))  # No container outlives the session.
 
 
 def test_a_task_runs_in_a_container(stand_in: StandIn) -> None:
@@ -104,7 +105,8 @@ def test_an_actor_that_ends_is_explained_and_starts_again_in_a_container(stand_i
     with pytest.raises(exceptions.ActorUnavailableError, match="it ended with exit code 3"):
         kernel.get(actor.end.remote(3), timeout=SECONDS)
     second = kernel.get(actor.parent.options(max_task_retries=3).remote(), timeout=SECONDS)
-    assert str(first) not in stand_in.containers() and str(second) in stand_in.containers()
+    wait_until(lambda: str(first) not in stand_in.containers())
+    assert str(second) in stand_in.containers()
     with pytest.raises(exceptions.ActorDiedError, match="it ended with exit code 4"):
         kernel.get(actor.end.remote(4), timeout=SECONDS)
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kernel_environment_container.leftovers import remove_leftovers
+from kernel_environment_container.programs import ContainerProgram
 
 import kernel
 from kernel import exceptions
@@ -101,5 +103,10 @@ def test_podman_runs_workers_in_an_image(podman: str, tmp_path: Path) -> None:
         variable = kernel.remote(lambda: os.environ["OF_THE_IMAGE"]).options(runtime_env=environment)
         assert kernel.get(variable.remote(), timeout=SECONDS) == "yes"
         assert_contained(environment)
-    left = subprocess.run([*podman.split(), "ps", "--all", "--quiet"], capture_output=True, text=True, check=True)
-    assert left.stdout == ""
+
+    def nothing_is_left() -> bool:
+        remove_leftovers(ContainerProgram("podman", tuple(podman.split())))
+        listing = [*podman.split(), "ps", "--all", "--quiet"]
+        return subprocess.run(listing, capture_output=True, text=True, check=True).stdout == ""
+
+    wait_until(nothing_is_left)

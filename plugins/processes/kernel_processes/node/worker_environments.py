@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,8 @@ class WorkerEnvironments:
         spill_directory: str | None = None,
     ) -> None:
         self._session = directory
-        self._shared = (directory, spill_directory) if spill_directory else (directory,)
+        spilled = filter(os.path.isdir, [os.path.abspath(spill_directory)] if spill_directory else [])  # or it is a URL
+        self._shared = (directory, *spilled)
         self._reactor = reactor
         self._manager = manager
         self._keys_in_use = keys_in_use

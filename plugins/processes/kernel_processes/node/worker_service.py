@@ -32,6 +32,10 @@ from kernel_spec.ids import ProcessId
 _START_LOOK_SECONDS = 0.05
 _RETRY_SECONDS = 0.5
 """Seconds for which a worker that could not be forked still counts, before another is started."""
+_EXIT_SECONDS = 1.0
+"""Seconds for which a worker that closed its connection may take to exit."""
+_STAND_IN_EXIT_SECONDS = 10.0
+"""The same for the process that was forked for a worker and runs it elsewhere: it may have a container to remove."""
 
 
 class WorkerService:
@@ -167,7 +171,8 @@ class WorkerService:
             return
         worker.pid = worker.pid or peer.pid
         self._pool.ends(worker.id, "")  # So that no lease gets it.
-        self._await_status(worker, self._reactor.clock() + 1.0)
+        seconds = _EXIT_SECONDS if peer.pid == worker.pid else _STAND_IN_EXIT_SECONDS
+        self._await_status(worker, self._reactor.clock() + seconds)
 
     def _await_status(self, worker: WorkerRecord, deadline: float) -> None:
         if self._pool.workers.get(worker.id) is not worker:

@@ -51,6 +51,8 @@ BUILDER = """
                 with open(prepared.removeprefix("hangs "), "w") as file:
                     file.write(f"{child.pid}\\n")
                 child.wait()
+            if prepared == "shared":
+                return WorkerStart(variables={"SHARED": os.pathsep.join(place.shared)})
             return WorkerStart(variables={"NOTES": place.directory})
 
     @hookimpl
@@ -66,7 +68,7 @@ BUILDER = """
 class Bench:
     """The environments of a node without a head. `outcomes` are what was told of each that was asked for."""
 
-    def __init__(self, directory: Path, options: dict[str, Any]) -> None:
+    def __init__(self, directory: Path, options: dict[str, Any], spill_directory: str | None = None) -> None:
         (directory / "logs").mkdir()
         self.directory = directory
         self.reactor = Reactor()
@@ -80,7 +82,7 @@ class Bench:
         self.in_use: set[str] = set()
         self.sent: list[Any] = []
         self.environments = WorkerEnvironments(
-            str(directory), self.reactor, self.sent.append, manager, lambda: self.in_use
+            str(directory), self.reactor, self.sent.append, manager, lambda: self.in_use, spill_directory
         )
         self.outcomes: list[Any] = []
 
@@ -107,10 +109,10 @@ def make_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(modules), *filter(None, sys.path)]))
     benches: list[Bench] = []
 
-    def make(**options: Any) -> Bench:
+    def make(spill_directory: str | None = None, **options: Any) -> Bench:
         directory = tmp_path / f"session-{len(benches)}"
         directory.mkdir()
-        benches.append(Bench(directory, options))
+        benches.append(Bench(directory, options, spill_directory))
         return benches[-1]
 
     yield make
@@ -140,6 +142,15 @@ def test_a_field_is_built_once_by_a_process_of_its_own(make_bench: Callable[...,
     assert int(pid) != os.getpid()
     assert bench.made("four", {"notes": "x"}) == WorkerStart(variables={"NOTES": str(place)})
     assert "building x" in (bench.directory / "logs" / "environments.log").read_text()
+
+
+def test_a_builder_is_told_what_workers_must_see(make_bench: Callable[..., Bench], tmp_path: Path) -> None:
+    spilled = str(tmp_path / "spilled")
+    os.mkdir(spilled)
+    for spill_directory, seen in ((None, []), (spilled, [spilled]), ("s3://bucket/folder", [])):
+        bench = make_bench(spill_directory)
+        start = bench.made("shared", {"notes": "shared"})
+        assert start.variables["SHARED"].split(os.pathsep) == [str(bench.directory), *seen]
 
 
 def test_a_refusal_a_fault_and_an_end_of_the_process_are_told_apart(make_bench: Callable[..., Bench]) -> None:

@@ -116,9 +116,9 @@ class Bench:
         self.told.clear()
         return worker
 
-    def closes(self, worker: WorkerRecord) -> None:
-        """The connection of a worker closes."""
-        self.service.left(Peer(worker.id, "worker", worker.pid, "", {}))
+    def closes(self, worker: WorkerRecord, pid: int = 0) -> None:
+        """The connection of a worker closes, which runs in the process `pid` if not in that which was forked."""
+        self.service.left(Peer(worker.id, "worker", pid or worker.pid, "", {}))
 
     def after(self, seconds: float) -> None:
         self.now += seconds
@@ -278,6 +278,15 @@ def test_a_worker_that_closes_its_connection_and_stays_is_killed(bench: Bench) -
     worker = bench.leased()
     bench.closes(worker)
     bench.after(0.9)
+    assert bench.killed == [] and bench.died() == []
+    bench.after(0.2)
+    assert bench.killed == [10] and bench.died() == [(worker.id, "it closed its connection and was ended")]
+
+
+def test_what_runs_a_worker_elsewhere_has_longer_to_exit(bench: Bench) -> None:
+    worker = bench.leased(10)
+    bench.closes(worker, pid=99)
+    bench.after(9.9)
     assert bench.killed == [] and bench.died() == []
     bench.after(0.2)
     assert bench.killed == [10] and bench.died() == [(worker.id, "it closed its connection and was ended")]
