@@ -67,6 +67,7 @@ ALGORITHMS = {
     "ddpg": "DDPG",
     "ddppo": "DDPPO",
     "dqn": "DQN",
+    "dreamerv3": "DreamerV3",
     "es": "ES",
     "impala": "IMPALA",
     "maddpg": "MADDPG",

@@ -66,7 +66,7 @@ _LATER_ALGORITHMS = {
         "dreamer",
     ),
     "algorithms": (
-        "alpha_star", "crr", "dreamer", "dreamerv3",
+        "alpha_star", "crr", "dreamer",
         "dt", "iql", "leela_chess_zero",
     ),
 }  # fmt: skip

@@ -26,6 +26,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "algorithms.ddpg": ("DDPG", "DDPGConfig"),
     "algorithms.ddppo": ("DDPPO", "DDPPOConfig"),
     "algorithms.dqn": ("DQN", "DQNConfig"),
+    "algorithms.dreamerv3": ("DreamerV3", "DreamerV3Config"),
     "algorithms.es": ("ES", "ESConfig"),
     "algorithms.impala": ("IMPALA", "IMPALAConfig"),
     "algorithms.iqn": ("IQN", "IQNConfig"),

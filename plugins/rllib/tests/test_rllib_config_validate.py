@@ -18,6 +18,7 @@ from kernel_rllib.algorithms.cql import CQLConfig
 from kernel_rllib.algorithms.ddpg import DDPGConfig
 from kernel_rllib.algorithms.ddppo import DDPPOConfig
 from kernel_rllib.algorithms.dqn import DQNConfig
+from kernel_rllib.algorithms.dreamerv3 import DreamerV3Config
 from kernel_rllib.algorithms.es import ESConfig
 from kernel_rllib.algorithms.impala import IMPALAConfig
 from kernel_rllib.algorithms.iqn import IQNConfig
@@ -45,7 +46,7 @@ ALL = (
     DDPGConfig, TD3Config, ESConfig, ARSConfig, IMPALAConfig, APPOConfig, QMIXConfig, QRDQNConfig,
     IQNConfig, MADDPGConfig, TQCConfig, ApexDQNConfig, ApexDDPGConfig, MARWILConfig, BCConfig,
     BanditConfig, BanditLinUCBConfig, BanditLinTSConfig, RandomAgentConfig,
-    R2D2Config, SlateQConfig, AlphaZeroConfig, MAMLConfig, MBMPOConfig, CQLConfig,
+    R2D2Config, SlateQConfig, AlphaZeroConfig, MAMLConfig, MBMPOConfig, CQLConfig, DreamerV3Config,
 )  # fmt: skip
 
 OPE = {"is": {"type": "is"}}

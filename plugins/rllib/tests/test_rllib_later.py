@@ -26,7 +26,7 @@ LATE = "is an algorithm of RLlib that comes in a later release of kernel.rllib. 
         (algorithm_class, "contrib/Dreamer", ConfigError),
         (find_trainable, "APEX_QMIX", RunError),
         (find_trainable, "contrib/Dreamer", RunError),
-        (lambda name: getattr(kernel_rllib, f"{name}Config"), "DreamerV3", AttributeError),
+        (lambda name: getattr(kernel_rllib, f"{name}Config"), "LeelaChessZero", AttributeError),
         (lambda name: getattr(trainers, f"{name}Trainer"), "Dreamer", AttributeError),
     ],
 )

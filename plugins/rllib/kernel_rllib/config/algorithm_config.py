@@ -32,6 +32,8 @@ class AlgorithmConfig(MultiAgentSetup):
 
     algorithm: ClassVar[str] = ""
     """The name that the algorithm is registered under."""
+    sees_previous_step: ClassVar[bool] = False
+    """Whether its policies always see the last action and the last reward beside observations."""
 
     def __init__(self, algo_class: Any = None, *, generation: Generation = "current") -> None:
         """Make a config whose settings all have their defaults.

@@ -39,7 +39,7 @@ def observation_connectors(config: Any, action_space: Space[Any], learns: bool) 
         made = _called(config.env_to_module_connector, surroundings)
         named = made if isinstance(made, (list, tuple)) else [made]
         found += filter(None, [_taken(connector, surroundings) for connector in named])
-    actions, rewards = _previous_steps(config.model)
+    actions, rewards = (1, 1) if config.sees_previous_step else _previous_steps(config.model)
     if actions or rewards:
         found.append(PreviousSteps(surroundings.action_space, actions=actions, rewards=rewards))
     return found

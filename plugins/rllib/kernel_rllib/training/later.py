@@ -13,7 +13,6 @@ LATER = {
     "CRR": _OFFLINE,
     "DT": _OFFLINE,
     "Dreamer": _MODELS,
-    "DreamerV3": _MODELS,
     "IQL": _OFFLINE,
     "LeelaChessZero": _SEARCH,
 }

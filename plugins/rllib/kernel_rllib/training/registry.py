@@ -24,6 +24,7 @@ ALGORITHMS = {
     "DDPG": "kernel_rllib.algorithms.ddpg",
     "DDPPO": "kernel_rllib.algorithms.ddppo",
     "DQN": "kernel_rllib.algorithms.dqn",
+    "DreamerV3": "kernel_rllib.algorithms.dreamerv3",
     "ES": "kernel_rllib.algorithms.es",
     "IMPALA": "kernel_rllib.algorithms.impala",
     "IQN": "kernel_rllib.algorithms.iqn",
