@@ -64,6 +64,7 @@ ALGORITHMS = {
     "ars": "ARS",
     "bc": "BC",
     "cql": "CQL",
+    "crr": "CRR",
     "ddpg": "DDPG",
     "ddppo": "DDPPO",
     "dqn": "DQN",

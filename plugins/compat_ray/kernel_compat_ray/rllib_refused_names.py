@@ -66,7 +66,7 @@ _LATER_ALGORITHMS = {
         "dreamer",
     ),
     "algorithms": (
-        "alpha_star", "crr", "dreamer",
+        "alpha_star", "dreamer",
         "dt", "iql", "leela_chess_zero",
     ),
 }  # fmt: skip

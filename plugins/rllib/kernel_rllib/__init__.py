@@ -23,6 +23,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "algorithms.bc": ("BC", "BCConfig"),
     "algorithms.cql": ("CQL", "CQLConfig"),
+    "algorithms.crr": ("CRR", "CRRConfig"),
     "algorithms.ddpg": ("DDPG", "DDPGConfig"),
     "algorithms.ddppo": ("DDPPO", "DDPPOConfig"),
     "algorithms.dqn": ("DQN", "DQNConfig"),

@@ -56,6 +56,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "BanditLinTS": {**FEW, "env": LinearDiscreteEnv, "model": {}},
     "BanditLinUCB": {**FEW, "env": LinearDiscreteEnv, "model": {}},
     "CQL": {**CONTINUOUS, **REPLAYED, "num_actions": 2, "lagrangian": True, "bc_iters": 1},
+    "CRR": {**OF_DDPG, "weight_type": "exp", "target_update_grad_intervals": 1},
     "DDPG": {**OF_DDPG, "smooth_target_policy": True, "use_huber": True},
     "DreamerV3": {
         **FEW,

@@ -11,6 +11,7 @@ from kernel_rllib.algorithms.a3c import A3CConfig
 from kernel_rllib.algorithms.apex_dqn import ApexDQNConfig
 from kernel_rllib.algorithms.ars import ARSConfig
 from kernel_rllib.algorithms.cql import CQLConfig
+from kernel_rllib.algorithms.crr import CRRConfig
 from kernel_rllib.algorithms.ddpg import DDPGConfig
 from kernel_rllib.algorithms.ddppo import DDPPOConfig
 from kernel_rllib.algorithms.dqn import DQNConfig
@@ -46,6 +47,7 @@ KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "R2D2": (R2D2Config, Counting, {**REPLAYING, "hiddens": [8]}),
     "SAC": (SACConfig, Counting, REPLAYING),
     "TQC": (TQCConfig, Pendulum, REPLAYING),
+    "CRR": (CRRConfig, Pendulum, {**REPLAYING, "actor_hiddens": [8], "critic_hiddens": [8]}),
     "CQL": (CQLConfig, Pendulum, {**REPLAYING, "num_actions": 2}),
     "DDPG": (DDPGConfig, Pendulum, {**REPLAYING, "actor_hiddens": [8], "critic_hiddens": [8]}),
     "TD3": (TD3Config, Pendulum, {**REPLAYING, "actor_hiddens": [8], "critic_hiddens": [8]}),

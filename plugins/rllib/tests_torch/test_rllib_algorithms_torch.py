@@ -12,6 +12,7 @@ import torch
 from kernel_rllib.algorithms.a2c import A2CConfig
 from kernel_rllib.algorithms.a3c import actor_critic_experience
 from kernel_rllib.algorithms.cql import CQLConfig
+from kernel_rllib.algorithms.crr import CRRConfig
 from kernel_rllib.algorithms.ddpg import DDPGConfig
 from kernel_rllib.algorithms.dqn import DQNConfig
 from kernel_rllib.algorithms.iqn import IQNConfig
@@ -55,6 +56,8 @@ EVERY: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "SAC": (SACConfig, "Pendulum-v1", SMALL),
     "SAC of discrete actions": (SACConfig, "CartPole-v1", SMALL),
     "TQC": (TQCConfig, "Pendulum-v1", {**SMALL, "n_critics": 3}),
+    "CRR": (CRRConfig, "Pendulum-v1", ACTOR_CRITIC),
+    "CRR of discrete actions": (CRRConfig, "CartPole-v1", {**ACTOR_CRITIC, "advantage_type": "expectation"}),
     "CQL": (CQLConfig, "Pendulum-v1", {**SMALL, "num_actions": 3, "lagrangian": True, "bc_iters": 1}),
     "CQL of discrete actions": (CQLConfig, "CartPole-v1", SMALL),
     "DDPG": (DDPGConfig, "Pendulum-v1", ACTOR_CRITIC),

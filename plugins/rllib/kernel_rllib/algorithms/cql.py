@@ -156,7 +156,11 @@ class CQL(SAC):
         shape = (batch.count, self.config.num_actions, len(low))
         evenly = low + (high - low) * self.draws.random(shape, np.float32)
         density = np.full(shape[:2], -np.log(high - low).sum(), np.float32)
-        drawn = [(evenly, density), *(self._drawn(batch[name]) for name in (columns.OBS, columns.NEXT_OBS))]
+        number = self.config.num_actions
+        drawn = [
+            (evenly, density), self.drawn_actions(batch[columns.OBS], number),
+            self.drawn_actions(batch[columns.NEXT_OBS], number),
+        ]  # fmt: skip
         batch[CANDIDATES] = np.concatenate([actions for actions, _ in drawn], axis=1)
         batch[CANDIDATE_LOG_DENSITIES] = np.concatenate([densities for _, densities in drawn], axis=1)
 
@@ -172,18 +176,6 @@ class CQL(SAC):
         metrics = super().update(batch, only)
         batch[GAPS] = metrics.pop(GAPS)
         return {**metrics, "conservative_gap": float(batch[GAPS].mean())}
-
-    def _drawn(self, obs: Array) -> tuple[Array, Array]:
-        """Return actions [N, num_actions, D] that the policy of now draws at observations, and their log-densities."""
-        count, number = len(obs), self.config.num_actions
-        noise, places = self.normals(count * number), np.arange(count).repeat(number)
-
-        def drawn(nn: Ops, parameters: Parameters) -> tuple[Any, Any]:
-            inputs = self.module.train(nn, parameters, {columns.OBS: obs})[columns.ACTION_DIST_INPUTS]
-            return self.distribution.sample_and_log_prob(nn, nn.rows(inputs, nn.constant(places)), nn.constant(noise))
-
-        actions, log_probs = self.learner.evaluate(drawn)
-        return actions.reshape(count, number, -1), log_probs.reshape(count, number)
 
 
 def conservative_loss(config: Any) -> Loss:

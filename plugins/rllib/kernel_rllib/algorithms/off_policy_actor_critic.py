@@ -1,4 +1,4 @@
-"""The base of SAC, TQC, CQL, DDPG and TD3: a policy, critics that learn from replay, and target networks."""
+"""The base of SAC, TQC, CQL, CRR, IQL, DDPG and TD3: a policy, critics that learn from replay, and target networks."""
 
 from __future__ import annotations
 
@@ -135,6 +135,24 @@ class OffPolicyActorCritic(ReplayingAlgorithm):
     def normals(self, count: int) -> Array:
         """Return normal numbers for as many draws of actions: float32 [count, width]."""
         return self.draws.standard_normal((count, self.distribution.action_size), np.float32)
+
+    def drawn_actions(self, obs: Array, number: int, vector: Any = None) -> tuple[Array, Array]:
+        """Return actions [N, number, D] that the policy draws at observations, and their log-densities [N, number].
+
+        Args:
+            obs: The observations [N, ...].
+            number: How many actions are drawn at each.
+            vector: The parameters; None for those of now.
+        """
+        count = len(obs)
+        noise, places = self.normals(count * number), np.arange(count).repeat(number)
+
+        def drawn(nn: Ops, parameters: Parameters) -> tuple[Any, Any]:
+            inputs = self.module.train(nn, parameters, {columns.OBS: obs})[columns.ACTION_DIST_INPUTS]
+            return self.distribution.sample_and_log_prob(nn, nn.rows(inputs, nn.constant(places)), nn.constant(noise))
+
+        actions, log_probs = self.learner.evaluate(drawn, vector)
+        return actions.reshape(count, number, -1), log_probs.reshape(count, number)
 
     def own_state(self) -> dict[str, Any]:
         """Return how many steps critics have made, beside what learning from replay keeps."""

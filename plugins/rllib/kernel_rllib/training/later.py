@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_OFFLINE = "BC, MARWIL and CQL learn from recorded experience (docs/rllib-offline.md), and so do DQN and SAC"
+_OFFLINE = "BC, MARWIL, CQL and CRR learn from recorded experience (docs/rllib-offline.md), and so do DQN and SAC"
 _MODELS = "it learns a model of its environment; PPO and SAC learn without one"
 _COOPERATION = "QMIX learns with replay, and runners by num_env_runners"
 _SEARCH = "AlphaZero plays both sides of games of two, and PPO and DQN learn without a search"
@@ -10,7 +10,6 @@ _SEARCH = "AlphaZero plays both sides of games of two, and PPO and DQN learn wit
 LATER = {
     "APEX_QMIX": _COOPERATION,
     "AlphaStar": "policies of several agents can be added while training, by add_policy()",
-    "CRR": _OFFLINE,
     "DT": _OFFLINE,
     "Dreamer": _MODELS,
     "IQL": _OFFLINE,

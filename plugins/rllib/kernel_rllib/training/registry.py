@@ -21,6 +21,7 @@ ALGORITHMS = {
     "BanditLinUCB": "kernel_rllib.algorithms.bandit",
     "BC": "kernel_rllib.algorithms.bc",
     "CQL": "kernel_rllib.algorithms.cql",
+    "CRR": "kernel_rllib.algorithms.crr",
     "DDPG": "kernel_rllib.algorithms.ddpg",
     "DDPPO": "kernel_rllib.algorithms.ddppo",
     "DQN": "kernel_rllib.algorithms.dqn",
