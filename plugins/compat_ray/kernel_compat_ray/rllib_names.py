@@ -411,6 +411,7 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.env.wrappers": {},
     "ray.rllib.env.pettingzoo_env": _PETTING_ZOO,
     "ray.rllib.env.wrappers.atari_wrappers": _ATARI,
+    "ray.rllib.env.wrappers.open_spiel": {"OpenSpielEnv": "kernel.rllib.envs.open_spiel:OpenSpielEnv"},
     "ray.rllib.env.wrappers.pettingzoo_env": _PETTING_ZOO,
     "ray.rllib.evaluation.postprocessing": _ADVANTAGES,
     "ray.rllib.evaluation.rollout_worker": {

@@ -401,6 +401,7 @@ from ray.rllib.agents.qmix import DEFAULT_CONFIG, QMixTrainer
 from ray.rllib.algorithms.qmix import QMix, QMixConfig
 from ray.rllib.env.constants import GROUP_REWARDS
 from ray.rllib.env.multi_agent_env import ENV_STATE
+from ray.rllib.env.wrappers.open_spiel import OpenSpielEnv
 from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv, PettingZooEnv
 from kernel.rllib import QMIX, QMIXConfig
 from kernel.rllib.envs.games.two_step_game import grouped_two_step_game
