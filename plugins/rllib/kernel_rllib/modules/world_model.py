@@ -103,7 +103,7 @@ class NormDense:
 
 
 @dataclass(frozen=True)
-class Head:
+class OutputHead:
     """Hidden layers, and a linear one.
 
     Attributes:
@@ -177,16 +177,22 @@ class DreamerNetworks(Module):
         self.gates = NormDense("world/gates", units + h, 3 * h, hidden=False)
         self.seen = NormDense("world/posterior", h, units)
         self.posterior_out = Dense("world/posterior/out", units, z, None, initializers.glorot_uniform())
-        self.prior = Head("world/prior", h, z, Size(units, 1, 0, 0, 0))
-        self.decoder = Head("world/decoder", self.features, self.observed, size_of)
-        self.reward = Head("world/reward", self.features, BINS, size_of, gain=0.0)
-        self.going_on = Head("world/continue", self.features, 1, size_of)
-        self.actor = Head("actor", self.features, distribution.parameter_size, size_of)
-        self.critic = Head("critic", self.features, BINS, size_of, gain=0.0)
+        self.prior = OutputHead("world/prior", h, z, Size(units, 1, 0, 0, 0))
+        self.decoder = OutputHead("world/decoder", self.features, self.observed, size_of)
+        self.reward = OutputHead("world/reward", self.features, BINS, size_of, gain=0.0)
+        self.going_on = OutputHead("world/continue", self.features, 1, size_of)
+        self.actor = OutputHead("actor", self.features, distribution.parameter_size, size_of)
+        self.critic = OutputHead("critic", self.features, BINS, size_of, gain=0.0)
 
     def parameters(self) -> Sequence[Parameter]:
         """Return all parameters: the world's, the actor's, the critic's."""
-        layers: list[NormDense | Dense | Head] = [*self.encoder, self.before, self.gates, self.seen, self.posterior_out]
+        layers: list[NormDense | Dense | OutputHead] = [
+            *self.encoder,
+            self.before,
+            self.gates,
+            self.seen,
+            self.posterior_out,
+        ]
         layers += [self.prior, self.decoder, self.reward, self.going_on, self.actor, self.critic]
         found = [parameter for layer in layers for parameter in layer.parameters()]
         units = self.size.units  # What is observed, and h, have weights of their own: the former is done at once.
