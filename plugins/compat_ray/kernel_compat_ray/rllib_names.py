@@ -425,12 +425,18 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.examples.env.bandit_envs_discrete": _CONTEXTUAL,
     "ray.rllib.examples.env.cartpole_sparse_rewards": _SPARSE_CART_POLE,
     "ray.rllib.examples.env.bandit_envs_recommender_system": _ITEMS,
+    "ray.rllib.examples.env.correlated_actions_env": {
+        "CorrelatedActionsEnv": "kernel.rllib.envs.games.correlated_actions:CorrelatedActionsEnv",
+    },
     "ray.rllib.examples.env.mbmpo_env": {
         "CartPoleWrapper": "kernel.rllib.envs.games.known_rewards:CartPoleWithReward",
         "PendulumWrapper": "kernel.rllib.envs.games.known_rewards:PendulumWithReward",
     },
     "ray.rllib.examples.env.pendulum_mass": {
         "PendulumMassEnv": "kernel.rllib.envs.games.pendulum_mass:PendulumMassEnv",
+    },
+    "ray.rllib.examples.env.windy_maze_env": {
+        name: f"kernel.rllib.envs.games.windy_maze:{name}" for name in ("HierarchicalWindyMazeEnv", "WindyMazeEnv")
     },
     "ray.rllib.examples.policy": {},
     "ray.rllib.examples.policy.random_policy": {"RandomPolicy": f"{_FIRST}.random_policy:RandomPolicy"},
