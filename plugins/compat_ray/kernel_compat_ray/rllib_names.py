@@ -69,6 +69,7 @@ ALGORITHMS = {
     "ddppo": "DDPPO",
     "dqn": "DQN",
     "dreamerv3": "DreamerV3",
+    "dt": "DT",
     "es": "ES",
     "impala": "IMPALA",
     "maddpg": "MADDPG",

@@ -67,7 +67,7 @@ _LATER_ALGORITHMS = {
     ),
     "algorithms": (
         "alpha_star", "dreamer",
-        "dt", "iql", "leela_chess_zero",
+        "iql", "leela_chess_zero",
     ),
 }  # fmt: skip
 _POLICIES = {

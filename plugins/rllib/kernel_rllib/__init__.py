@@ -28,6 +28,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "algorithms.ddppo": ("DDPPO", "DDPPOConfig"),
     "algorithms.dqn": ("DQN", "DQNConfig"),
     "algorithms.dreamerv3": ("DreamerV3", "DreamerV3Config"),
+    "algorithms.dt": ("DT", "DTConfig"),
     "algorithms.es": ("ES", "ESConfig"),
     "algorithms.impala": ("IMPALA", "IMPALAConfig"),
     "algorithms.iqn": ("IQN", "IQNConfig"),

@@ -25,6 +25,7 @@ from kernel_rllib.algorithms.ddpg import DDPGConfig
 from kernel_rllib.algorithms.ddppo import DDPPOConfig
 from kernel_rllib.algorithms.dqn import DQNConfig
 from kernel_rllib.algorithms.dreamerv3 import DreamerV3Config
+from kernel_rllib.algorithms.dt import DTConfig
 from kernel_rllib.algorithms.es import ESConfig
 from kernel_rllib.algorithms.impala import IMPALAConfig
 from kernel_rllib.algorithms.iqn import IQNConfig
@@ -54,7 +55,7 @@ CLASSES = (
     DDPGConfig, TD3Config, ESConfig, ARSConfig, IMPALAConfig, APPOConfig, QMIXConfig, QRDQNConfig,
     IQNConfig, MADDPGConfig, TQCConfig, ApexDQNConfig, ApexDDPGConfig, MARWILConfig, BCConfig,
     BanditConfig, BanditLinUCBConfig, BanditLinTSConfig, RandomAgentConfig,
-    R2D2Config, SlateQConfig, AlphaZeroConfig, MAMLConfig, MBMPOConfig, CQLConfig, DreamerV3Config, CRRConfig,
+    R2D2Config, SlateQConfig, AlphaZeroConfig, MAMLConfig, MBMPOConfig, CQLConfig, DreamerV3Config, CRRConfig, DTConfig,
 )  # fmt: skip
 SECTIONS = (
     "environment", "env_runners", "exploration", "training", "learners", "rl_module", "multi_agent", "evaluation",

@@ -10,7 +10,6 @@ _SEARCH = "AlphaZero plays both sides of games of two, and PPO and DQN learn wit
 LATER = {
     "APEX_QMIX": _COOPERATION,
     "AlphaStar": "policies of several agents can be added while training, by add_policy()",
-    "DT": _OFFLINE,
     "Dreamer": _MODELS,
     "IQL": _OFFLINE,
     "LeelaChessZero": _SEARCH,

@@ -26,6 +26,7 @@ ALGORITHMS = {
     "DDPPO": "kernel_rllib.algorithms.ddppo",
     "DQN": "kernel_rllib.algorithms.dqn",
     "DreamerV3": "kernel_rllib.algorithms.dreamerv3",
+    "DT": "kernel_rllib.algorithms.dt",
     "ES": "kernel_rllib.algorithms.es",
     "IMPALA": "kernel_rllib.algorithms.impala",
     "IQN": "kernel_rllib.algorithms.iqn",
