@@ -42,7 +42,8 @@ from kernel_rllib.modules.decision_transformer import (
 from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.nn.ops import Ops
 from kernel_rllib.replay.segments import SegmentReplay, episodes_of
-from kernel_rllib.runners.group import GroupSettings, RunnerGroup
+from kernel_rllib.runners.group import RunnerGroup
+from kernel_rllib.runners.group_settings import GroupSettings
 from kernel_rllib.runners.policy_blueprint import PolicyBlueprint
 from kernel_rllib.training.algorithm import Algorithm
 from kernel_rllib.training.honoured import ONE_HEAD, ONE_PASS
