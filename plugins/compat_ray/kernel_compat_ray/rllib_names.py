@@ -72,6 +72,7 @@ ALGORITHMS = {
     "dt": "DT",
     "es": "ES",
     "impala": "IMPALA",
+    "iql": "IQL",
     "maddpg": "MADDPG",
     "maml": "MAML",
     "marwil": "MARWIL",

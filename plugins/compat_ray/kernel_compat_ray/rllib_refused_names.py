@@ -67,7 +67,7 @@ _LATER_ALGORITHMS = {
     ),
     "algorithms": (
         "alpha_star", "dreamer",
-        "iql", "leela_chess_zero",
+        "leela_chess_zero",
     ),
 }  # fmt: skip
 _POLICIES = {

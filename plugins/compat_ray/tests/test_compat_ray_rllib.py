@@ -377,7 +377,7 @@ made.stop()
     assert out.splitlines() == ["True True 100"]
 
 
-@pytest.mark.parametrize("name", ["CQL", "CRR"])
+@pytest.mark.parametrize("name", ["CQL", "CRR", "IQL"])
 def test_offline_algorithms_have_the_names_of_rllib(name: str, tmp_path: Path) -> None:
     out = printed(
         f"""

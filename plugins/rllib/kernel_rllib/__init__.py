@@ -31,6 +31,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "algorithms.dt": ("DT", "DTConfig"),
     "algorithms.es": ("ES", "ESConfig"),
     "algorithms.impala": ("IMPALA", "IMPALAConfig"),
+    "algorithms.iql": ("IQL", "IQLConfig"),
     "algorithms.iqn": ("IQN", "IQNConfig"),
     "algorithms.maddpg": ("MADDPG", "MADDPGConfig"),
     "algorithms.maml": ("MAML", "MAMLConfig"),

@@ -28,6 +28,7 @@ from kernel_rllib.algorithms.dreamerv3 import DreamerV3Config
 from kernel_rllib.algorithms.dt import DTConfig
 from kernel_rllib.algorithms.es import ESConfig
 from kernel_rllib.algorithms.impala import IMPALAConfig
+from kernel_rllib.algorithms.iql import IQLConfig
 from kernel_rllib.algorithms.iqn import IQNConfig
 from kernel_rllib.algorithms.maddpg import MADDPGConfig
 from kernel_rllib.algorithms.maml import MAMLConfig
@@ -56,6 +57,7 @@ CLASSES = (
     IQNConfig, MADDPGConfig, TQCConfig, ApexDQNConfig, ApexDDPGConfig, MARWILConfig, BCConfig,
     BanditConfig, BanditLinUCBConfig, BanditLinTSConfig, RandomAgentConfig,
     R2D2Config, SlateQConfig, AlphaZeroConfig, MAMLConfig, MBMPOConfig, CQLConfig, DreamerV3Config, CRRConfig, DTConfig,
+    IQLConfig,
 )  # fmt: skip
 SECTIONS = (
     "environment", "env_runners", "exploration", "training", "learners", "rl_module", "multi_agent", "evaluation",

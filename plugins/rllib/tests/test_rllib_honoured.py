@@ -82,6 +82,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "BC": {**FEW, "train_batch_size": 16},
     "IMPALA": IMPALA,
     "MARWIL": {**FEW, "train_batch_size": 16},
+    "IQL": {**CONTINUOUS, **REPLAYED},
     "IQN": {**FEW, **REPLAYED, "num_quantiles": 4, "min_time_s_per_iteration": 0},
     "MADDPG": {**OF_DDPG, "env": TwoStepGame, "training_intensity": 4, "min_sample_timesteps_per_iteration": 40},
     "MAML": {**CONTINUOUS, "env": PointGoal, "rollout_fragment_length": 8, "maml_optimizer_steps": 1},

@@ -16,6 +16,7 @@ from kernel_rllib.algorithms.ddpg import DDPGConfig
 from kernel_rllib.algorithms.ddppo import DDPPOConfig
 from kernel_rllib.algorithms.dqn import DQNConfig
 from kernel_rllib.algorithms.es import ESConfig
+from kernel_rllib.algorithms.iql import IQLConfig
 from kernel_rllib.algorithms.iqn import IQNConfig
 from kernel_rllib.algorithms.pg import PGConfig
 from kernel_rllib.algorithms.qrdqn import QRDQNConfig
@@ -48,6 +49,7 @@ KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "SAC": (SACConfig, Counting, REPLAYING),
     "TQC": (TQCConfig, Pendulum, REPLAYING),
     "CRR": (CRRConfig, Pendulum, {**REPLAYING, "actor_hiddens": [8], "critic_hiddens": [8]}),
+    "IQL": (IQLConfig, Pendulum, REPLAYING),
     "CQL": (CQLConfig, Pendulum, {**REPLAYING, "num_actions": 2}),
     "DDPG": (DDPGConfig, Pendulum, {**REPLAYING, "actor_hiddens": [8], "critic_hiddens": [8]}),
     "TD3": (TD3Config, Pendulum, {**REPLAYING, "actor_hiddens": [8], "critic_hiddens": [8]}),

@@ -15,6 +15,7 @@ from kernel_rllib.algorithms.cql import CQLConfig
 from kernel_rllib.algorithms.crr import CRRConfig
 from kernel_rllib.algorithms.ddpg import DDPGConfig
 from kernel_rllib.algorithms.dqn import DQNConfig
+from kernel_rllib.algorithms.iql import IQLConfig
 from kernel_rllib.algorithms.iqn import IQNConfig
 from kernel_rllib.algorithms.pg import PGConfig
 from kernel_rllib.algorithms.ppo import PPOConfig
@@ -58,6 +59,8 @@ EVERY: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "TQC": (TQCConfig, "Pendulum-v1", {**SMALL, "n_critics": 3}),
     "CRR": (CRRConfig, "Pendulum-v1", ACTOR_CRITIC),
     "CRR of discrete actions": (CRRConfig, "CartPole-v1", {**ACTOR_CRITIC, "advantage_type": "expectation"}),
+    "IQL": (IQLConfig, "Pendulum-v1", SMALL),
+    "IQL of discrete actions": (IQLConfig, "CartPole-v1", SMALL),
     "CQL": (CQLConfig, "Pendulum-v1", {**SMALL, "num_actions": 3, "lagrangian": True, "bc_iters": 1}),
     "CQL of discrete actions": (CQLConfig, "CartPole-v1", SMALL),
     "DDPG": (DDPGConfig, "Pendulum-v1", ACTOR_CRITIC),

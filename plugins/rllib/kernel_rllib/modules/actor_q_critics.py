@@ -1,7 +1,8 @@
 """The module of off-policy actor-critics: a policy, and critics that judge observations with actions.
 
 DDPG has a policy that gives actions and one critic, TD3 two of them; SAC a policy that gives a distribution and two.
-The critics of TQC give quantiles of returns. CQL learns how much its critics are held down.
+The critics of TQC give quantiles of returns. CQL learns how much its critics are held down. IQL
+has a value of observations alone beside them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ POLICY = "policy/"
 CRITICS = "critic/"
 TEMPERATURE = "temperature/"
 PENALTY = "penalty/"
+VALUE = "value/"
 """The prefixes of the names of parameters, one for each part that is learned by a loss of its own."""
 
 
@@ -54,6 +56,7 @@ class ActorQCriticsOptions:
         convolutions: The options of the convolutions that each network begins with, where observations are images.
         quantiles: The number of quantiles of returns of each critic; None where it gives their mean.
         initial_penalty: The initial weight of the penalty on critics' values; None where none is learned.
+        value: The hidden layers of a value of observations; None where there is none.
     """
 
     policy: HiddenLayers = HiddenLayers()
@@ -63,6 +66,7 @@ class ActorQCriticsOptions:
     convolutions: ConvolutionOptions = field(default_factory=ConvolutionOptions)
     quantiles: int | None = None
     initial_penalty: float | None = None
+    value: HiddenLayers | None = None
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,7 @@ class ActorQCritics(Module):
             _network(f"{CRITICS}{index}", shape, images, options.critic, outputs, more_inputs=action_inputs)
             for index in range(options.critics)
         )
+        self.value = None if options.value is None else _network(f"{VALUE}body", shape, images, options.value, 1)
 
     @property
     def learns_in(self) -> str | None:
@@ -126,7 +131,7 @@ class ActorQCritics(Module):
         return "torch" if self.policy.encoder else None
 
     def parameters(self) -> Sequence[Parameter]:
-        """Return the policy's parameters, the critics', and the logarithms of temperature and penalty if there are."""
+        """Return the parameters of all networks, and the logarithms of temperature and penalty that are learned."""
         found = self.policy.parameters()
         for critic in self.critics:
             found += critic.parameters()
@@ -136,7 +141,7 @@ class ActorQCritics(Module):
         if self.options.initial_penalty is not None:
             begins = initializers.constant(math.log(self.options.initial_penalty))
             found.append(Parameter(f"{PENALTY}log", (1,), begins))
-        return found
+        return [*found, *(self.value.parameters() if self.value else ())]
 
     def train(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> Outputs:
         """Return `action_dist_inputs` [N, P] of the policy; critics are asked by `q_values`."""
@@ -162,6 +167,12 @@ class ActorQCritics(Module):
         if not self._takes_actions or self.options.quantiles is not None:
             return list(values)
         return [nn.reshape(value, (value.shape[0],)) for value in values]
+
+    def state_values(self, nn: Ops, parameters: Parameters, obs: Any) -> Any:
+        """Return the values [N] of observations [N, ...], where `options.value` says how they are made."""
+        assert self.value is not None
+        found = self.value(nn, parameters, obs)
+        return nn.reshape(found, (found.shape[0],))
 
     def log_temperature(self, parameters: Parameters) -> Any:
         """Return the logarithm of the temperature, [1]."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-_OFFLINE = "BC, MARWIL, CQL and CRR learn from recorded experience (docs/rllib-offline.md), and so do DQN and SAC"
 _MODELS = "it learns a model of its environment; PPO and SAC learn without one"
 _COOPERATION = "QMIX learns with replay, and runners by num_env_runners"
 _SEARCH = "AlphaZero plays both sides of games of two, and PPO and DQN learn without a search"
@@ -11,7 +10,6 @@ LATER = {
     "APEX_QMIX": _COOPERATION,
     "AlphaStar": "policies of several agents can be added while training, by add_policy()",
     "Dreamer": _MODELS,
-    "IQL": _OFFLINE,
     "LeelaChessZero": _SEARCH,
 }
 """The names that releases of RLlib had for algorithms of a later part, and what to take today, or why nothing."""

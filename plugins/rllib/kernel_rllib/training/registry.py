@@ -29,6 +29,7 @@ ALGORITHMS = {
     "DT": "kernel_rllib.algorithms.dt",
     "ES": "kernel_rllib.algorithms.es",
     "IMPALA": "kernel_rllib.algorithms.impala",
+    "IQL": "kernel_rllib.algorithms.iql",
     "IQN": "kernel_rllib.algorithms.iqn",
     "MADDPG": "kernel_rllib.algorithms.maddpg",
     "MAML": "kernel_rllib.algorithms.maml",
