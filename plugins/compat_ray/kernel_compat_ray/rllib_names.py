@@ -201,7 +201,10 @@ _BATCHES = {
     "MultiAgentBatch": "kernel.rllib.data.batch:MultiAgentBatch",
     "SampleBatch": "kernel.rllib.data.batch:Batch",
 }
-_BUILDER = {"SampleBatchBuilder": f"{_FIRST}.sample_batch_builder:SampleBatchBuilder"}
+_BUILDER = {
+    "SampleBatchBuilder": f"{_FIRST}.sample_batch_builder:SampleBatchBuilder",
+    "MultiAgentSampleBatchBuilder": f"{_FIRST}.multi_agent_sample_batch_builder:MultiAgentSampleBatchBuilder",
+}
 _OFFLINE = "kernel.rllib.offline"
 _READER = {"JsonReader": f"{_OFFLINE}.json_reader:JsonReader"}
 _WRITER = {"JsonWriter": f"{_OFFLINE}.json_writer:JsonWriter"}
@@ -436,6 +439,10 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     },
     "ray.rllib.examples.env.pendulum_mass": {
         "PendulumMassEnv": "kernel.rllib.envs.games.pendulum_mass:PendulumMassEnv",
+    },
+    "ray.rllib.examples.env.recommender_system_envs_with_recsim": {
+        name: f"kernel.rllib.envs.games.recommender_systems:{name}"
+        for name in ("InterestEvolutionRecSimEnv", "LongTermSatisfactionRecSimEnv")
     },
     "ray.rllib.examples.env.windy_maze_env": {
         name: f"kernel.rllib.envs.games.windy_maze:{name}" for name in ("HierarchicalWindyMazeEnv", "WindyMazeEnv")

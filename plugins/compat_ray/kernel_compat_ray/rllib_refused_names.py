@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 _LISTED = "`rllib algorithms` lists those that there are"
-_LATER = "it is not here yet"
 _LATER_ALGORITHM = f"this algorithm comes in a later release; {_LISTED}"
 _GRAPHS = (
     "losses and models in TensorFlow are not here yet; write them in torch, for build_torch_policy and TorchModelV2"
@@ -31,7 +30,6 @@ RLLIB_REFUSED: dict[str, str] = {
     "ray.rllib.policy.TFPolicy": _GRAPHS,
     "ray.rllib.agents.qmix.ApexQMixTrainer": _LATER_ALGORITHM,
     "ray.rllib.evaluation.AsyncSampler": _SAMPLERS,
-    "ray.rllib.evaluation.MultiAgentSampleBatchBuilder": _LATER,
     "ray.rllib.evaluation.SyncSampler": _SAMPLERS,
     "ray.rllib.evaluation.collect_metrics": "what train() and evaluate() return has the metrics of episodes",
     **{

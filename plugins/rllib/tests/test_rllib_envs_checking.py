@@ -277,3 +277,60 @@ def test_vectors_are_checked() -> None:
         match=r"^Squeezed.reset\(\) returned observations of shape \(2,\) for 2 .*shape \(2, 1\)",
     ):
         check_env(Squeezed())
+
+
+OBSERVED = spaces.Dict({"action_mask": spaces.Box(0, 1, (4,), np.int8), "obs": spaces.Box(0, 1, (1,), np.float32)})
+
+
+def masked(allowed: int) -> dict[str, Any]:
+    """Return an observation in which one action is allowed."""
+    return {"action_mask": np.eye(4, dtype=np.int8)[allowed], "obs": np.zeros(1, np.float32)}
+
+
+class MaskedAgents(MultiAgentEnv):
+    """Two agents, whose one action is another in each step; any other is an error."""
+
+    observation_space, action_space = OBSERVED, spaces.Discrete(4)
+    agents = possible_agents = ("a", "b")
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        """Begin."""
+        self._made = 0
+        return self._seen(), {}
+
+    def step(self, actions: Any) -> Any:
+        """Raise ValueError for an action that is not allowed."""
+        if actions != {"a": self._made % 4, "b": (self._made + 1) % 4}:
+            raise ValueError(f"{actions} is not allowed")
+        self._made += 1
+        ends = {"__all__": self._made == 8}
+        return self._seen(), {"a": 0.0, "b": 0.0}, ends, {"__all__": False}, {}
+
+    def _seen(self) -> dict[str, Any]:
+        return {"a": masked(self._made % 4), "b": masked((self._made + 1) % 4)}
+
+
+class MaskedLanes(Many):
+    """Two lanes, each with one action that is allowed."""
+
+    def __init__(self, config: Any = None) -> None:
+        VectorEnvBase.__init__(self, OBSERVED, spaces.Discrete(4), 2)
+
+    def vector_reset(self) -> Any:
+        """Begin."""
+        return [masked(1), masked(2)]
+
+    def reset_at(self, index: int) -> Any:
+        """Begin one lane."""
+        return masked(index + 1)
+
+    def vector_step(self, actions: Any) -> Any:
+        """Raise ValueError for actions that are not allowed."""
+        if [int(action) for action in actions] != [1, 2]:
+            raise ValueError(f"{actions} are not allowed")
+        return [masked(1), masked(2)], [0, 1], [False, False], [{}, {}]
+
+
+def test_masks_of_observations_say_which_actions_are_tried() -> None:
+    assert check_env(MaskedAgents()) == []
+    assert check_env(MaskedLanes) == []

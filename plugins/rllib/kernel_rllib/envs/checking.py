@@ -143,12 +143,7 @@ class _Single:
         self._step(self._action())
 
     def _action(self) -> Any:
-        """Draw an action: one of those that `action_mask` allows, where the last observation had that."""
-        seen, space = self._seen, self._action_space
-        mask: Any = seen.get("action_mask") if isinstance(seen, Mapping) else None
-        if isinstance(space, spaces.Discrete) and np.shape(mask) == (space.n,) and np.any(mask):
-            return space.sample(np.asarray(mask, bool).astype(np.int8))
-        return space.sample()
+        return _drawn(self._action_space, self._seen)
 
     def _begin(self, seed: int | None) -> Struct:
         try:
@@ -212,6 +207,14 @@ class _Single:
             )
 
 
+def _drawn(space: Space[Any], seen: Any) -> Any:
+    """Return an action of a space: one of those that `action_mask` of what is seen allows, where there is that."""
+    mask: Any = seen.get("action_mask") if isinstance(seen, Mapping) else None
+    if isinstance(space, spaces.Discrete) and np.shape(mask) == (space.n,) and np.any(mask):
+        return space.sample(np.asarray(mask, bool).astype(np.int8))
+    return space.sample()
+
+
 def _check_multi_agent(env: Any, steps: int, seed: int) -> list[str]:
     """Play with an environment of several agents; the loop that steps it raises what is wrong."""
     name = name_of(env)
@@ -233,7 +236,7 @@ def _check_multi_agent(env: Any, steps: int, seed: int) -> list[str]:
             space = copy.deepcopy(loop.action_space_of(agent))
             space.seed(seed + len(actions))
             row_width(space)
-            actions[agent] = space.sample()
+            actions[agent] = _drawn(space, row)
         step = loop.step([actions])
         ends += len(step.final_obs)
         (obs,) = step.obs
@@ -248,14 +251,16 @@ def _check_multi_agent(env: Any, steps: int, seed: int) -> list[str]:
 def _check_vector(vector: VectorEnv, steps: int, seed: int) -> list[str]:
     """Play with a vector environment; its lanes raise what is wrong."""
     name = getattr(vector, "name", type(vector).__name__)
-    _check_lanes(name, "reset", vector.reset([seed + lane for lane in range(vector.num_lanes)]), vector)
+    seen = vector.reset([seed + lane for lane in range(vector.num_lanes)])
+    _check_lanes(name, "reset", seen, vector)
     action_space = copy.deepcopy(vector.action_space)
     action_space.seed(seed)
     actions = nested.empty(vector.action_space, vector.num_lanes)
     for _ in range(steps):
         for lane in range(vector.num_lanes):
-            nested.write_row(actions, lane, action_space.sample())
+            nested.write_row(actions, lane, _drawn(action_space, nested.row(seen, lane)))
         step = vector.step(actions)
+        seen = step.obs
         _check_lanes(name, "step", step.obs, vector)
         for what, values in (("rewards", step.rewards), ("terminateds", step.terminateds)):
             if np.shape(values) != (vector.num_lanes,):
