@@ -57,6 +57,7 @@ _CONTRIBUTED = {"maddpg": ("MADDPG",), "maddpg.maddpg": ("MADDPG",)}
 ALGORITHMS = {
     "a2c": "A2C",
     "a3c": "A3C",
+    "alpha_star": "AlphaStar",
     "alpha_zero": "AlphaZero",
     "apex_ddpg": "ApexDDPG",
     "apex_dqn": "ApexDQN",

@@ -64,7 +64,7 @@ _LATER_ALGORITHMS = {
         "dreamer",
     ),
     "algorithms": (
-        "alpha_star", "dreamer",
+        "dreamer",
         "leela_chess_zero",
     ),
 }  # fmt: skip

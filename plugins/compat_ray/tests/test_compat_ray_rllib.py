@@ -514,11 +514,13 @@ def test_alpha_zero_has_the_names_of_all_releases(tmp_path: Path) -> None:
         """
 from ray.rllib.agents.registry import get_agent_class
 from ray.rllib.agents.alpha_zero import AlphaZeroTrainer as Newer
+from ray.rllib.algorithms.alpha_star import AlphaStar, AlphaStarConfig
 from ray.rllib.algorithms.alpha_zero import AlphaZero, AlphaZeroConfig
 from ray.rllib.contrib.alpha_zero.core.alpha_zero_trainer import DEFAULT_CONFIG, AlphaZeroTrainer
 from ray.rllib.contrib.alpha_zero.environments.cartpole import CartPole
 from ray.rllib.examples.env.cartpole_sparse_rewards import CartPoleSparseRewards
 print(Newer is AlphaZeroTrainer is get_agent_class("contrib/AlphaZero"), issubclass(AlphaZeroTrainer, AlphaZero))
+print(AlphaStarConfig().league_builder_config["num_learning_main_exploiters"], AlphaStar.__name__)
 print(DEFAULT_CONFIG["ranked_rewards"]["percentile"], AlphaZeroConfig().mcts_config["temperature"])
 config = {"num_workers": 0, "rollout_fragment_length": 10, "train_batch_size": 20, "sgd_minibatch_size": 10,
           "num_sgd_iter": 1, "mcts_config": {"num_simulations": 2}, "env_config": {"max_episode_steps": 10}}
@@ -526,7 +528,7 @@ print(AlphaZeroTrainer(env=CartPole, config=config).train()["timesteps_total"] >
 """,
         tmp_path,
     )
-    assert out == "True True\n75.0 1.5\nTrue True\n"
+    assert out == "True True\n4 AlphaStar\n75.0 1.5\nTrue True\n"
 
 
 def test_r2d2_has_the_names_of_all_releases(tmp_path: Path) -> None:
@@ -551,7 +553,7 @@ def test_what_is_not_here_yet_says_so(tmp_path: Path) -> None:
         f"LINES = {NOT_HERE!r}"
         """
 try:
-    from ray.rllib.algorithms.alpha_star import AlphaStar
+    from ray.rllib.algorithms.leela_chess_zero import LeelaChessZero
 except ImportError as error:
     print(error)
 from ray.rllib.policy import TFPolicy, build_tf_policy
@@ -573,7 +575,7 @@ for call in (TFPolicy, lambda: build_tf_policy(name="MyTFPolicy", loss_fn=print)
         tmp_path,
     )
     late = "this algorithm comes in a later release; `rllib algorithms` lists those"
-    assert f"ray.rllib.algorithms.alpha_star is not supported on kernel: {late}" in out
+    assert f"ray.rllib.algorithms.leela_chess_zero is not supported on kernel: {late}" in out
     assert "\n[]\n" in out, out
     assert "losses and models in TensorFlow are not here yet; write them in torch, for build_torch_policy" in out
     assert "Write the loss in torch, and give it to build_torch_policy" in out

@@ -9,6 +9,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "algorithms.a2c": ("A2C", "A2CConfig"),
     "algorithms.a3c": ("A3C", "A3CConfig"),
     "training.algorithm": ("Algorithm",),
+    "algorithms.alpha_star": ("AlphaStar", "AlphaStarConfig"),
     "algorithms.alpha_zero": ("AlphaZero", "AlphaZeroConfig"),
     "algorithms.apex_ddpg": ("ApexDDPG", "ApexDDPGConfig"),
     "algorithms.apex_dqn": ("ApexDQN", "ApexDQNConfig"),

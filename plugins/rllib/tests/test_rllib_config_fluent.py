@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from kernel_rllib.algorithms.a2c import A2CConfig
 from kernel_rllib.algorithms.a3c import A3CConfig
+from kernel_rllib.algorithms.alpha_star import AlphaStarConfig
 from kernel_rllib.algorithms.alpha_zero import AlphaZeroConfig
 from kernel_rllib.algorithms.apex_ddpg import ApexDDPGConfig
 from kernel_rllib.algorithms.apex_dqn import ApexDQNConfig
@@ -56,7 +57,8 @@ CLASSES = (
     DDPGConfig, TD3Config, ESConfig, ARSConfig, IMPALAConfig, APPOConfig, QMIXConfig, QRDQNConfig,
     IQNConfig, MADDPGConfig, TQCConfig, ApexDQNConfig, ApexDDPGConfig, MARWILConfig, BCConfig,
     BanditConfig, BanditLinUCBConfig, BanditLinTSConfig, RandomAgentConfig,
-    R2D2Config, SlateQConfig, AlphaZeroConfig, MAMLConfig, MBMPOConfig, CQLConfig, DreamerV3Config, CRRConfig, DTConfig,
+    R2D2Config, SlateQConfig, AlphaZeroConfig, AlphaStarConfig,
+    MAMLConfig, MBMPOConfig, CQLConfig, DreamerV3Config, CRRConfig, DTConfig,
     IQLConfig,
 )  # fmt: skip
 SECTIONS = (
@@ -73,7 +75,7 @@ CALLED_OTHERWISE = {
 }
 """Arguments whose settings have another name."""
 WIDER = {"env", "model", "model_config", "model_config_dict", "evaluation_config", "policies", "policy_mapping_fn",
-         "mcts_config", "ranked_rewards", "replay_buffer_config",
+         "mcts_config", "ranked_rewards", "league_builder_config", "replay_buffer_config",
          "policies_to_train", "callbacks_class", "observation_space", "action_space", "input_filesystem",
          "output_filesystem", "rl_module_spec", "q_model_config", "policy_model_config"}  # fmt: skip
 """Arguments that take more than what is kept of them."""

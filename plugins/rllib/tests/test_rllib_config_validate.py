@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from kernel_rllib.algorithms.a2c import A2CConfig
 from kernel_rllib.algorithms.a3c import A3CConfig
+from kernel_rllib.algorithms.alpha_star import AlphaStarConfig
 from kernel_rllib.algorithms.alpha_zero import AlphaZeroConfig
 from kernel_rllib.algorithms.apex_ddpg import ApexDDPGConfig
 from kernel_rllib.algorithms.apex_dqn import ApexDQNConfig
@@ -49,7 +50,8 @@ ALL = (
     DDPGConfig, TD3Config, ESConfig, ARSConfig, IMPALAConfig, APPOConfig, QMIXConfig, QRDQNConfig,
     IQNConfig, MADDPGConfig, TQCConfig, ApexDQNConfig, ApexDDPGConfig, MARWILConfig, BCConfig,
     BanditConfig, BanditLinUCBConfig, BanditLinTSConfig, RandomAgentConfig,
-    R2D2Config, SlateQConfig, AlphaZeroConfig, MAMLConfig, MBMPOConfig, CQLConfig, DreamerV3Config, CRRConfig, DTConfig,
+    R2D2Config, SlateQConfig, AlphaZeroConfig, AlphaStarConfig,
+    MAMLConfig, MBMPOConfig, CQLConfig, DreamerV3Config, CRRConfig, DTConfig,
     IQLConfig,
 )  # fmt: skip
 

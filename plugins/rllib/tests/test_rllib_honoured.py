@@ -19,6 +19,7 @@ from kernel_rllib.envs.games.contextual_bandits import LinearDiscreteEnv
 from kernel_rllib.envs.games.known_rewards import CartPoleWithReward
 from kernel_rllib.envs.games.long_term_satisfaction import LongTermSatisfaction
 from kernel_rllib.envs.games.point_goal import PointGoal
+from kernel_rllib.envs.games.rock_paper_scissors import RockPaperScissors
 from kernel_rllib.envs.games.two_step_game import TwoStepGame, grouped_two_step_game
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.training.honoured import HONOURED, HONOURED_OF_MODELS, OF_ATTENTION, OF_LSTM
@@ -38,6 +39,14 @@ RUNS: dict[str, dict[str, Any]] = {
     "A2C": {**FEW, "train_batch_size": 16},
     "A3C": {**FEW, "sample_async": False, "rollout_fragment_length": 8, "min_time_s_per_iteration": 0},
     "APPO": {**IMPALA, "minibatch_size": 16, "vtrace": False, "use_kl_loss": True},
+    "AlphaStar": {
+        **IMPALA,
+        "env": RockPaperScissors,
+        "minibatch_size": 16,
+        "vtrace": False,
+        "use_kl_loss": True,
+        "league_builder_config": {"num_random_policies": 0, "num_learning_main_exploiters": 1},
+    },
     "AlphaZero": {
         **FEW,
         "env": CartPoleSparseRewards,

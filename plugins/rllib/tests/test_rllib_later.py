@@ -22,7 +22,7 @@ LATE = "is an algorithm of RLlib that comes in a later release of kernel.rllib. 
 @pytest.mark.parametrize(
     ("ask", "name", "error"),
     [
-        (algorithm_class, "AlphaStar", ConfigError),
+        (algorithm_class, "LeelaChessZero", ConfigError),
         (algorithm_class, "contrib/Dreamer", ConfigError),
         (find_trainable, "APEX_QMIX", RunError),
         (find_trainable, "contrib/Dreamer", RunError),

@@ -8,7 +8,6 @@ _SEARCH = "AlphaZero plays both sides of games of two, and PPO and DQN learn wit
 
 LATER = {
     "APEX_QMIX": _COOPERATION,
-    "AlphaStar": "policies of several agents can be added while training, by add_policy()",
     "Dreamer": _MODELS,
     "LeelaChessZero": _SEARCH,
 }

@@ -14,6 +14,7 @@ ALGORITHMS = {
     "A3C": "kernel_rllib.algorithms.a3c",
     "APPO": "kernel_rllib.algorithms.appo",
     "ARS": "kernel_rllib.algorithms.ars",
+    "AlphaStar": "kernel_rllib.algorithms.alpha_star",
     "AlphaZero": "kernel_rllib.algorithms.alpha_zero",
     "ApexDDPG": "kernel_rllib.algorithms.apex_ddpg",
     "ApexDQN": "kernel_rllib.algorithms.apex_dqn",
