@@ -59,15 +59,7 @@ RLLIB_REFUSED: dict[str, str] = {
     },
 }
 
-_LATER_ALGORITHMS = {
-    "agents": (
-        "dreamer",
-    ),
-    "algorithms": (
-        "dreamer",
-        "leela_chess_zero",
-    ),
-}  # fmt: skip
+_LATER_ALGORITHMS = {"agents": (), "algorithms": ("leela_chess_zero",)}
 _POLICIES = {
     "a3c": ("a3c_tf_policy", "a3c_torch_policy"),
     "ddpg": ("ddpg_policy", "ddpg_tf_policy", "ddpg_torch_policy"),

@@ -42,7 +42,6 @@ class SimpleCorridor(gym.Env):
 NOT_HERE = """
 from ray.rllib.agents.impala.vtrace_policy import VTraceTFPolicy
 from ray.rllib.agents.ppo.appo_tf_policy import AsyncPPOTFPolicy
-from ray.rllib.algorithms.dreamer import DreamerConfig
 from ray.rllib.agents.marwil.marwil_policy import MARWILPolicy
 from ray.rllib.agents.qmix import ApexQMixTrainer; ApexQMixTrainer()
 from ray.rllib.agents.qmix.qmix_policy import QMixTorchPolicy

@@ -28,6 +28,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "algorithms.ddpg": ("DDPG", "DDPGConfig"),
     "algorithms.ddppo": ("DDPPO", "DDPPOConfig"),
     "algorithms.dqn": ("DQN", "DQNConfig"),
+    "algorithms.dreamer": ("Dreamer", "DreamerConfig"),
     "algorithms.dreamerv3": ("DreamerV3", "DreamerV3Config"),
     "algorithms.dt": ("DT", "DTConfig"),
     "algorithms.es": ("ES", "ESConfig"),

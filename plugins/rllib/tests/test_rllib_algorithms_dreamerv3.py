@@ -454,6 +454,7 @@ class Choices(gymnasium.Env):
             {"replay_buffer_config": {"capacity": 11}},
             "capacity=11 has no room for a sequence of batch_length_T=6 of ea",
         ),
+        ({"normalize_actions": False}, "normalize_actions=False: actions that are a Box are between -1 and 1 here"),
         ({"lr": 0.1}, "lr has no effect on DreamerV3: its networks have rates of their own: world_model_lr, actor_lr"),
         ({"model": {"fcnet_hiddens": [3]}}, "has no effect on DreamerV3: model_size says how large all networks are"),
     ],

@@ -25,6 +25,7 @@ from kernel_rllib.algorithms.crr import CRRConfig
 from kernel_rllib.algorithms.ddpg import DDPGConfig
 from kernel_rllib.algorithms.ddppo import DDPPOConfig
 from kernel_rllib.algorithms.dqn import DQNConfig
+from kernel_rllib.algorithms.dreamer import DreamerConfig
 from kernel_rllib.algorithms.dreamerv3 import DreamerV3Config
 from kernel_rllib.algorithms.dt import DTConfig
 from kernel_rllib.algorithms.es import ESConfig
@@ -58,7 +59,7 @@ CLASSES = (
     IQNConfig, MADDPGConfig, TQCConfig, ApexDQNConfig, ApexDDPGConfig, MARWILConfig, BCConfig,
     BanditConfig, BanditLinUCBConfig, BanditLinTSConfig, RandomAgentConfig,
     R2D2Config, SlateQConfig, AlphaZeroConfig, AlphaStarConfig,
-    MAMLConfig, MBMPOConfig, CQLConfig, DreamerV3Config, CRRConfig, DTConfig,
+    MAMLConfig, MBMPOConfig, CQLConfig, DreamerV3Config, DreamerConfig, CRRConfig, DTConfig,
     IQLConfig,
 )  # fmt: skip
 SECTIONS = (

@@ -67,6 +67,16 @@ RUNS: dict[str, dict[str, Any]] = {
     "CQL": {**CONTINUOUS, **REPLAYED, "num_actions": 2, "lagrangian": True, "bc_iters": 1},
     "CRR": {**OF_DDPG, "weight_type": "exp", "target_update_grad_intervals": 1},
     "DDPG": {**OF_DDPG, "smooth_target_policy": True, "use_huber": True},
+    "Dreamer": {
+        **CONTINUOUS,
+        "model": {},
+        "horizon": 20,
+        "prefill_timesteps": 20,
+        "dreamer_model": {"deter_size": 4, "stoch_size": 2, "hidden_size": 4},
+        "batch_size": 2,
+        "batch_length": 4,
+        "dreamer_train_iters": 1,
+    },
     "DreamerV3": {
         **FEW,
         "model": {},

@@ -23,11 +23,11 @@ LATE = "is an algorithm of RLlib that comes in a later release of kernel.rllib. 
     ("ask", "name", "error"),
     [
         (algorithm_class, "LeelaChessZero", ConfigError),
-        (algorithm_class, "contrib/Dreamer", ConfigError),
+        (algorithm_class, "contrib/LeelaChessZero", ConfigError),
         (find_trainable, "APEX_QMIX", RunError),
-        (find_trainable, "contrib/Dreamer", RunError),
+        (find_trainable, "contrib/LeelaChessZero", RunError),
         (lambda name: getattr(kernel_rllib, f"{name}Config"), "LeelaChessZero", AttributeError),
-        (lambda name: getattr(trainers, f"{name}Trainer"), "Dreamer", AttributeError),
+        (lambda name: getattr(trainers, f"{name}Trainer"), "LeelaChessZero", AttributeError),
     ],
 )
 def test_an_algorithm_of_a_later_release_says_so(ask: Callable[[str], Any], name: str, error: type[Exception]) -> None:

@@ -71,6 +71,7 @@ class DreamerV3Config(AlgorithmConfig):
         gamma=0.997,
         num_env_runners=0,
         rollout_fragment_length=1,
+        normalize_actions=True,
         min_time_s_per_iteration=None,
         min_sample_timesteps_per_iteration=1000,
         optimizer=values(epsilon=1e-8),
@@ -149,6 +150,8 @@ class DreamerV3Config(AlgorithmConfig):
                 f"replay_buffer_config type={buffer.type!r}, and all sequences are as likely as any other; set it to "
                 f"{UNIFORM!r}"
             )
+        if not self.normalize_actions:
+            yield "normalize_actions=False: actions that are a Box are between -1 and 1 here; leave it at True"
         if buffer.capacity < self.batch_length_T * self.total_envs:
             yield (
                 f"replay_buffer_config capacity={buffer.capacity} has no room for a sequence of batch_length_T="

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-_MODELS = "it learns a model of its environment; PPO and SAC learn without one"
 _COOPERATION = "QMIX learns with replay, and runners by num_env_runners"
 _SEARCH = "AlphaZero plays both sides of games of two, and PPO and DQN learn without a search"
 
 LATER = {
     "APEX_QMIX": _COOPERATION,
-    "Dreamer": _MODELS,
     "LeelaChessZero": _SEARCH,
 }
 """The names that releases of RLlib had for algorithms of a later part, and what to take today, or why nothing."""

@@ -26,6 +26,7 @@ ALGORITHMS = {
     "DDPG": "kernel_rllib.algorithms.ddpg",
     "DDPPO": "kernel_rllib.algorithms.ddppo",
     "DQN": "kernel_rllib.algorithms.dqn",
+    "Dreamer": "kernel_rllib.algorithms.dreamer",
     "DreamerV3": "kernel_rllib.algorithms.dreamerv3",
     "DT": "kernel_rllib.algorithms.dt",
     "ES": "kernel_rllib.algorithms.es",

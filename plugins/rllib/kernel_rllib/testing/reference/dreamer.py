@@ -130,3 +130,46 @@ class Recurrent:
             update = 1 / (1 + math.exp(-(gates[2 * size + k] - 1)))
             found.append(update * math.tanh(reset * gates[size + k]) + (1 - update) * h[k])
         return found
+
+
+# -- the first Dreamer: Hafner et al. 2019, arXiv 1912.01603 -----------------------------------------------------------
+
+
+def normal_divergence(mean: Array, std: Array, prior_mean: Array, prior_std: Array) -> float:
+    """Return the KL divergence of normal distributions, summed over components."""
+    total = 0.0
+    for m, s, pm, ps in zip(mean, std, prior_mean, prior_std, strict=True):
+        total += math.log(ps / s) + (s * s + (m - pm) ** 2) / (2 * ps * ps) - 0.5
+    return total
+
+
+def first_world_loss(
+    decoded: Array,
+    observed: Array,
+    predicted: Array,
+    rewards: Array,
+    divergences: Sequence[float],
+    kl_coeff: float,
+    free_nats: float,
+) -> float:
+    """Return the mean of half squared errors of all steps [N], and the mean divergence, at least `free_nats`."""
+    count, total = len(decoded), 0.0
+    for n in range(count):
+        total += 0.5 * sum((float(a) - float(b)) ** 2 for a, b in zip(decoded[n], observed[n], strict=True))
+        total += 0.5 * (float(predicted[n]) - float(rewards[n])) ** 2
+    return total / count + kl_coeff * max(free_nats, sum(divergences) / count)
+
+
+def first_returns(rewards: Sequence[float], values: Sequence[float], gamma: float, lambda_: float) -> list[float]:
+    """Return V(lambda) of the imagined states 0 to H - 1 (equation 6), by the mean of all V(k) that it is."""
+    horizon = len(rewards) - 1
+    found = []
+    for start in range(horizon):
+        left = horizon - start
+        of_steps = [
+            sum(gamma**n * rewards[start + n] for n in range(k)) + gamma**k * values[start + k]
+            for k in range(1, left + 1)
+        ]
+        mixed = sum((1 - lambda_) * lambda_ ** (k - 1) * of_steps[k - 1] for k in range(1, left))
+        found.append(mixed + lambda_ ** (left - 1) * of_steps[-1])
+    return found
