@@ -58,7 +58,7 @@ TESTS_NEED = {
     "kernel-environment-pip": ("pip", "uv"),
     "kernel-network-tcp": ("cryptography",),
     "kernel-processes": ("cryptography",),
-    "kernel-rllib": ("h5py", "kernel-serve", "pyarrow"),
+    "kernel-rllib": ("h5py", "kernel-serve", "kernel-tune", "pyarrow"),
     "kernel-runs": ("pandas",),
     "kernel-serve-http2": ("cryptography",),
     "kernel-simulation": ("kernel-scheduler-fair", "kernel-scheduler-fifo"),
