@@ -44,7 +44,8 @@ _AGENTS = {
     "ppo.appo": ("APPO",),
     "ppo.ddppo": ("DDPPO",),
     "ppo.ppo": ("PPO",),
-    "qmix": ("QMIX",),
+    "qmix": ("QMIX", "ApexQMIX"),
+    "qmix.apex": ("ApexQMIX",),
     "qmix.qmix": ("QMIX",),
     "sac": ("SAC",),
     "sac.sac": ("SAC",),
@@ -98,11 +99,12 @@ _AGENTS_OF_2017 = {"a3c": "A3C", "dqn": "DQN", "es": "ES", "ppo": "PPO"}
 
 _SPELLED = {"IMPALA": "Impala", "QMIX": "QMix"}
 """Spellings of names in releases before 2.7."""
-_OF_TRAINERS = {**_SPELLED, "ApexDQN": "Apex"}
+_OF_TRAINERS = {**_SPELLED, "ApexDQN": "Apex", "ApexQMIX": "ApexQMix"}
 """First words of trainers' names, where they differ."""
 _DICTS = {
     "ApexDDPG": "APEX_DDPG_DEFAULT_CONFIG",
     "ApexDQN": "APEX_DEFAULT_CONFIG",
+    "ApexQMIX": "APEX_QMIX_DEFAULT_CONFIG",
     "R2D2": "R2D2_DEFAULT_CONFIG",
 }
 """The names of dicts of defaults beside `DEFAULT_CONFIG`."""

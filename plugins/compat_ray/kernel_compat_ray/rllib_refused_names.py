@@ -28,7 +28,6 @@ RLLIB_REFUSED: dict[str, str] = {
     "ray.rllib.TFPolicy": _GRAPHS,
     "ray.rllib.policy.DynamicTFPolicy": _GRAPHS,
     "ray.rllib.policy.TFPolicy": _GRAPHS,
-    "ray.rllib.agents.qmix.ApexQMixTrainer": _LATER_ALGORITHM,
     "ray.rllib.evaluation.AsyncSampler": _SAMPLERS,
     "ray.rllib.evaluation.SyncSampler": _SAMPLERS,
     "ray.rllib.evaluation.collect_metrics": "what train() and evaluate() return has the metrics of episodes",

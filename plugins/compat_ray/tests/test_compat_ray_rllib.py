@@ -43,7 +43,6 @@ NOT_HERE = """
 from ray.rllib.agents.impala.vtrace_policy import VTraceTFPolicy
 from ray.rllib.agents.ppo.appo_tf_policy import AsyncPPOTFPolicy
 from ray.rllib.agents.marwil.marwil_policy import MARWILPolicy
-from ray.rllib.agents.qmix import ApexQMixTrainer; ApexQMixTrainer()
 from ray.rllib.agents.qmix.qmix_policy import QMixTorchPolicy
 from ray.rllib.contrib.sumo.utils import SUMOUtils
 from ray.rllib.contrib.maddpg.maddpg_policy import MADDPGTFPolicy

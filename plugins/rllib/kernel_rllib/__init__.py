@@ -13,6 +13,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "algorithms.alpha_zero": ("AlphaZero", "AlphaZeroConfig"),
     "algorithms.apex_ddpg": ("ApexDDPG", "ApexDDPGConfig"),
     "algorithms.apex_dqn": ("ApexDQN", "ApexDQNConfig"),
+    "algorithms.apex_qmix": ("ApexQMIX", "ApexQMIXConfig"),
     "algorithms.appo": ("APPO", "APPOConfig"),
     "algorithms.ars": ("ARS", "ARSConfig"),
     "algorithms.bandit": (

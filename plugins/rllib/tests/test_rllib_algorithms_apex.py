@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_rllib.algorithms.experience import ExperienceWork, experience_of
+from kernel_rllib.algorithms.experience import ExperienceWork
 from kernel_rllib.data import columns
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.data.fragment import joined
@@ -114,8 +114,8 @@ def test_without_worker_side_prioritization_new_rows_have_the_largest_priority()
     plain = {**SMALL["replay_buffer_config"], "worker_side_prioritization": False}
     algorithm = made(replay_buffer_config=plain)
     fragment = algorithm.runners.local.sampler.sample(8)
-    assert experience_of(algorithm, fragment).errors is None
-    assert made().replay._largest == 1.0 and experience_of(made(), fragment).errors is not None
+    assert algorithm.experience_of(fragment).errors is None
+    assert made().replay._largest == 1.0 and made().experience_of(fragment).errors is not None
 
 
 @BOTH

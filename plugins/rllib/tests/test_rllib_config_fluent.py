@@ -16,6 +16,7 @@ from kernel_rllib.algorithms.alpha_star import AlphaStarConfig
 from kernel_rllib.algorithms.alpha_zero import AlphaZeroConfig
 from kernel_rllib.algorithms.apex_ddpg import ApexDDPGConfig
 from kernel_rllib.algorithms.apex_dqn import ApexDQNConfig
+from kernel_rllib.algorithms.apex_qmix import ApexQMIXConfig
 from kernel_rllib.algorithms.appo import APPOConfig
 from kernel_rllib.algorithms.ars import ARSConfig
 from kernel_rllib.algorithms.bandit import BanditConfig, BanditLinTSConfig, BanditLinUCBConfig
@@ -56,7 +57,7 @@ from kernel_rllib.errors import UnknownSettingError
 CLASSES = (
     AlgorithmConfig, PGConfig, A2CConfig, A3CConfig, PPOConfig, DDPPOConfig, SimpleQConfig, DQNConfig, SACConfig,
     DDPGConfig, TD3Config, ESConfig, ARSConfig, IMPALAConfig, APPOConfig, QMIXConfig, QRDQNConfig,
-    IQNConfig, MADDPGConfig, TQCConfig, ApexDQNConfig, ApexDDPGConfig, MARWILConfig, BCConfig,
+    IQNConfig, MADDPGConfig, TQCConfig, ApexDQNConfig, ApexDDPGConfig, ApexQMIXConfig, MARWILConfig, BCConfig,
     BanditConfig, BanditLinUCBConfig, BanditLinTSConfig, RandomAgentConfig,
     R2D2Config, SlateQConfig, AlphaZeroConfig, AlphaStarConfig,
     MAMLConfig, MBMPOConfig, CQLConfig, DreamerV3Config, DreamerConfig, CRRConfig, DTConfig,

@@ -127,6 +127,14 @@ RUNS: dict[str, dict[str, Any]] = {
         "min_sample_timesteps_per_iteration": 40,
         "target_network_update_freq": 8,
     },
+    "ApexQMIX": {
+        **REPLAYED,
+        **OF_APEX,
+        "env": grouped_two_step_game,
+        "num_env_runners": 0,
+        "seed": 1,
+        "model": {"lstm_cell_size": 4},
+    },
     "QRDQN": {**FEW, **REPLAYED, "num_quantiles": 4, "min_time_s_per_iteration": 0},
     "RandomAgent": {"env": "CartPole-v1", "seed": 1, "rollouts_per_iteration": 2},
     "R2D2": {
@@ -229,7 +237,7 @@ def test_what_an_algorithm_takes_it_reads(name: str) -> None:
     assert sorted(taken - found.keys() - later) == []
 
 
-ONCE = "A2C A3C ApexDDPG ApexDQN ARS DDPG DQN ES IQN MADDPG PG QMIX QRDQN R2D2 SAC SimpleQ TD3 TQC"
+ONCE = "A2C A3C ApexDDPG ApexDQN ApexQMIX ARS DDPG DQN ES IQN MADDPG PG QMIX QRDQN R2D2 SAC SimpleQ TD3 TQC"
 
 
 @pytest.mark.parametrize("name", ONCE.split())

@@ -24,7 +24,7 @@ LATE = "is an algorithm of RLlib that comes in a later release of kernel.rllib. 
     [
         (algorithm_class, "LeelaChessZero", ConfigError),
         (algorithm_class, "contrib/LeelaChessZero", ConfigError),
-        (find_trainable, "APEX_QMIX", RunError),
+        (find_trainable, "LeelaChessZero", RunError),
         (find_trainable, "contrib/LeelaChessZero", RunError),
         (lambda name: getattr(kernel_rllib, f"{name}Config"), "LeelaChessZero", AttributeError),
         (lambda name: getattr(trainers, f"{name}Trainer"), "LeelaChessZero", AttributeError),

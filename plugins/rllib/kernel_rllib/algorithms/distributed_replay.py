@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kernel_rllib.algorithms.experience import ExperienceWork, experience_of
+from kernel_rllib.algorithms.experience import ExperienceWork
 from kernel_rllib.algorithms.off_policy import replay_of
 from kernel_rllib.algorithms.replaying import ReplayingAlgorithm
 from kernel_rllib.config.distributed_replay import DistributedReplayConfig
@@ -121,7 +121,7 @@ class DistributedReplay(ReplayingAlgorithm):
         for policy_id, fragment in sample.fragments.items():  # of policies that came later, and no runner knows
             policy = self.policies.get(policy_id)
             if isinstance(policy, DistributedReplay):
-                here[policy_id] = made[policy_id] = experience_of(policy, fragment)
+                here[policy_id] = made[policy_id] = policy.experience_of(fragment)
         for policy_id, kept in here.items():
             policy = self.policies.get(policy_id)
             if isinstance(policy, DistributedReplay) and kept.rows.count:

@@ -13,8 +13,6 @@ from typing import Any, cast
 from kernel_rllib.algorithms.replaying import ReplayingAlgorithm
 from kernel_rllib.arrays import Array
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
-from kernel_rllib.data.fragment import Fragment
-from kernel_rllib.replay.shard import Experience
 from kernel_rllib.runners.env_runner import EnvRunner, Sample
 from kernel_rllib.runners.multi_agent_sampler import MultiAgentSampler
 from kernel_rllib.training.progress import Progress
@@ -44,7 +42,7 @@ class ExperienceWork:
         for policy_id in self._policies:
             if policy_id in left:
                 vector = acting_parameters(runner, policy_id)
-                made[policy_id] = experience_of(self._policy(policy_id), left.pop(policy_id), vector)
+                made[policy_id] = self._policy(policy_id).experience_of(left.pop(policy_id), vector)
         return replace(sample, fragments=left, made=made)
 
     def _policy(self, policy_id: str) -> ReplayingAlgorithm:
@@ -55,23 +53,6 @@ class ExperienceWork:
             policy.seed, policy.progress, policy.reports = self._seed, Progress(), Reports(config)
             policy.begin_learning(policy_id, config, spaces)
         return self._made[policy_id]
-
-
-def experience_of(policy: ReplayingAlgorithm, fragment: Fragment, vector: Any = None) -> Experience:
-    """Return transitions of a fragment, and their errors where `worker_side_prioritization` asks for them.
-
-    Args:
-        policy: Knows how errors are computed. Its parameters, and those of its slower copy, become `vector`.
-        fragment: What was sampled.
-        vector: The parameters that acted [size]; None for those that `policy` and its copy have.
-    """
-    rows, errors = policy.transitions.of_whole(fragment), None
-    if rows.count and policy.config.replay_buffer_config.worker_side_prioritization:
-        if vector is not None:
-            policy.learner.vector[...] = policy.learner.backend.vector(vector)
-            policy.target.follow(policy.learner.vector)
-        errors = policy.errors_of(rows)
-    return Experience(rows, errors, fragment.weights_version)
 
 
 def acting_parameters(runner: EnvRunner, policy_id: str) -> Array:

@@ -18,6 +18,7 @@ from kernel_rllib.errors import ConfigError
 from kernel_rllib.learners.learner import Loss, Metrics
 from kernel_rllib.learners.targets import TargetParameters
 from kernel_rllib.replay.replay import Replay, UniformReplay
+from kernel_rllib.replay.shard import Experience
 from kernel_rllib.replay.transitions import Transitions
 from kernel_rllib.training.algorithm import Algorithm
 from kernel_rllib.training.results import mean_metrics
@@ -113,6 +114,22 @@ class ReplayingAlgorithm(Algorithm):
         loss, module = self.make_loss(), self.learner.module
         errors: Array = self.learner.evaluate(lambda nn, p: loss(nn, module, p, weighed)[1][TD_ERRORS])
         return errors
+
+    def experience_of(self, fragment: Fragment, vector: Array | None = None) -> Experience:
+        """Return transitions of a fragment, and their errors where `worker_side_prioritization` asks for them.
+
+        Args:
+            fragment: What was sampled.
+            vector: The parameters that acted [size], which this and its slower copy have from then on; None for those
+                that they have.
+        """
+        rows, errors = self.transitions.of_whole(fragment), None
+        if rows.count and self.config.replay_buffer_config.worker_side_prioritization:
+            if vector is not None:
+                self.learner.vector[...] = self.learner.backend.vector(vector)
+                self.target.follow(self.learner.vector)
+            errors = self.errors_of(rows)
+        return Experience(rows, errors, fragment.weights_version)
 
     def follow(self) -> None:
         """Let the slower copy follow, if it is time."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-_COOPERATION = "QMIX learns with replay, and runners by num_env_runners"
 _SEARCH = "AlphaZero plays both sides of games of two, and PPO and DQN learn without a search"
 
 LATER = {
-    "APEX_QMIX": _COOPERATION,
     "LeelaChessZero": _SEARCH,
 }
 """The names that releases of RLlib had for algorithms of a later part, and what to take today, or why nothing."""

@@ -18,6 +18,7 @@ ALGORITHMS = {
     "AlphaZero": "kernel_rllib.algorithms.alpha_zero",
     "ApexDDPG": "kernel_rllib.algorithms.apex_ddpg",
     "ApexDQN": "kernel_rllib.algorithms.apex_dqn",
+    "ApexQMIX": "kernel_rllib.algorithms.apex_qmix",
     "BanditLinTS": "kernel_rllib.algorithms.bandit",
     "BanditLinUCB": "kernel_rllib.algorithms.bandit",
     "BC": "kernel_rllib.algorithms.bc",
@@ -55,6 +56,7 @@ OTHER_NAMES = {
     "APEX": "ApexDQN",
     "APEX_DDPG": "ApexDDPG",
     "APEX_DQN": "ApexDQN",
+    "APEX_QMIX": "ApexQMIX",
     "LinTS": "BanditLinTS",
     "LinUCB": "BanditLinUCB",
 }
