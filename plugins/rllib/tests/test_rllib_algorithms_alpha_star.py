@@ -110,6 +110,17 @@ def test_without_runners_the_same_seed_gives_the_same_bits_and_after_a_checkpoin
     assert weights(other) == weights(whole) and other.league == whole.league
 
 
+@pytest.mark.usefixtures("session")
+def test_runners_that_never_wait_have_the_players_that_are_kept(made: Any) -> None:
+    algorithm = made(num_env_runners=2, num_envs_per_env_runner=2, num_envs=None)
+    for _ in range(6):
+        result = algorithm.train()
+    kept = set(algorithm.league.kept()) - set(algorithm.scripted)
+    assert kept and result["num_healthy_workers"] == 2
+    assert kept & set(result["policy_reward_mean"]), "they are met"
+    algorithm.stop()
+
+
 def test_the_mixture_of_the_main_player_stays_near_a_third_each(made: Any) -> None:
     algorithm = made(
         env_config={"num_rounds": 10}, num_envs=16, rollout_fragment_length=20, train_batch_size=640, lr=2e-3,
