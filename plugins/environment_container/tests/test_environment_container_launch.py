@@ -1,16 +1,20 @@
-"""What is run in a worker's place on the node, and in the container: the programs themselves, without a session."""
+"""What is run in a worker's place on the node, and in the container: in forks of the test, without a session."""
 
 from __future__ import annotations
 
+import importlib.metadata
+import io
 import json
 import os
 import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -18,18 +22,62 @@ from kernel_environment_container import entry, launch
 from kernel_environment_container.contents import birth_of
 
 SECONDS = 120.0
-ENTRY, LAUNCH = (os.path.abspath(str(module.__file__)) for module in (entry, launch))
+ENTRY = os.path.abspath(str(entry.__file__))
 
 
-def started(message: dict[str, Any], client: int) -> subprocess.Popen[bytes]:
+class Fork:
+    """A fork of this process that runs the `main` of a program, with standard input and output of its own."""
+
+    def __init__(
+        self,
+        main: Callable[[], int | None],
+        arguments: Sequence[str],
+        output: Path,
+        given: bytes = b"",
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._output = output
+        self.pid = os.fork()
+        if self.pid:
+            return
+        try:
+            with tempfile.TemporaryFile() as file:
+                file.write(given)
+                file.seek(0)
+                os.dup2(file.fileno(), 0)
+            os.dup2(os.open(output, os.O_WRONLY | os.O_CREAT), 1)
+            sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0)))
+            sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w")))
+            sys.argv = ["program", *arguments]
+            os.environ.update(variables)
+            code = main()
+            sys.stdout.flush()
+            os._exit(code or 0)
+        finally:
+            os._exit(99)
+
+    def wait(self) -> int:
+        """Return the exit code."""
+        found: list[int] = []
+
+        def ended() -> bool:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            found.append(status)
+            return pid != 0
+
+        wait_until(ended)
+        return os.waitstatus_to_exitcode(found[-1])
+
+    def written(self) -> str:
+        """Return what was written, once the exit code was 0."""
+        assert self.wait() == 0
+        return self._output.read_text()
+
+
+def started(message: Mapping[str, Any], client: int, output: Path) -> Fork:
     """Start the program of the container; `client` is the process outside."""
-    command = [sys.executable, ENTRY, "run", str(client), str(birth_of(client))]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdin is not None
-    process.stdin.write(pickle.dumps({"variables": {}, "files": {}, **message}))
-    process.stdin.close()
-    process.stdin = None
-    return process
+    given = pickle.dumps({"variables": {}, "files": {}, **message})
+    return Fork(entry.main, ["run", str(client), str(birth_of(client))], output / "output", given)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -39,19 +87,18 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_the_interpreter_has_its_arguments_variables_and_files() -> None:
+def test_the_interpreter_has_its_arguments_variables_and_files(tmp_path: Path) -> None:
     program = (
         "import os, sys; file = open(int(sys.argv[1]), 'rb'); "
         "print(sys.argv[1:], os.environ['GIVEN'], file.read(), [sys.stdin.read()])"
     )
     message = {"arguments": ["-c", program, "9"], "variables": {"GIVEN": "yes"}, "files": {9: b"the order"}}
-    out, _ = started(message, os.getpid()).communicate(timeout=SECONDS)
-    assert out.decode() == "['9'] yes b'the order' ['']\n"
+    assert started(message, os.getpid(), tmp_path).written() == "['9'] yes b'the order' ['']\n"
 
 
 @pytest.mark.parametrize(("program", "code"), [("raise SystemExit(7)", 7), ("import os; os.kill(os.getpid(), 9)", 137)])
-def test_the_end_of_the_interpreter_is_passed_on(program: str, code: int) -> None:
-    assert started({"arguments": ["-c", program]}, os.getpid()).wait(SECONDS) == code
+def test_the_end_of_the_interpreter_is_passed_on(program: str, code: int, tmp_path: Path) -> None:
+    assert started({"arguments": ["-c", program]}, os.getpid(), tmp_path).wait() == code
 
 
 @pytest.mark.parametrize("with_descriptors", [True, False])
@@ -74,27 +121,36 @@ def test_signals_reach_the_interpreter(tmp_path: Path) -> None:
     program = (
         "import signal, sys; signal.signal(15, lambda *_: sys.exit(5)); open(sys.argv[1], 'w').close(); signal.pause()"
     )
-    process = started({"arguments": ["-c", program, str(ready)]}, os.getpid())
+    process = started({"arguments": ["-c", program, str(ready)]}, os.getpid(), tmp_path)
     wait_until(ready.exists)
-    process.terminate()
-    assert process.wait(SECONDS) == 5
+    os.kill(process.pid, signal.SIGTERM)
+    assert process.wait() == 5
 
 
-def test_a_container_that_does_not_show_the_process_outside_runs_nothing() -> None:
-    done = subprocess.run([sys.executable, ENTRY, "run", "999999999", "5"], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stdout.startswith("the container does not show the process that started it; it must share")
+def test_a_container_that_does_not_show_the_process_outside_runs_nothing(tmp_path: Path) -> None:
+    fork = Fork(entry.main, ["run", "999999999", "5"], tmp_path / "output")
+    assert fork.wait() == 1
+    text = (tmp_path / "output").read_text()
+    assert text == "the container does not show the process that started it; it must share the node's process ids\n"
 
 
-def test_a_container_says_what_it_has() -> None:
+def test_a_container_says_what_it_has(tmp_path: Path) -> None:
     here = os.getpid()
-    command = [sys.executable, ENTRY, "describe", str(here), str(birth_of(here))]
-    done = subprocess.run(command, env={"ONE": "1"}, capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout)
+    arguments = ["describe", str(here), str(birth_of(here))]
+    found = json.loads(Fork(entry.main, arguments, tmp_path / "output", variables={"ONE": "1"}).written())
     assert found["python"] == f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert found["kernel"] == importlib.metadata.version("kernel-spec")
     assert found["variables"]["ONE"] == "1" and found["sees"] is True
-    assert found["packages"] and all(os.path.isabs(path) for path in found["packages"])
+    assert found["packages"] and all(path in sys.path for path in found["packages"])
     assert entry.describe(here, 5)["sees"] is False
+
+
+def test_a_container_without_kernel_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", missing)
+    assert entry.describe(os.getpid(), 5)["kernel"] == ""
 
 
 def test_what_is_on_the_import_path_is_mounted_in_places_of_its_own(tmp_path: Path) -> None:
@@ -135,12 +191,25 @@ def test_the_node_becomes_the_program_that_runs_the_container(tmp_path: Path) ->
     )
     descriptor = os.memfd_create("test")
     os.write(descriptor, b"the order")
-    variables = {**os.environ, "PYTHONPATH": f"{tmp_path}/library", "LD_PRELOAD": ""}
-    process = subprocess.Popen(
-        [sys.executable, LAUNCH, str(tmp_path), "-c", program, str(descriptor)],
-        env=variables, pass_fds=[descriptor], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-    )  # fmt: skip
+    variables = {"PYTHONPATH": f"{tmp_path}/library", "LD_PRELOAD": ""}
+    os.set_inheritable(descriptor, True)
+    arguments = [str(tmp_path), "-c", program, str(descriptor)]
+    fork = Fork(launch.main, arguments, tmp_path / "output", variables=variables)
     os.close(descriptor)
-    birth = birth_of(process.pid)
-    out, _ = process.communicate(timeout=SECONDS)
-    assert out.decode() == f"/of/the/image:{tmp_path}/library {process.pid}-{birth}  the order\n"
+    birth = birth_of(fork.pid)
+    assert fork.written() == f"/of/the/image:{tmp_path}/library {fork.pid}-{birth}  the order\n"
+
+
+def test_what_is_mounted_has_a_directory_to_be_mounted_on(tmp_path: Path) -> None:
+    start = {
+        "before": ["echo"], "mount": ["{source}={target}"], "after": [], "shared": [], "packages": [],
+        "node_variables": {"PYTHONPATH": None},
+    }  # fmt: skip
+    (tmp_path / "start.json").write_text(json.dumps(start))
+    (tmp_path / "library").mkdir()
+    variables = {"PYTHONPATH": f"{tmp_path}/library"}
+    fork = Fork(launch.main, [str(tmp_path)], tmp_path / "output", variables=variables)
+    birth = birth_of(fork.pid)
+    target = tmp_path / "paths" / "0"
+    assert fork.written() == f"{tmp_path}/library={target} run {fork.pid} {birth}\n"
+    assert target.is_dir()
