@@ -438,6 +438,39 @@ made.stop()
     assert out.splitlines() == ["True 0.01 25600", "True", "MADDPG False 100"]
 
 
+def test_what_learns_from_recorded_episodes_alone_has_the_names_of_2_x(tmp_path: Path) -> None:
+    out = printed(
+        """
+import gymnasium
+from ray.rllib.algorithms.dt import DT, DTConfig
+from ray.rllib.offline.estimators import (
+    DirectMethod, DoublyRobust, ImportanceSampling, OffPolicyEstimator, WeightedImportanceSampling
+)
+from ray.rllib.offline.estimators.fqe_torch_model import FQETorchModel
+from ray.rllib.offline.estimators.importance_sampling import ImportanceSampling as Same
+config = DTConfig().environment("CartPole-v1").debugging(seed=1)
+config.training(target_return=50, horizon=500, embed_dim=8, num_layers=1, num_heads=1, embed_pdrop=0.1)
+config.min_train_timesteps_per_iteration = 1
+algo = config.build()
+print(type(algo) is DT, algo.train()["training_iteration"])
+env = gymnasium.make("CartPole-v1")
+obs, _ = env.reset(seed=1)
+input_dict = algo.get_initial_input_dict(obs)
+for _ in range(3):
+    action, _, extra = algo.compute_single_action(input_dict=input_dict)
+    obs, reward, *_ = env.step(action)
+    input_dict = algo.get_next_input_dict(input_dict, action, reward, obs, extra)
+print(input_dict["prev_rewards"], Same is ImportanceSampling)
+for kind in (DirectMethod, DoublyRobust):
+    made = kind(algo.get_policy(), gamma=0.9, q_model_config={"type": FQETorchModel, "n_iters": 2, "tau": 0.5})
+    print(isinstance(made, OffPolicyEstimator), type(made.model) is FQETorchModel)
+algo.stop()
+""",
+        tmp_path,
+    )
+    assert out.splitlines() == ["True 1", "1.0 True", "True True", "True True"]
+
+
 def test_ape_x_has_the_names_of_all_releases(tmp_path: Path) -> None:
     out = printed(
         """
