@@ -352,7 +352,7 @@ def test_runs_that_read_fit_a_model_and_estimate_by_it(tmp_path: Path) -> None:
 
 def test_the_direct_method_needs_no_probabilities_and_steps_may_be_estimated(tmp_path: Path) -> None:
     settings = {**SMALL, "input_": recorded(tmp_path, probabilities=False), "ope_split_batch_by_episode": False}
-    algorithm = algorithm_class("MARWIL")({**settings, "off_policy_estimation_methods": {"mine": {"type": "dm"}}})
+    algorithm = algorithm_class("BC")({**settings, "off_policy_estimation_methods": {"mine": {"type": "dm"}}})
     rewards = joined(sampled(20, 4))["rewards"]
     found = algorithm.train()["off_policy_estimator"]["mine"]
     np.testing.assert_allclose(

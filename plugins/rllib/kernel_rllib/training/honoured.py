@@ -222,7 +222,7 @@ def refuse_what_has_no_effect(
     """
     if "model" not in acts_on:
         _refuse_unknown_options(config)
-    without = without or {}
+    without = {name: reason for name, reason in (without or {}).items() if not _estimates_by(name, config)}
     wrong = [name for name in _given(config) if not _is_honoured(name, config, acts_on)]
     wrong += _options_without_memory(config, acts_on)
     given = [*_given(config), *_inherited(config, without)]
@@ -236,6 +236,11 @@ def refuse_what_has_no_effect(
             f"{config.title}: {'; '.join(said)}. So the result would be another than asked for. "
             f"{' '.join(['Leave them as they are by default.', *advice])}"
         )
+
+
+def _estimates_by(name: str, config: AlgorithmConfig) -> bool:
+    """Return whether estimators go by a setting, though learning does not."""
+    return name == "gamma" and config.is_set("off_policy_estimation_methods") and config.input_ != "sampler"
 
 
 def _given(config: AlgorithmConfig) -> Iterator[str]:
