@@ -257,7 +257,7 @@ def test_an_algorithm_that_learns_from_a_batch_once_refuses_passes(name: str) ->
         ("A3C", {"train_batch_size": 64}, "train_batch_size has no effect on A3C: each fragment of a runner is a"),
         ("SAC", {"num_workers": 0, "lr": 0.5}, "lr=0.5 has no effect on SAC, each network of which has a rate"),
         ("ES", {"model": {"use_lstm": True}},
-         r"ES does not act on model\['use_lstm'\], as A2C, A3C, APPO, AlphaStar, DDPPO, IMPALA, PG, PPO, R2D2 do\. So the result"),
+         r"ES does not act on model\['use_lstm'\], as A2C, A3C, APPO, AlphaStar, DDPPO, IMPALA, PG, PPO, R2D2 do\."),
         ("DQN", {"pipelined_sampling": True, "fake_sampler": True},
          "no algorithm acts on fake_sampler yet; DQN does not act on pipelined_sampling, as A2C, PG, PPO do"),
         ("PG", {"input_": "/tmp/out", "input_read_episodes": True},
