@@ -225,7 +225,7 @@ class EpisodeCalls:
 
         Args:
             refused: The call.
-            error: What is raised.
+            error: The error that is raised.
             taken: The calls that were taken after that one.
 
         Returns:

@@ -33,7 +33,7 @@ class OpenSpielEnv(MultiAgentEnv):
             env: The game, as `pyspiel.load_game` returns it.
             action_masks: Whether observations are a Dict of `obs` and `action_mask`, which has a 1 for each action
                 that may be taken.
-            illegal_action_penalty: What an action costs that may not be taken.
+            illegal_action_penalty: The cost of an action that may not be taken, in units of reward.
 
         Raises:
             EnvError: If it is no game of OpenSpiel, or one that can't be played so.

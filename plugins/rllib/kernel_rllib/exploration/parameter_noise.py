@@ -56,7 +56,7 @@ class ParameterNoise(ABC):
 
         Args:
             apart: The means.
-            timestep: How many steps all lanes of the run have made.
+            timestep: The number of steps that all lanes of the run have made.
         """
 
     def adapted(self, stddev: Array, apart: Array, timestep: int) -> Array:
@@ -133,7 +133,7 @@ class ParameterNoiseOfActions(ParameterNoise):
         Args:
             then: The exploration that chooses by the outputs of perturbed parameters.
             initial_stddev: The standard deviation of the noise in a lane's first episode.
-            distribution: What makes actions of the policy's outputs.
+            distribution: The distribution, which makes actions of the policy's outputs.
             target: The deviation of noise on actions that moves them as far.
         """
         super().__init__(then, initial_stddev)

@@ -23,7 +23,7 @@ class TreePolicySampling:
         """Choose of so many actions.
 
         Args:
-            actions: How many there are.
+            actions: The number of actions.
             greedy: Whether the most probable one is taken always.
         """
         self._greedy = greedy

@@ -82,11 +82,11 @@ class Dynamics:
         """Begin with random models.
 
         Args:
-            settings: How models are built, and fitted.
+            settings: The settings by which models are built, and fitted.
             observations: The width of observations.
             actions: The width of actions.
-            backend: What differentiates.
-            stream: What parameters are drawn from.
+            backend: The backend, which differentiates.
+            stream: The generator of random numbers that parameters are drawn from.
         """
         self.settings = settings
         self.module = TransitionEnsemble(

@@ -20,7 +20,7 @@ class SharedParameters:
 
         Args:
             learners: The learners by the ids of their modules.
-            names: What is shared: parameters of these names or below them, or that match one as a pattern.
+            names: The names of shared parameters, of groups of these, or patterns that names match.
 
         Raises:
             ConfigError: If a module has none of them, or has them in other shapes.

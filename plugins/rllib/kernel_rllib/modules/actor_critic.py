@@ -153,9 +153,9 @@ def hidden_body(name: str, shape: tuple[int, ...], options: ActorCriticOptions) 
     """Return the hidden layers that options describe: dense ones, or convolutions where observations are images.
 
     Args:
-        name: What the names of parameters begin with.
+        name: The prefix of the names of parameters.
         shape: The shape of one observation.
-        options: How they are built.
+        options: The options by which they are built.
     """
     gain = initializers.orthogonal(2**0.5)
     if len(shape) == 3:

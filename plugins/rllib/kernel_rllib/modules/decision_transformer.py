@@ -45,7 +45,7 @@ class DecisionTransformerOptions:
         layer_dropout: The same of what layers give.
         attention_dropout: The same of attention.
         target: The return that it is to reach where an episode begins.
-        return_scale: What returns are divided by before they become tokens.
+        return_scale: The number that returns are divided by before they become tokens.
         is_bounded: Whether actions are continuous and from -1 to 1, by tanh.
         is_discrete: Whether actions are numbers from 0, and are given as such.
         predicts_observations: Whether it predicts the next observation as well.
@@ -218,7 +218,7 @@ class DecisionTransformer(Module):
             parameters: The parameters.
             given: Observations [B, T, O], actions [B, T, A] and returns-to-go [B, T, 1].
             timesteps: The numbers of steps in their episodes [B, T].
-            mask: Where there is a step [B, T].
+            mask: Whether there is a step [B, T].
             dropout: Draws what is left out.
         """
         count, steps = mask.shape

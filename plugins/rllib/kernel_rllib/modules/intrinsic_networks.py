@@ -30,9 +30,9 @@ class FeatureNetwork:
         """Build it.
 
         Args:
-            name: What the names of its parameters begin with.
+            name: The prefix of the names of its parameters.
             shape: The shape of one observation.
-            width: How many features there are.
+            width: The number of features.
             options: The options of its hidden layers.
         """
         self.body: Body = hidden_body(name, tuple(shape), options)
@@ -52,7 +52,7 @@ class CuriosityOptions:
     """The sizes of a `CuriosityNetwork`.
 
     Attributes:
-        features: How many features observations have.
+        features: The number of features of observations.
         hidden: The layers below the features.
         inverse: The widths and the activation of the layers that guess actions.
         forward: The widths and the activation of the layers that foresee features.
@@ -139,7 +139,7 @@ class DistillationNetwork(Module):
 
         Args:
             observation: The shape of one observation.
-            width: How many features there are.
+            width: The number of features.
             hidden: The layers below the features.
             values: Whether there are values.
         """

@@ -59,7 +59,7 @@ class LatentDynamics(Module):
         Args:
             row: The width of a row of observations.
             actions: The width of actions.
-            sizes: How wide the networks are.
+            sizes: The widths of the networks.
         """
         self.sizes = sizes = sizes or LatentSizes()
         self.actions, self.observed = actions, row - actions - 1
@@ -146,8 +146,8 @@ class LatentDynamics(Module):
             nn: The operations.
             parameters: The parameters.
             rows: Rows [T, B, F].
-            firsts: Where episodes begin [T, B].
-            noise: What z is drawn by, standard normal [T, B, Z].
+            firsts: Whether an episode begins [T, B].
+            noise: The noise that z is drawn by, standard normal [T, B, Z].
 
         Returns:
             h [T, B, H], z [T, B, Z], and the means and deviations of the posterior [T, B, Z].

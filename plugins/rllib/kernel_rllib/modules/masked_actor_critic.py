@@ -49,8 +49,8 @@ class MaskedActorCritic(PolicyModule):
         """Build it.
 
         Args:
-            layout: Where rows have what.
-            options: How the networks are built.
+            layout: The layout of rows.
+            options: The options by which the networks are built.
         """
         self.layout = layout
         self.network = ActorCritic(layout.shape, layout.mask[1] - layout.mask[0], options=options)

@@ -290,8 +290,8 @@ class DreamerNetworks(Module):
             nn: The operations.
             parameters: The parameters.
             rows: Rows [T, B, F].
-            firsts: Where episodes begin [T, B].
-            uniforms: What z is drawn by [T, B, C].
+            firsts: Whether an episode begins [T, B].
+            uniforms: The uniform numbers that z is drawn by [T, B, C].
 
         Returns:
             h [T, B, H], z [T, B, C, K], whose gradients are those of probabilities (straight-through), and these

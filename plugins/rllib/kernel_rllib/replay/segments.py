@@ -47,8 +47,8 @@ class SegmentReplay:
         """Return segments, one a row; those that an episode has fewer steps for are filled up with zeros at first.
 
         Args:
-            count: How many, B.
-            stream: What they are drawn from.
+            count: The number of segments, B.
+            stream: The generator of random numbers that they are drawn by.
 
         Returns:
             `obs` [B, T, O], `actions` [B, T, ...], `returns_to_go` [B, T], `timesteps` [B, T], the number of each step

@@ -22,7 +22,7 @@ class StreamReplay:
         """Keep this many rows of all lanes together.
 
         Args:
-            capacity: How many.
+            capacity: The largest number of rows.
             width: The width of a row.
         """
         self._capacity, self._width = capacity, width
@@ -57,9 +57,9 @@ class StreamReplay:
         """Return sequences, each as likely as any other: `obs` [T, B, F], `firsts` and `terminals` [T, B].
 
         Args:
-            count: How many, B.
+            count: The number of sequences, B.
             steps: Their length, T.
-            stream: What they are drawn by.
+            stream: The generator of random numbers that they are drawn by.
         """
         starts = self._starts(steps)
         drawn = stream.integers(starts.sum(), size=count)

@@ -239,7 +239,7 @@ def no_policy_found(called: str, episode_id: str, agents: Sequence[Any], error: 
         called: The class and the method.
         episode_id: The episode of the call.
         agents: The new agents.
-        error: What was raised when a policy was looked for.
+        error: The error that was raised when a policy was looked for.
     """
     said = EnvError(
         f"{called} of the episode {episode_id!r} has the new agents {', '.join(map(repr, agents))}, and no policy was "

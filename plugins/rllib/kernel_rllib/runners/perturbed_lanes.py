@@ -27,7 +27,7 @@ class PerturbedLanes:
         """Perturb the parameters of a module.
 
         Args:
-            exploration: How far.
+            exploration: The exploration, which says how far.
             module: The module; it remembers nothing from step to step.
             nn: The operations.
             seed: The seed of the run.
@@ -58,7 +58,7 @@ class PerturbedLanes:
             forward: The method of the module that is asked.
             parameters: Its own parameters: the vector of all, and views of it by their names.
             inputs: The inputs of all lanes, filled up to a multiple of the module's block of rows.
-            made: How many steps each lane has made before [L].
+            made: The number of steps that each lane has made before [L].
         """
         vector, own = parameters
         usual = forward(self._nn, own, inputs)

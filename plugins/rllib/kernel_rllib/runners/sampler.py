@@ -346,8 +346,8 @@ class Sampler:
         """Return what actions are chosen by, for all rows of `inputs`; by default what the module gives.
 
         Args:
-            inputs: What the module takes.
-            noise: What exploring gets in this step [L, width].
+            inputs: The inputs of the module, arrays [L, ...] by name.
+            noise: The noise of exploring in this step [L, width].
         """
         return self._forward(self._nn, self._parameters, inputs)
 
