@@ -298,6 +298,32 @@ def test_counts_are_right_after_runners_and_shards_were_killed() -> None:
         time.sleep(0.02)
 
 
+def test_with_all_in_one_process_it_is_dqn() -> None:
+    """Priorities, weights, the steps at which the target follows: all is that of DQN, to the last bit."""
+    buffer = {"type": "PrioritizedEpisodeReplayBuffer", "capacity": 200, "worker_side_prioritization": False}
+    shared: dict[str, Any] = {
+        **{name: value for name, value in SMALL.items() if name != "optimizer"},
+        "num_env_runners": 0,
+        "n_step": 1,
+        "exploration_config": {"type": "EpsilonGreedy", "epsilon_schedule": [[0, 1.0], [200, 0.05]]},
+        "epsilon": None,
+        "replay_buffer_config": {**buffer, "alpha": 0.6, "beta": 0.4, "final_beta": 0.4},
+        "training_intensity": 8.0,
+        "target_network_update_freq": 40,
+        "min_sample_timesteps_per_iteration": 64,
+    }
+    here = {"num_replay_buffer_shards": 0, "max_weight_sync_delay": 1}
+    both = algorithm_class("DQN")(shared), algorithm_class("APEX")({**shared, "optimizer": here})
+    for algorithm in both:
+        for _ in range(5):  # more steps than the buffer holds
+            algorithm.train()
+        assert len(algorithm.replay) == 200
+    dqn, apex = both
+    assert dqn.steps_at_last_target == apex.steps_at_last_target > 200
+    np.testing.assert_array_equal(dqn.learner.vector, apex.learner.vector)
+    np.testing.assert_array_equal(dqn.replay.state()["priorities"], apex.replay.state()["priorities"])
+
+
 @pytest.mark.usefixtures("session")
 def test_shards_come_back_from_checkpoints(tmp_path: Path) -> None:
     algorithm = made(**REMOTE, store_buffer_in_checkpoints=True)

@@ -53,7 +53,7 @@ class PrioritizedReplay:
         if errors is None:
             self._set(places, np.full(len(places), self._largest**self.alpha))
         else:
-            self.update_priorities(places, errors[-len(places) :])
+            self._set(places, self._powers(errors[-len(places) :]))
 
     def sample(self, count: int, stream: np.random.Generator, timestep: int = 0) -> Batch:
         """Return `count` rows, one from each of as many equal parts of the sum of all priorities.
@@ -71,14 +71,18 @@ class PrioritizedReplay:
         weights = (self._sums[places] / self._smallest.all) ** -self.beta.value(timestep)
         batch = self.ring.take(places)
         batch[Batch.WEIGHTS] = weights.astype(np.float32)
-        batch[Batch.BATCH_INDEXES] = places
+        batch[Batch.BATCH_INDEXES] = self.ring.numbers(places)
         return batch
 
     def update_priorities(self, places: Array, errors: Array) -> None:
-        """Draw these rows from now on by how large their errors [N] are."""
-        priorities = np.abs(np.asarray(errors, np.float64)) + self.epsilon
-        self._largest = max(self._largest, float(priorities.max(initial=0.0)))
-        self._set(places, priorities**self.alpha)
+        """Draw rows from now on by how large their errors are.
+
+        Args:
+            places: Their `batch_indexes` [N]. Those of rows that went meanwhile are left out: others have their places.
+            errors: The errors [N], of either sign.
+        """
+        held = self.ring.holds(places)
+        self._set(places[held] % self.ring.capacity, self._powers(errors)[held])
 
     def state(self) -> Mapping[str, Any]:
         """Return its rows and their priorities."""
@@ -91,6 +95,13 @@ class PrioritizedReplay:
         self._sums, self._smallest = SumTree(self.ring.capacity), MinTree(self.ring.capacity)
         self._set(np.arange(len(self)), state["priorities"])
         self._largest = float(state["largest"])
+
+    def _powers(self, errors: Array) -> Array:
+        """Return p^alpha [N] for errors [N]."""
+        priorities = np.abs(np.asarray(errors, np.float64)) + self.epsilon
+        self._largest = max(self._largest, float(priorities.max(initial=0.0)))
+        found: Array = priorities**self.alpha
+        return found
 
     def _set(self, places: Array, priorities: Array) -> None:
         self._sums[places] = priorities

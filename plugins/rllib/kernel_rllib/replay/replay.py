@@ -40,7 +40,7 @@ class Replay(Protocol):
         ...
 
     def update_priorities(self, places: Array, errors: Array) -> None:
-        """Say how large the errors of rows were, by their `batch_indexes`."""
+        """Say how large the errors of rows were, by their `batch_indexes`; rows that went meanwhile are left out."""
         ...
 
     def state(self) -> Mapping[str, Any]:

@@ -50,6 +50,20 @@ class Ring:
         """Return the rows at these places, copied."""
         return Batch({name: column.take(places, axis=0) for name, column in self.columns.items()})
 
+    def numbers(self, places: Array) -> Array:
+        """Return how many rows were added before those at these places [N].
+
+        It tells a row from those that take its place later; until the ring is full it is the place.
+        """
+        last = self.added - 1
+        found: Array = last - (last - places) % self.capacity
+        return found
+
+    def holds(self, numbers: Array) -> Array:
+        """Return whether rows with these numbers are still there [N]."""
+        found: Array = numbers >= self.added - self.capacity
+        return found
+
     def nbytes(self) -> int:
         """Return how many bytes its columns have when all of them are filled."""
         return sum(column.nbytes for column in self.columns.values())
