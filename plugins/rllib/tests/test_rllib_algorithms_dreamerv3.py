@@ -27,7 +27,7 @@ from kernel_rllib.data.batch import Batch
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.distributions.categorical import Categorical
 from kernel_rllib.distributions.gaussian import Gaussian
-from kernel_rllib.errors import ConfigError
+from kernel_rllib.errors import ConfigError, DataError
 from kernel_rllib.modules.symlog import bins, expected, symexp, symlog, two_hot
 from kernel_rllib.modules.world_model import BINS, EPSILON, SIZES, DreamerNetworks
 from kernel_rllib.nn.numpy_backend import NumpyBackend
@@ -315,6 +315,20 @@ def test_the_oldest_rows_go_and_each_sequence_is_as_likely_as_any_other() -> Non
     replay.add(fragment_of(20, 4, {}, np.zeros((4, 2), bool)))
     drawn = [each.sample(5, 3, np.random.default_rng(1))[columns.OBS] for each in (replay, again)]
     np.testing.assert_array_equal(*drawn)
+
+
+def test_lanes_may_be_lost_and_others_are_refused() -> None:
+    replay = StreamReplay(20, 1)
+    replay.add(fragment_of(0, 4, {}, np.zeros((4, 2), bool)))
+    replay.add(fragment_of(4, 4, {(1, 1): True}, np.zeros((4, 2), bool)).of_lanes(1, 2))
+    found = replay.sample(200, 9, np.random.default_rng(0))[columns.OBS][..., 0]
+    assert np.unique(found, axis=1).T.tolist() == [[1000, 1001, 1002, 1003, 1004, 1005, -1005, 1006, 1007]]
+    with pytest.raises(
+        DataError, match=r"a fragment has lanes \[1\], and the buffer is shared by lanes \[0\]: add one"
+    ):
+        made = StreamReplay(20, 1)
+        made.add(fragment_of(0, 4, {}, np.zeros((4, 2), bool)).of_lanes(0, 1))
+        made.add(fragment_of(0, 4, {}, np.zeros((4, 2), bool)))
 
 
 # -- the algorithm ---------------------------------------------------------------------------------------------------

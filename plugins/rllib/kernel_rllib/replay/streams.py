@@ -10,6 +10,7 @@ import numpy as np
 from kernel_rllib.arrays import Array
 from kernel_rllib.data import columns
 from kernel_rllib.data.fragment import Fragment
+from kernel_rllib.errors import DataError
 
 FIRSTS, TERMINALS = "firsts", "terminals"
 """The columns that say where episodes begin, and which rows nothing follows."""
@@ -39,15 +40,25 @@ class StreamReplay:
         return max(self._capacity // max(len(self._lanes), 1), 1)
 
     def add(self, fragment: Fragment) -> None:
-        """Keep what a fragment saw. All fragments are of the same lanes.
+        """Keep what a fragment saw. The first one has all lanes; later ones may have fewer, where runners are lost.
 
         Args:
             fragment: With the column `resets`, and observations as rows [T, L, F].
+
+        Raises:
+            DataError: If it has a lane that the first one had not.
         """
+        lanes = fragment.lanes.tolist()
         if not self._lanes:
-            self._begin(fragment.lanes.tolist())
-        for position in range(len(self._lanes)):
-            self._write(position, _rows_of(fragment, position))
+            self._begin(lanes)
+        unknown = sorted(set(lanes) - set(self._lanes))
+        if unknown:
+            raise DataError(
+                f"a fragment has lanes {unknown}, and the buffer is shared by lanes {self._lanes}: add one with all "
+                "lanes first"
+            )
+        for position, lane in enumerate(lanes):
+            self._write(self._lanes.index(lane), _rows_of(fragment, position))
 
     def sequences(self, steps: int) -> int:
         """Return how many different sequences of some steps there are."""
@@ -100,12 +111,12 @@ class StreamReplay:
         found: Array = np.maximum(np.minimum(self._written, self._each) - steps + 1, 0)
         return found
 
-    def _write(self, position: int, rows: Mapping[str, Array]) -> None:
+    def _write(self, slot: int, rows: Mapping[str, Array]) -> None:
         count = len(rows[FIRSTS])
-        places = (self._written[position] + np.arange(count)) % self._each
+        places = (self._written[slot] + np.arange(count)) % self._each
         for name, column in rows.items():
-            self._columns[name][position, places[-self._each :]] = column[-self._each :]
-        self._written[position] += count
+            self._columns[name][slot, places[-self._each :]] = column[-self._each :]
+        self._written[slot] += count
 
 
 def _rows_of(fragment: Fragment, position: int) -> dict[str, Array]:
