@@ -129,11 +129,14 @@ class ResourcePool:
     def missing(self, wanted: Mapping[str, int]) -> Amounts:
         """Return the amounts by which `wanted` exceeds the free resources (empty when it fits).
 
-        Only usable parts of devices count: two half-free GPUs are not one free GPU.
+        Only usable parts of devices count: two half-free GPUs are not one free GPU. What is still in use on devices
+        that the node has lost counts against those that it has.
         """
         missing: Amounts = {}
         for name, units in wanted.items():
-            free = self._best_free(name, units) if name in self._device_resources else self.available.get(name, 0)
+            free = self.available.get(name, 0)
+            if name in self._device_resources:
+                free = min(free, self._best_free(name, units))
             if units and units > free:
                 missing[name] = units - free
         return missing

@@ -177,6 +177,14 @@ def test_zero_amounts_cost_nothing_even_of_a_missing_resource() -> None:
     assert pool.acquire({"GPU": 0, "blue": 0}) == Allocation({}, {})
 
 
+def test_what_is_in_use_on_a_lost_device_is_missing_elsewhere() -> None:
+    pool = ResourcePool({"GPU": 2.5})
+    assert pool.acquire({"GPU": UNIT // 2}) == Allocation({"GPU": UNIT // 2}, {"GPU": {2: UNIT // 2}})
+    pool.resize({"GPU": 1})
+    assert pool.acquire({"GPU": UNIT}) is None and pool.missing({"GPU": UNIT}) == {"GPU": UNIT // 2}
+    assert pool.missing({"GPU": UNIT // 2}) == {}
+
+
 def test_a_lost_device_is_taken_away_when_its_holder_ends() -> None:
     pool = ResourcePool({"GPU": 2})
     held = pool.acquire({"GPU": 2 * UNIT})
