@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 from kernel_rllib.league.league import League, LeagueSettings
@@ -26,10 +27,19 @@ class Matchmaking:
     settings: LeagueSettings
     state: Mapping[str, Any] = field(default_factory=dict)
 
-    def __call__(self, agent_id: Any, episode: Any, *_: Any, **__: Any) -> str:
-        """Return the policy of an agent; who learns is either of the two, as chance has it."""
+    @cached_property
+    def league(self) -> League:
+        """The league of that state."""
         league = League(self.settings)
         league.set_state(self.state)
+        return league
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what it is made of: the league is built of it where it is asked for."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
+
+    def __call__(self, agent_id: Any, episode: Any, *_: Any, **__: Any) -> str:
+        """Return the policy of an agent; who learns is either of the two, as chance has it."""
         stream = philox.stream(self.seed, "match", int(episode.episode_id))
-        pair = league.draw_match(stream)
+        pair = self.league.draw_match(stream)
         return pair[(list(self.agents).index(agent_id) + int(stream.random() < 0.5)) % 2]
