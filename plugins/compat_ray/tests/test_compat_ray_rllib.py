@@ -359,6 +359,35 @@ for trainer in (ImpalaTrainer, APPOTrainer):
     assert out.splitlines() == ["True True True True", "IMPALA True 100", "APPO False 100"]
 
 
+def test_explorations_and_example_environments_have_the_names_of_rllib(tmp_path: Path) -> None:
+    out = printed(
+        """
+from ray.rllib.agents.dqn import DQNTrainer
+from ray.rllib.agents.ppo import PPOTrainer
+from ray.rllib.evaluation import MultiAgentSampleBatchBuilder
+from ray.rllib.examples.env.correlated_actions_env import CorrelatedActionsEnv
+from ray.rllib.examples.env.recommender_system_envs_with_recsim import InterestEvolutionRecSimEnv
+from ray.rllib.examples.env.windy_maze_env import HierarchicalWindyMazeEnv, WindyMazeEnv
+from ray.rllib.utils.exploration.curiosity import Curiosity
+from ray.rllib.utils.exploration.parameter_noise import ParameterNoise
+
+common = {"num_workers": 0, "min_iter_time_s": 0}
+curious = {"type": Curiosity, "feature_dim": 8, "sub_exploration": {"type": "StochasticSampling"}}
+ppo = {"train_batch_size": 200, "sgd_minibatch_size": 100, "num_sgd_iter": 1, "exploration_config": curious}
+told = PPOTrainer(env="CartPole-v0", config={**common, **ppo}).train()["info"]["learner"]["default_policy"]
+print(told["learner_stats"]["intrinsic_reward_mean"] > 0)
+noisy = {"exploration_config": {"type": ParameterNoise, "initial_stddev": 0.2}}
+for noise in ({"parameter_noise": True}, noisy):
+    config = {**common, **noise, "batch_mode": "complete_episodes", "timesteps_per_iteration": 100}
+    print(type(DQNTrainer(env="CartPole-v0", config=config).get_policy().exploration).__name__)
+for made in (CorrelatedActionsEnv, InterestEvolutionRecSimEnv, HierarchicalWindyMazeEnv, WindyMazeEnv):
+    made({}).reset()
+""",
+        tmp_path,
+    )
+    assert out.splitlines() == ["True", "PolicyExploration", "PolicyExploration"]
+
+
 def test_tqc_has_the_names_and_settings_of_rllib(tmp_path: Path) -> None:
     out = printed(
         """
