@@ -324,7 +324,7 @@ def test_lanes_may_be_lost_and_others_are_refused() -> None:
     found = replay.sample(200, 9, np.random.default_rng(0))[columns.OBS][..., 0]
     assert np.unique(found, axis=1).T.tolist() == [[1000, 1001, 1002, 1003, 1004, 1005, -1005, 1006, 1007]]
     with pytest.raises(
-        DataError, match=r"a fragment has lanes \[1\], and the buffer is shared by lanes \[0\]: add one"
+        DataError, match=r"^a fragment has lanes \[1\], and the buffer is shared by lanes \[0\]: add one"
     ):
         made = StreamReplay(20, 1)
         made.add(fragment_of(0, 4, {}, np.zeros((4, 2), bool)).of_lanes(0, 1))

@@ -87,6 +87,14 @@ def test_nothing_to_adapt_by_leaves_parameters_as_they_are() -> None:
     np.testing.assert_array_equal(adaptation.hessian_product(flat, theta, np.zeros(2)), [0, 0])
 
 
+@pytest.mark.parametrize("length", [1e-6, 1.0, 1e6])
+def test_products_with_second_derivatives_are_right_for_vectors_of_any_length(length: float) -> None:
+    adaptation = Adaptation(NumpyBackend(), ParameterTable({"theta": (3,)}), 0.1)
+    theta, vector = np.array([0.5, -1.0, 2.0]), length * np.array([1.0, 0.3, -0.5])
+    found = adaptation.hessian_product(lambda nn, p: (nn.sum(nn.square(nn.square(p["theta"]))), {}), theta, vector)
+    np.testing.assert_allclose(found, 12 * theta**2 * vector, rtol=1e-6)
+
+
 OBSERVED, ACTED = 3, 2
 CONFIG = MAML.config_class().training(vf_clip_param=1e9, vf_loss_coeff=0.7, clip_param=0.3)
 DISTRIBUTION = Gaussian(ACTED, free_log_std=True)
@@ -137,6 +145,11 @@ def twin(vector: Any, before: list[Batch], last: Batch, rate: float, weight: flo
     return meta_learning.outer_loss(policy, steps_of(last), 0.7, 0.3) + beside
 
 
+def twin_after(vector: Any, before: list[Batch], last: Batch, rate: float) -> float:
+    """Return the outer loss of a task without what is beside it."""
+    return twin(vector, before, last, rate, 0.0)
+
+
 @pytest.mark.parametrize("adaptation_steps", [1, 2])
 def test_loss_and_gradient_are_those_of_the_paper_for_a_linear_policy(adaptation_steps: int) -> None:
     rate, weight = 0.2, 0.4
@@ -158,7 +171,9 @@ def test_loss_and_gradient_are_those_of_the_paper_for_a_linear_policy(adaptation
         beside=[on(policy_distance(DISTRIBUTION, weight), batch) for batch in before],
     )
     _, reports, gradient = adaptation.outer_gradient(task, vector)
-    assert len(reports) == adaptation_steps
+    distances = [twin(vector, before[: k + 1], last, rate, 1.0) - twin_after(vector, before[: k + 1], last, rate)
+                 for k in range(adaptation_steps)]  # fmt: skip
+    assert np.cumsum([report["kl"] for report in reports]) == pytest.approx(distances, rel=1e-8)
 
     def slope(k: int, step: float = 1e-4) -> float:
         moved = [np.array(vector) for _ in range(4)]
