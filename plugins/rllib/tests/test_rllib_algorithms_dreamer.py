@@ -204,6 +204,17 @@ def test_it_goes_on_after_a_checkpoint_with_the_same_bits(tmp_path: Path) -> Non
     assert np.isfinite(resumed.evaluate()["episode_reward_mean"])
 
 
+def test_settings_are_those_of_rllib() -> None:
+    config = Dreamer.config_class()
+    expected = {
+        "td_model_lr": 6e-4, "actor_lr": 8e-5, "critic_lr": 8e-5, "grad_clip": 100, "lambda_": 0.95, "gamma": 0.99,
+        "dreamer_train_iters": 100, "batch_size": 50, "batch_length": 50, "imagine_horizon": 15, "free_nats": 3,
+        "kl_coeff": 1, "prefill_timesteps": 5000, "explore_noise": 0.3, "batch_mode": "complete_episodes",
+        "sizes": LatentSizes(200, 30, 400, 32, 5.0),
+    }  # fmt: skip
+    assert {name: getattr(config, name) for name in expected} == expected
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [

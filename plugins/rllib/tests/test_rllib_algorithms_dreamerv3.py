@@ -457,6 +457,27 @@ def test_it_goes_on_after_a_checkpoint_with_the_same_bits(tmp_path: Path, more: 
     assert np.isfinite(resumed.evaluate()["episode_reward_mean"])
 
 
+def test_settings_are_those_of_rllib_and_the_smallest_ones_are_taken() -> None:
+    config = DreamerV3.config_class()
+    expected_values = {
+        "model_size": "XS", "training_ratio": 1024, "batch_size_B": 16, "batch_length_T": 64, "horizon_H": 15,
+        "gae_lambda": 0.95, "entropy_scale": 3e-4, "return_normalization_decay": 0.99, "world_model_lr": 1e-4,
+        "actor_lr": 3e-5, "critic_lr": 3e-5, "world_model_grad_clip_by_global_norm": 1000,
+        "actor_grad_clip_by_global_norm": 100, "critic_grad_clip_by_global_norm": 100, "gamma": 0.997,
+    }  # fmt: skip
+    assert {name: getattr(config, name) for name in expected_values} == expected_values
+    algorithm = made(
+        horizon_H=1, batch_size_B=1, batch_length_T=2, world_model_grad_clip_by_global_norm=0.5, entropy_scale=0,
+        actor_grad_clip_by_global_norm=0.5, critic_grad_clip_by_global_norm=0.5, return_normalization_decay=0,
+    )  # fmt: skip
+    told = algorithm.train()["info"]["learner"]["default_policy"]["learner_stats"]
+    assert {
+        "world_model_loss", "decoder_loss", "reward_loss", "continue_loss", "dynamics_loss", "representation_loss",
+        "kl", "actor_loss", "critic_loss", "entropy", "dream_reward_mean", "dream_return_mean", "dream_value_mean",
+        "return_range", "world_gradient_norm",
+    } <= told.keys()  # fmt: skip
+
+
 class Choices(gymnasium.Env):
     """Has two choices in each step."""
 

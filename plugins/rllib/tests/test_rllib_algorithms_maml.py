@@ -392,5 +392,16 @@ def test_settings_that_do_not_fit_are_refused(more: Any, said: str) -> None:
         made(**more)
 
 
+def test_settings_are_those_of_rllib() -> None:
+    config = MAML.config_class()
+    expected = {
+        "inner_adaptation_steps": 1, "maml_optimizer_steps": 5, "inner_lr": 0.1, "use_meta_env": True, "use_gae": True,
+        "lambda_": 1.0, "kl_coeff": 0.0005, "kl_target": 0.01, "vf_loss_coeff": 0.5, "entropy_coeff": 0,
+        "clip_param": 0.3, "vf_clip_param": 10, "lr": 1e-3, "rollout_fragment_length": 200, "num_env_runners": 2,
+        "batch_mode": "complete_episodes", "tasks_at_once": 2,
+    }  # fmt: skip
+    assert {name: getattr(config, name) for name in expected} == expected
+
+
 def test_a_kink_is_taken_where_there_are_no_second_derivatives() -> None:
     made(model={"fcnet_activation": "relu", "fcnet_hiddens": [4]}, second_order=False).train()

@@ -258,6 +258,16 @@ def test_settings_that_do_not_fit_are_refused(more: Any, said: str) -> None:
         made(**more)
 
 
+def test_settings_are_those_of_rllib() -> None:
+    config = MBMPO.config_class()
+    expected = {
+        "num_maml_steps": 10, "maml_optimizer_steps": 8, "inner_lr": 1e-3, "inner_adaptation_steps": 1, "horizon": 200,
+        "clip_param": 0.5, "kl_coeff": 0.0005, "kl_target": 0.01, "vf_loss_coeff": 0.5, "lr": 1e-3,
+        "dynamics": DynamicsSettings(5, (512, 512, 512), 1e-3, 500, 500, 0.2, True),
+    }  # fmt: skip
+    assert {name: getattr(config, name) for name in expected} == expected
+
+
 def test_options_that_rllib_leaves_empty_are_taken() -> None:
     config = MBMPO.config_class().training(dynamics_model={"custom_model": None, "custom_model_config": {}, "lr": 0.1})
     assert config.dynamics == DynamicsSettings(lr=0.1)
