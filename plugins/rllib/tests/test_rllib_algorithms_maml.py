@@ -261,6 +261,21 @@ def test_each_task_is_sampled_by_its_own_parameters() -> None:
         )
 
 
+@pytest.mark.parametrize(("lanes", "rows"), [(2, 8), (8, 8), (9, 16)])
+def test_rows_of_a_task_are_filled_up_to_whole_blocks(lanes: int, rows: int) -> None:
+    algorithm = made(num_envs=2 * lanes, meta_batch_size=2)
+    sampler, seen = algorithm.runners.local.sampler, []
+    forward = sampler._of_one_task
+
+    def spy(nn: Any, parameters: Any, inputs: Any) -> Any:
+        seen.append(len(inputs[columns.OBS]))
+        return forward(nn, parameters, inputs)
+
+    sampler._of_one_task = spy
+    algorithm.rounds.sample([algorithm.learner.weights] * 2, 5)
+    assert set(seen) == {rows}
+
+
 def test_parameters_of_before_are_what_all_act_by_after_an_iteration() -> None:
     algorithm = made()
     algorithm.train()
