@@ -233,6 +233,10 @@ _BATCH_ESTIMATORS = {
 _FITTED_Q = {"FQETorchModel": f"{_OFFLINE}.estimators.fitted_q:FittedQEvaluation"}
 _CONTEXT = {"IOContext": f"{_OFFLINE}.io_context:IOContext"}
 _WORKER = {"RolloutWorker": f"{_FIRST}.rollout_worker:RolloutWorker"}
+_OPTIMIZERS = {
+    name: f"{_FIRST}.policy_optimizers:{name}"
+    for name in ("PolicyOptimizer", "SyncSamplesOptimizer", "AsyncGradientsOptimizer")
+}
 _WORKER_SET = {"WorkerSet": f"{_FIRST}.rollout_worker:WorkerSet"}
 _ADVANTAGES = {name: f"{_FIRST}.postprocessing:{name}" for name in ("Postprocessing", "compute_advantages")}
 _CALLBACKS = {
@@ -492,6 +496,12 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.offline.wis_estimator": {
         "WeightedImportanceSamplingEstimator": _IMPORTANCE["WeightedImportanceSamplingEstimator"]
     },
+    "ray.rllib.optimizers": _OPTIMIZERS,
+    "ray.rllib.optimizers.async_gradients_optimizer": {
+        "AsyncGradientsOptimizer": _OPTIMIZERS["AsyncGradientsOptimizer"]
+    },
+    "ray.rllib.optimizers.policy_optimizer": {"PolicyOptimizer": _OPTIMIZERS["PolicyOptimizer"]},
+    "ray.rllib.optimizers.sync_samples_optimizer": {"SyncSamplesOptimizer": _OPTIMIZERS["SyncSamplesOptimizer"]},
     "ray.rllib.policy": {**_POLICY, **_TORCH, **_BUILDERS},
     "ray.rllib.policy.policy": {**_POLICY, **_SPEC},
     "ray.rllib.policy.rnn_sequencing": _ADD_TIME,

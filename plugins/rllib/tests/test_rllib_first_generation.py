@@ -114,7 +114,7 @@ def test_a_trainer_with_updates_calls_what_it_was_given() -> None:
     result = made(config={**SMALL, "mine": 5}, env="CartPole-v0").train()
     assert made.__name__ == "MyPPO" and result["more"] == 7
     assert called == ["validate 5", "before", "after", "step", "update", "update"]
-    with pytest.raises(ConfigError, match="make_policy_optimizer= can't be honoured: there are no policy optimizers"):
+    with pytest.raises(ConfigError, match="make_policy_optimizer= can't be honoured: trainers take no policy"):
         made.with_updates(make_policy_optimizer=print)
     with pytest.raises(ConfigError, match="a trainer has no after_init_=; did you mean 'after_init'"):
         made.with_updates(after_init_=print)

@@ -13,7 +13,7 @@ _OWN_STEP = (
     "derive a class from the trainer, and override training_step(): it may sample, learn and broadcast as it likes"
 )
 REFUSED = {
-    "make_policy_optimizer": f"there are no policy optimizers of one's own: {_OWN_STEP}",
+    "make_policy_optimizer": f"trainers take no policy optimizers: {_OWN_STEP}",
     "execution_plan": f"there are no execution plans: {_OWN_STEP}",
     "training_pipeline": f"there are no execution plans: {_OWN_STEP}",
     "make_workers": "workers are made by the config: see environment() and env_runners()",

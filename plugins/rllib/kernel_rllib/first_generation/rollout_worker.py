@@ -236,6 +236,10 @@ class WorkerSet:
         """Return the handles of those in actors."""
         return list(self._remote)
 
+    def reset(self, remote_workers: Sequence[Any]) -> None:
+        """Have these in the place of the workers in actors; those that there were go on."""
+        self._remote = list(remote_workers)
+
     def foreach_worker(self, func: Callable[[Any], Any]) -> list[Any]:
         """Return what the function returns for each worker, the local one first."""
         return [func(self._local), *kernel.get([worker.apply.remote(func) for worker in self._remote])]
