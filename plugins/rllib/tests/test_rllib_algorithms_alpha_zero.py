@@ -171,8 +171,8 @@ def test_trees_choose_actions_by_their_visits() -> None:
 
 def test_it_soon_beats_one_who_plays_anything(made: Any) -> None:
     algorithm = made(
-        num_envs=32, rollout_fragment_length=16, train_batch_size=512, minibatch_size=64, num_epochs=4, lr=5e-3,
-        mcts_config={"num_simulations": 20, "puct_coefficient": 1.5, "dirichlet_noise": 0.5},
+        num_envs=16, rollout_fragment_length=16, train_batch_size=512, minibatch_size=64, num_epochs=4, lr=5e-3,
+        mcts_config={"num_simulations": 16, "puct_coefficient": 1.5, "dirichlet_noise": 0.5},
         model={"fcnet_hiddens": [32], "vf_share_layers": True},
         evaluation_duration=40, evaluation_config={"env_config": {"opponent": "random"}},
     )  # fmt: skip
