@@ -1,0 +1,1 @@
+"""A cloud and a cluster that only exist in virtual time, to try an autoscaler out on."""
