@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -117,6 +117,26 @@ def drain_node(node_id: str, deadline: float | None = None, *, cancel: bool = Fa
         get_runtime().query("cancel_drain", node_id)
     else:
         get_runtime().query("drain_node", node_id, None if deadline is None else float(deadline))
+
+
+def demand() -> dict[str, Any]:
+    """Return what the session needs and has, as an autoscaler wants to know it.
+
+    `shapes` are the requests that wait outside of placement groups, by what they want (`wanted`, `strategy`): how many
+    `requests` there are, and the `backlog` of tasks behind them with the `backlog_seconds` that it is expected to take.
+    `groups` are the placement groups that wait, `asked` what `request_resources` has asked for, by `job_id`. `nodes`
+    are the living ones with `total` and `available` resources, `provider_id`, `state` and, if idle, `idle_seconds`.
+    """
+    return dict(ensure_session().query("demand"))
+
+
+def request_resources(bundles: Sequence[Mapping[str, float]]) -> None:
+    """Have the cluster be large enough for these bundles of resources at once, for as long as this program runs.
+
+    An autoscaler adds machines until they would all fit if nothing ran. Another call takes the place of the one before.
+    Raises OptionError for what is no bundle, such as `{"CPU": 4}`.
+    """
+    ensure_session().query("request_resources", list(bundles))
 
 
 def set_title(text: str) -> None:

@@ -41,7 +41,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("cli",),
     ),
     "kernel_engine": (
-        ("messages", "metrics", "own_code", "signals"),
+        ("messages", "metrics", "own_code", "signals", "terminal_text"),
         ("surroundings",),
         ("serialization",),
         ("failures",),

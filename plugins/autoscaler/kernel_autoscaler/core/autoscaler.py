@@ -131,10 +131,13 @@ class Autoscaler:
         joined = {id: node.id for id, node in self._nodes.items()}
         strangers = self.machines.listed(listed, joined, now)
         done = self._end(strangers, "nobody has asked for it", now)
+        failed: set[str] = set()
         for one in listed:
             machine = self.machines.machines.get(one.id)
             if machine is not None and one.state == "failed" and machine.state != TERMINATING:
-                self.circuits.failed(machine.kind, UNKNOWN, one.problem or "a machine has failed", None, now)
+                if machine.kind not in failed:  # Machines of one order fail for one reason, most likely.
+                    self.circuits.failed(machine.kind, UNKNOWN, one.problem or "a machine has failed", None, now)
+                failed.add(machine.kind)
                 done += self._end([machine], one.problem or "the provider says that it has failed", now)
         if self.stopping:
             self._empty_lists = 0 if listed else self._empty_lists + 1
@@ -160,6 +163,9 @@ class Autoscaler:
         done = self._follow_machines(now)
         if self.stopping:
             return done
+        if self._is_quiet(snapshot):
+            self.unmet, self._unmet_since = [], None
+            return done
         plan = self._plan(snapshot, now)
         self.unmet = plan.unmet
         for id in plan.keep:
@@ -169,6 +175,14 @@ class Autoscaler:
                 done.append(events.KeepNode(id, "it is needed again"))
         done += self._buy(plan, snapshot, now)
         return done + self._give_back(plan, now)
+
+    def _is_quiet(self, snapshot: Snapshot) -> bool:
+        """Return whether there is nothing to plan: nothing waits, and no node has been idle for long enough."""
+        if snapshot.shapes or snapshot.groups or snapshot.asked or any(kind.minimum for kind in self.kinds.values()):
+            return False
+        limit = self.settings.idle_seconds
+        idle = any(node.idle_seconds is not None and node.idle_seconds >= limit for node in self._nodes.values())
+        return not idle and not any(machine.interrupted for machine in self.machines.machines.values())
 
     def _follow_machines(self, now: float) -> list[events.Instruction]:
         """Note which machines have joined, left or are late."""
@@ -351,6 +365,37 @@ class Autoscaler:
         return [events.Terminate(tuple(machine.id for machine in ended), why)] if ended else []
 
     # -- journal ---------------------------------------------------------------------------------------------------
+
+    def shown(self, now: float) -> dict[str, Any]:
+        """Return what people are to see, as plain values; `now` is the time."""
+        kinds = []
+        for kind in self.kinds.values():
+            circuit = self.circuits.open(kind.name, now)
+            states = [machine.state for machine in self.machines.machines.values() if machine.kind == kind.name]
+            ordered = sum(order.count for order in self.machines.orders.values() if order.kind == kind.name)
+            kinds.append(
+                {
+                    "name": kind.name,
+                    "running": states.count(RUNNING),
+                    "coming": states.count(STARTING) + ordered,
+                    "leaving": states.count(DRAINING) + states.count(TERMINATING),
+                    "price": kind.price,
+                    "closed": f"{circuit.text} ({circuit.code})" if circuit is not None else "",
+                }
+            )
+        return {
+            "at": now,
+            "kinds": kinds,
+            "machines": [
+                {"id": one.id, "kind": one.kind, "state": one.state, "node": one.node, "why": one.why}
+                for one in self.machines.machines.values()
+            ],
+            "orders": [{"kind": one.kind, "count": one.count} for one in self.machines.orders.values()],
+            "unmet": [[one.what, one.why] for one in self.unmet],
+            "price": self.price,
+            "spent": self.spent,
+            "spent_idle": self.spent_idle,
+        }
 
     def plain(self) -> dict[str, Any]:
         """Return the state as plain values, for a journal."""

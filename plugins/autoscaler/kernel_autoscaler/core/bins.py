@@ -107,10 +107,11 @@ def _place_one(bins: list[Bin], need: Need) -> int:
         if not each:
             continue
         full = min(bin.count, missing // each)
+        is_rest = full < bin.count
         if full:
             _put(bins, bin, full, need, each)
             missing -= full * each
-        if missing and missing < each and bin.count:
+        if is_rest and 0 < missing < each:
             _put(bins, bin, 1, need, missing)
             missing = 0
     return missing

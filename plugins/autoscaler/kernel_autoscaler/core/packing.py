@@ -21,8 +21,8 @@ from kernel_spec.resources import Amounts
 _ROUNDINGS = (1.0, 0.7, 0.4, 0.1)
 """From which fraction on a number of machines is rounded up; 1: never."""
 
-Room = Callable[[str], float]
-"""How many more machines of a kind there may be (infinity: any number)."""
+Room = Callable[[str, Mapping[str, int]], float]
+"""How many more machines of a kind there may be (infinity: any number), when so many of each are bought already."""
 
 
 @dataclass(slots=True)
@@ -45,12 +45,12 @@ class Purchase:
         return dict(found)
 
 
-def cheapest(needs: Sequence[Need], kinds: Sequence[Kind], room: Room = lambda kind: math.inf) -> Purchase:
+def cheapest(needs: Sequence[Need], kinds: Sequence[Kind], room: Room = lambda kind, bought: math.inf) -> Purchase:
     """Return what to buy for `needs`. What no kind can hold, or there is no room for, is left.
 
-    `room` says how many machines of a kind there may be.
+    `room` says how many machines of a kind there may be beside others.
     """
-    market = _Market(needs, [kind for kind in kinds if room(kind.name) >= 1])
+    market = _Market(needs, [kind for kind in kinds if room(kind.name, {}) >= 1])
     counts = [need.count for need in needs]
     left = [count if row not in market.rows else 0 for row, count in enumerate(counts)]
     wanted = [0 if left[row] else count for row, count in enumerate(counts)]
@@ -101,8 +101,7 @@ class _Market:
 
     def _add(self, purchase: Purchase, pattern: Pattern, count: int, missing: list[int], room: Room) -> None:
         """Buy `count` machines that are filled so, or fewer: none that would be empty, and as many as there is room."""
-        taken = purchase.counts().get(pattern.kind, 0)
-        count = int(min(count, max(0.0, room(pattern.kind) - taken)))
+        count = int(min(count, max(0.0, room(pattern.kind, purchase.counts()))))
         while count > 0:
             pieces = tuple(min(piece, left) for piece, left in zip(pattern.pieces, missing, strict=True))
             if not any(pieces):
@@ -118,9 +117,7 @@ class _Market:
         counts = bought.counts()
         rows = [row for row, count in enumerate(missing) if count]
         found = [
-            pattern
-            for pattern in self._fillings(worth, missing, rows, whole=True)
-            if room(pattern.kind) - counts.get(pattern.kind, 0) >= 1
+            pattern for pattern in self._fillings(worth, missing, rows, whole=True) if room(pattern.kind, counts) >= 1
         ]
         little = min((price for price in worth if price > 0), default=1.0) * 1e-3
 
@@ -190,7 +187,9 @@ class _Market:
             for kind in sorted(holding, key=lambda one: one.cost):
                 if kind.cost >= pattern.cost or not count:
                     break
-                moved = int(min(count, max(0.0, room(kind.name) - counts[kind.name])))
+                counts[pattern.kind] -= count
+                moved = int(min(count, max(0.0, room(kind.name, counts))))
+                counts[pattern.kind] += count
                 if moved:
                     better.machines[Pattern(kind.name, pattern.pieces, kind.cost)] += moved
                     counts[kind.name] += moved

@@ -149,7 +149,7 @@ class Planner:
 
     def serve_minimum(self, kind: str, missing: int) -> None:
         """Buy so many machines because there are always to be so many of the kind."""
-        count = int(min(missing, max(0.0, self._room(kind))))
+        count = int(min(missing, max(0.0, self._room(kind, {}))))
         if count:
             self._bought[kind] = self._bought.get(kind, 0) + count
         if count < missing:
@@ -189,8 +189,8 @@ class Planner:
                     rest.apart |= {need.apart}
             self._free.append(rest)
 
-    def _room(self, kind: str) -> float:
-        return self._market.room(kind, self._bought)
+    def _room(self, kind: str, bought: Mapping[str, int]) -> float:
+        return self._market.room(kind, {**self._bought, **{k: n + self._bought.get(k, 0) for k, n in bought.items()}})
 
     def _may_be_had(self, need: Need) -> bool:
         """Return whether a kind that can hold it is only closed for a while."""
@@ -212,11 +212,16 @@ class Planner:
         if not suited:
             return f"no kind of machine has {need.placement.wanted_labels}"
         if not able:
-            nearest = min(suited, key=lambda kind: (len(_lacks(kind, need.wanted)), kind.cost))
+            nearest = max(suited, key=lambda kind: (_share(kind, need.wanted), -kind.cost))
             lacks = ", ".join(_lacks(nearest, need.wanted))
             return f"no kind of machine is large enough: {nearest.name}, the nearest, lacks {lacks}"
         reasons = {kind.name: self._market.closed.get(kind.name, "there may be no more of it") for kind in able}
         return "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+
+
+def _share(kind: Kind, wanted: Amounts) -> float:
+    """Return how much of what is wanted a kind has, added up over the resources."""
+    return sum(min(1.0, kind.resources.get(name, 0) / units) for name, units in wanted.items() if units)
 
 
 def _lacks(kind: Kind, wanted: Amounts) -> list[str]:

@@ -32,6 +32,8 @@ class Outcome:
     flaps: int = 0
     """Machines that were ordered, without any new demand, soon after one of their kind was drained."""
     served: int = 0
+    cut_off: int = 0
+    """Pieces of work that ran on machines that were ended, and were run again."""
     waits: list[float] = field(default_factory=list)
     first_order: float | None = None
     most_machines: int = 0
@@ -88,6 +90,7 @@ class Run:
         heapq.heapify(self._agenda)
         self.outcome.cost, self.outcome.idle_cost = self.autoscaler.spent, self.autoscaler.spent_idle
         self.outcome.served, self.outcome.waits = self.cluster.served, self.cluster.waits
+        self.outcome.cut_off = self.cluster.cut_off
         self.outcome.launched = len(self.cloud.machines)
         return self.outcome
 

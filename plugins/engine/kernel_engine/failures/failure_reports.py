@@ -17,7 +17,7 @@ from typing import Any
 from kernel.logs import Logger
 from kernel.runtime.critical_sections import is_from_outside
 from kernel.runtime.object_entry import FAILED, PENDING, ObjectEntry
-from kernel.runtime.terminal_text import harmless
+from kernel_engine.terminal_text import harmless
 from kernel.runtime.waiter import Waiter
 from kernel_engine.failures.failures import Failure
 from kernel_engine.failures.task_error import rebuild

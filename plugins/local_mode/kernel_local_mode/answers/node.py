@@ -10,7 +10,7 @@ from typing import Any
 from kernel_local_mode.answers.facts import SessionFacts
 from kernel_local_mode.resources import ADDRESS, LocalResources
 from kernel_spec.errors import OptionError
-from kernel_spec.resources import from_units, quantities
+from kernel_spec.resources import amounts, from_units, quantities
 from kernel_spec.version import __version__
 
 
@@ -73,6 +73,29 @@ class NodeAnswers:
         """Raise OptionError: the one node is this process, which can't leave."""
         self._check_node(node_id)
         raise OptionError(f"node {node_id} is this process (local mode), the only node; shutdown() ends it")
+
+    def demand(self) -> dict[str, Any]:
+        """Return that nothing waits, as every call runs at once, and the one node."""
+        (row,) = self.nodes()
+        node = {
+            "node_id": row["NodeID"],
+            "provider_id": "",
+            "is_head": True,
+            "state": "ALIVE",
+            "total": row["Resources"],
+            "available": row["Available"],
+            "labels": row["Labels"],
+            "idle_seconds": None,
+        }
+        return {"shapes": [], "groups": [], "asked": [], "nodes": [node]}
+
+    def request_resources(self, bundles: list[dict[str, float]]) -> None:
+        """Do nothing, as this node can't grow. Raises OptionError for a bundle that is none."""
+        for bundle in bundles:
+            try:
+                amounts(bundle)
+            except (TypeError, ValueError, AttributeError) as error:
+                raise OptionError(f"{bundle!r} can't be asked for: {error}") from None
 
     def cancel_drain(self, node_id: str) -> None:
         """Do nothing: the one node never drains. Raises OptionError for another one."""

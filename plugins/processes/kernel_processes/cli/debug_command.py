@@ -13,7 +13,7 @@ import click
 
 from kernel.cli import display
 from kernel.commands import Failure, Refusal
-from kernel.runtime.terminal_text import harmless
+from kernel_engine.terminal_text import harmless
 from kernel_processes.cli.client import SessionClient, address_option, find_head, json_option
 from kernel_processes.node.sessions import SessionDirectory, running_sessions
 from kernel_processes.protocol.debug_conversation import ANSWER, ATTACH, DETACH, ID_DIGITS, POLL, WAITING, DebugReply

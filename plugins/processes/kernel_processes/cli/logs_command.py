@@ -14,7 +14,7 @@ import click
 
 from kernel.cli import display
 from kernel.commands import Refusal, nearest
-from kernel.runtime.terminal_text import harmless
+from kernel_engine.terminal_text import harmless
 from kernel_processes.cli import log_files
 from kernel_processes.cli.client import SessionClient, address_option, find_session
 from kernel_processes.cli.log_files import LogLine

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from kernel.logs import Logger
-from kernel.runtime.terminal_text import harmless, without_colours
+from kernel_engine.terminal_text import harmless, without_colours
 from kernel_engine.failures.failure_reports import show_text
 from kernel_engine.messages.named_messages import Message, unpacked
 from kernel_engine.messages.process_messages import FAILURE_STREAM, NOTICE_STREAM, UNFINISHED, LogLines

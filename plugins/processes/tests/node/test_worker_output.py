@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kernel.runtime.terminal_text import harmless, without_colours
+from kernel_engine.terminal_text import harmless, without_colours
 from kernel.testing.faults import wait_until
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import packed
