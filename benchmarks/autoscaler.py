@@ -16,7 +16,7 @@ from kernel_autoscaler.core.autoscaler import Autoscaler
 from kernel_autoscaler.core.bins import Need
 from kernel_autoscaler.core.kinds import Settings
 from kernel_autoscaler.core.packing import cheapest
-from kernel_autoscaler.core.snapshot import NodeView, Shape, Snapshot
+from kernel_autoscaler.core.snapshot import NodeView, Snapshot, WaitingShape
 
 from plugins.autoscaler.tests import adversity
 from plugins.autoscaler.tests.test_autoscaler_packing import KINDS, drawn
@@ -55,7 +55,7 @@ def _decision(nodes: int, pieces: int) -> None:
         NodeView(f"n{number}", KINDS[2].resources, {}, f"m{number}", labels={"kernel/node-id": f"n{number}"})
         for number in range(nodes)
     ]
-    shapes = [Shape(need.wanted, requests=need.count) for need in drawn(1, 30, pieces)]
+    shapes = [WaitingShape(need.wanted, requests=need.count) for need in drawn(1, 30, pieces)]
     for what, waiting in (("decision", shapes), ("quiet look", [])):
         times = []
         for _ in range(20):

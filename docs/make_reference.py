@@ -35,7 +35,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Remembering": ("KeyValue",),
     "Asking": (
-        "nodes", "actors", "cluster_resources", "available_resources", "set_resource", "drain_node", "explain",
+        "nodes", "actors", "cluster_resources", "available_resources", "set_resource", "drain_node", "demand",
+        "request_resources", "explain",
         "list_state", "get_state", "summarize_state", "errors", "timeline", "profile", "set_title",
     ),
 }  # fmt: skip

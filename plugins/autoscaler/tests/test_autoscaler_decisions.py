@@ -11,7 +11,7 @@ from kernel_autoscaler.core import events
 from kernel_autoscaler.core.autoscaler import BY_HAND, Autoscaler
 from kernel_autoscaler.core.kinds import Kind, Settings
 from kernel_autoscaler.core.machines import DRAINING, RUNNING, STARTING, TERMINATING
-from kernel_autoscaler.core.snapshot import NodeView, Shape, Snapshot, WaitingGroup, snapshot_of
+from kernel_autoscaler.core.snapshot import NodeView, Snapshot, WaitingGroup, WaitingShape, snapshot_of
 
 from kernel_spec.placement import placement_of
 from kernel_spec.providers import CAPACITY, INVALID, UNKNOWN, ProvidedNode
@@ -35,7 +35,7 @@ class World:
     def tell(self, event: events.Event) -> list[events.Instruction]:
         return self.autoscaler.handle(event, self.now)
 
-    def see(self, *shapes: Shape, groups: Any = (), asked: Any = ()) -> list[events.Instruction]:
+    def see(self, *shapes: WaitingShape, groups: Any = (), asked: Any = ()) -> list[events.Instruction]:
         asked = [amounts(bundle) for bundle in asked]
         return self.tell(events.Observed(Snapshot(shapes, groups, asked, list(self.nodes.values()))))
 
@@ -65,12 +65,12 @@ class World:
         return self.autoscaler.machines.machines[id].state
 
 
-def wants(cpus: float = 1.0, count: int = 1, **more: Any) -> Shape:
-    return Shape(amounts({"CPU": cpus}), requests=count, **more)
+def wants(cpus: float = 1.0, count: int = 1, **more: Any) -> WaitingShape:
+    return WaitingShape(amounts({"CPU": cpus}), requests=count, **more)
 
 
 def created(steps: list[events.Instruction]) -> dict[str, int]:
-    return {step.kind: step.count for step in steps if isinstance(step, events.Create)}
+    return {step.kind: step.count for step in steps if isinstance(step, events.MakeMachines)}
 
 
 # -- buying --------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def test_what_has_no_place_is_bought_at_the_least_price() -> None:
 
 def test_a_machine_that_starts_is_counted_whole() -> None:
     world = World()
-    (create,) = (step for step in world.see(wants(count=8)) if isinstance(step, events.Create))
+    (create,) = (step for step in world.see(wants(count=8)) if isinstance(step, events.MakeMachines))
     world.tell(events.Created(create.token, ["m"]))
     assert world.state("m") == STARTING and created(world.see(wants(count=8))) == {}
 
@@ -150,7 +150,7 @@ def test_there_are_always_as_many_as_the_minimum() -> None:
 
 def test_what_no_machine_serves_is_said_with_the_nearest_kind() -> None:
     world = World()
-    world.see(Shape(amounts({"GPU": 8}), names=("train",)), wants(names=("there",), placement=_zone("a")))
+    world.see(WaitingShape(amounts({"GPU": 8}), names=("train",)), wants(names=("there",), placement=_zone("a")))
     assert [(one.what, one.why) for one in world.autoscaler.unmet] == [
         ("1 x there (CPU: 1)", "no kind of machine has zone in (a)"),
         ("1 x train (GPU: 8)", "no kind of machine is large enough: gpu, the nearest, lacks GPU: 7"),
@@ -181,7 +181,7 @@ def _zone(name: str) -> Any:
 
 def test_without_capacity_the_next_kind_is_taken_at_once() -> None:
     world = World()
-    (create,) = (step for step in world.see(wants(count=8)) if isinstance(step, events.Create))
+    (create,) = (step for step in world.see(wants(count=8)) if isinstance(step, events.MakeMachines))
     assert create.kind == "large"
     assert world.tell(events.CreateFailed(create.token, CAPACITY, "none left")) == [events.LookAgain(0.0)]
     assert created(world.see(wants(count=8))) == {"small": 4}
@@ -191,14 +191,14 @@ def test_without_capacity_the_next_kind_is_taken_at_once() -> None:
 
 def test_fewer_machines_than_ordered_are_taken_and_the_rest_is_of_another_kind() -> None:
     world = World(LARGE, SMALL)
-    (create,) = (step for step in world.see(wants(8, 3)) if isinstance(step, events.Create))
+    (create,) = (step for step in world.see(wants(8, 3)) if isinstance(step, events.MakeMachines))
     world.tell(events.Created(create.token, ["m"]))
     assert created(world.see(wants(8, 3))) == {} and "1 of 3 were made" in world.autoscaler.unmet[0].why
 
 
 def test_an_order_whose_outcome_is_not_known_is_not_made_twice() -> None:
     world = World()
-    (create,) = (step for step in world.see(wants(count=2)) if isinstance(step, events.Create))
+    (create,) = (step for step in world.see(wants(count=2)) if isinstance(step, events.MakeMachines))
     assert world.tell(events.CreateFailed(create.token, UNKNOWN, "timeout")) == [events.ListMachines()]
     assert created(world.see(wants(count=2))) == {}
     world.tell(events.Listed([ProvidedNode("m", "small", "starting")]))
@@ -207,9 +207,9 @@ def test_an_order_whose_outcome_is_not_known_is_not_made_twice() -> None:
 
 def test_a_provider_that_knows_tokens_is_asked_again_with_the_same_one() -> None:
     world = World(repeats=True)
-    (create,) = (step for step in world.see(wants(count=2)) if isinstance(step, events.Create))
+    (create,) = (step for step in world.see(wants(count=2)) if isinstance(step, events.MakeMachines))
     (again,) = world.tell(events.CreateFailed(create.token, UNKNOWN, "timeout"))
-    assert isinstance(again, events.Create) and again.token == create.token
+    assert isinstance(again, events.MakeMachines) and again.token == create.token
 
 
 def test_a_machine_that_does_not_join_is_ended_and_its_kind_is_left_alone_for_a_while() -> None:
@@ -231,7 +231,7 @@ def test_a_machine_that_failed_is_ended_with_the_providers_words() -> None:
 
 def test_an_invalid_kind_is_not_asked_for_again_soon() -> None:
     world = World(SMALL)
-    (create,) = (step for step in world.see(wants()) if isinstance(step, events.Create))
+    (create,) = (step for step in world.see(wants()) if isinstance(step, events.MakeMachines))
     world.tell(events.CreateFailed(create.token, INVALID, "no such image"))
     world.now = 1000.0
     assert created(world.see(wants())) == {}

@@ -104,7 +104,7 @@ NAMES: dict[str, dict[str, str]] = {
         "method": ".actors:method",
     },
     "ray.autoscaler": {},
-    "ray.autoscaler.sdk": {},
+    "ray.autoscaler.sdk": {"request_resources": ".resource_requests:request_resources"},
     "ray.client_builder": {
         "ClientBuilder": ".clients:ClientBuilder",
         "ClientContext": ".session:Context",

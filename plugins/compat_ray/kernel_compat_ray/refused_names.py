@@ -26,7 +26,6 @@ REFUSED: dict[str, str] = {
     **TUNE_REFUSED,
     "ray.Language": "kernel runs Python only",
     "ray.LoggingConfig": "logging is configured by init(logging_level=...) and by Python's own logging",
-    "ray.autoscaler.sdk.request_resources": "nothing adds machines yet; start nodes with `kernel start`",
     "ray.cpp_function": "kernel runs Python only",
     "ray.cross_language.java_actor_class": "kernel runs Python only",
     "ray.cross_language.java_function": "kernel runs Python only",

@@ -104,3 +104,9 @@ def test_what_can_not_be_set_or_drained_is_refused(node: NodeAnswers) -> None:
         node.set_resource("seats", 3, "ff")
     with pytest.raises(OptionError, match=r"is this process \(local mode\), the only node; shutdown\(\) ends it$"):
         node.drain_node(NODE.hex(), None)
+    node.cancel_drain(NODE.hex())
+    with pytest.raises(OptionError, match="can't be asked for: "):
+        node.request_resources([{"CPU": -1.0}])
+    node.request_resources([{"CPU": 100.0}])
+    (row,) = node.demand().pop("nodes")
+    assert (row["node_id"], row["is_head"], row["idle_seconds"]) == (NODE.hex(), True, None)

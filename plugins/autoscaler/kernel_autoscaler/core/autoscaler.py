@@ -1,7 +1,7 @@
 """Decide which machines a cluster gets, and which it gives back. A pure state machine: events in, instructions out.
 
 The shell (or a simulation) observes the cluster, calls the provider and carries out what comes back. It has to write
-the state (`plain`) into its journal before it carries out a `Create`, so that a restart finds the token.
+the state (`plain`) into its journal before it carries out a `MakeMachines`, so that a restart finds the token.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Autoscaler:
             return []
         self.circuits.failed(order.kind, event.code, event.text, event.retry_after, now)
         if lost and self.settings.repeats and not self.stopping:
-            return [events.Create(order.kind, order.count, order.token, "its outcome is not known")]
+            return [events.MakeMachines(order.kind, order.count, order.token, "its outcome is not known")]
         return [events.ListMachines()] if lost else [events.LookAgain(0.0)]
 
     def _terminate_failed(self, ids: Iterable[str], now: float) -> list[events.Instruction]:
@@ -323,7 +323,7 @@ class Autoscaler:
         done: list[events.Instruction] = []
         for name, count in plan.buy.items():
             order = self.machines.order(name, count, self._name, now)
-            done.append(events.Create(name, count, order.token, self._reason(snapshot)))
+            done.append(events.MakeMachines(name, count, order.token, self._reason(snapshot)))
         return done
 
     def _reason(self, snapshot: Snapshot) -> str:
@@ -415,7 +415,7 @@ class Autoscaler:
         again: list[events.Instruction] = []
         if self.settings.repeats and not self.stopping:
             again = [
-                events.Create(one.kind, one.count, one.token, "it may not have been carried out")
+                events.MakeMachines(one.kind, one.count, one.token, "it may not have been carried out")
                 for one in self.machines.orders.values()
             ]
         return [*again, events.ListMachines()]

@@ -27,7 +27,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """The `Create` with this token has made machines with these ids, which may be fewer than were asked for."""
+    """The `MakeMachines` with this token has made machines with these ids, which may be fewer than were asked for."""
 
     token: str
     ids: Sequence[str]
@@ -35,7 +35,7 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class CreateFailed:
-    """The `Create` with this token failed. `code` and `retry_after` are those of the NodeProviderError."""
+    """The `MakeMachines` with this token failed. `code` and `retry_after` are those of the NodeProviderError."""
 
     token: str
     code: str
@@ -71,7 +71,7 @@ Event = Observed | Listed | Created | CreateFailed | TerminateFailed | Interrupt
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
+class MakeMachines:
     """Ask the provider for machines. It has to be written down, with its token, before the provider is called."""
 
     kind: str
@@ -117,4 +117,4 @@ class LookAgain:
     seconds: float
 
 
-Instruction = Create | Drain | KeepNode | Terminate | ListMachines | LookAgain
+Instruction = MakeMachines | Drain | KeepNode | Terminate | ListMachines | LookAgain

@@ -25,7 +25,7 @@ AGAIN_SECONDS = 60.0
 
 @dataclass(slots=True)
 class Order:
-    """A `Create` that is on its way. `lost`: its outcome is not known; `lists` came since then. `at` is its time."""
+    """A `MakeMachines` that is on its way since `at`. `lost`: its outcome is not known; `lists` came since then."""
 
     token: str
     kind: str

@@ -13,7 +13,7 @@ from dataclasses import field
 from kernel_autoscaler.core.bins import Bin, Need, hardest_first, largest_of, place, take, whole_devices
 from kernel_autoscaler.core.kinds import Kind
 from kernel_autoscaler.core.packing import Purchase, cheapest
-from kernel_autoscaler.core.snapshot import Shape, WaitingGroup
+from kernel_autoscaler.core.snapshot import WaitingGroup, WaitingShape
 from kernel_spec.dataclass import dataclass
 from kernel_spec.placement import DEFAULT
 from kernel_spec.resources import Amounts, describe
@@ -50,7 +50,7 @@ class Market:
     closed: Mapping[str, str] = field(default_factory=dict)
 
 
-def needs_of(shapes: Iterable[Shape], within: float, devices: Sequence[str]) -> list[Need]:
+def needs_of(shapes: Iterable[WaitingShape], within: float, devices: Sequence[str]) -> list[Need]:
     """Return what waits as needs. What waits for a certain node is left out: no other node helps it."""
     return [
         Need(

@@ -15,7 +15,7 @@ ALIVE, DRAINING = "ALIVE", "DRAINING"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class WaitingShape:
     """Requests that want the same, in the same kind of place: how many wait, and the tasks behind them."""
 
     wanted: Amounts
@@ -71,7 +71,7 @@ class NodeView:
 class Snapshot:
     """What waits, what was `asked` for in advance, and the nodes that there are."""
 
-    shapes: Sequence[Shape] = ()
+    shapes: Sequence[WaitingShape] = ()
     groups: Sequence[WaitingGroup] = ()
     asked: Sequence[Amounts] = ()
     nodes: Sequence[NodeView] = ()
@@ -81,7 +81,7 @@ def snapshot_of(answer: Mapping[str, Any]) -> Snapshot:
     """Return the head's answer to "demand" as a snapshot."""
     return Snapshot(
         shapes=[
-            Shape(
+            WaitingShape(
                 amounts(row["wanted"]),
                 placement_of(row["strategy"]),
                 row["requests"],

@@ -115,7 +115,7 @@ class Loop:
 
     def _do(self, step: events.Instruction) -> None:
         match step:
-            case events.Create():
+            case events.MakeMachines():
                 self.calls.create(step)
             case events.Terminate(ids):
                 self.calls.terminate(ids)
@@ -152,7 +152,7 @@ class Loop:
 
 def _words(step: events.Instruction) -> tuple[str, str] | None:
     match step:
-        case events.Create(kind, count, _, why):
+        case events.MakeMachines(kind, count, _, why):
             return f"make {count} x {kind}", why
         case events.Drain(node, why):
             return f"drain node {node[:8]}", why

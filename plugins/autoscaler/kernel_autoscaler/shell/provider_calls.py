@@ -42,7 +42,7 @@ class ProviderCalls:
         self._generation = 0
         self._begin()
 
-    def create(self, step: events.Create) -> None:
+    def create(self, step: events.MakeMachines) -> None:
         """Make machines; `Created` or `CreateFailed` follows."""
         more = {"token": step.token} if self._with_token else {}
 

@@ -7,7 +7,7 @@ from dataclasses import field
 
 from kernel_autoscaler.core.bins import fits, take
 from kernel_autoscaler.core.kinds import Kind
-from kernel_autoscaler.core.snapshot import ALIVE, DRAINING, NodeView, Shape, Snapshot, WaitingGroup
+from kernel_autoscaler.core.snapshot import ALIVE, DRAINING, NodeView, Snapshot, WaitingGroup, WaitingShape
 from kernel_autoscaler.simulated.cloud import SimulatedMachine
 from kernel_spec.dataclass import dataclass
 from kernel_spec.placement import DEFAULT, Placement
@@ -118,7 +118,7 @@ class SimulatedCluster:
     def snapshot(self, now: float) -> Snapshot:
         """Return what the head would tell."""
         shapes = [
-            Shape(
+            WaitingShape(
                 work.wanted,
                 work.placement,
                 min(work.count, LEASES_AT_ONCE),

@@ -149,7 +149,7 @@ class Run:
 
     def _do(self, step: events.Instruction) -> None:
         match step:
-            case events.Create():
+            case events.MakeMachines():
                 self._create(step)
             case events.Drain(node):
                 kind = self.cloud.machines[self.cluster.nodes[node].machine].kind if node in self.cluster.nodes else ""
@@ -164,7 +164,7 @@ class Run:
             case events.LookAgain(seconds):
                 self._at(self.now + max(seconds, 0.001), self._observe)
 
-    def _create(self, step: events.Create) -> None:
+    def _create(self, step: events.MakeMachines) -> None:
         if self.outcome.first_order is None:
             self.outcome.first_order = self.now
         drained = self._drained.get(step.kind)

@@ -17,12 +17,12 @@ from typing import Any
 from kernel.logs import Logger
 from kernel.runtime.critical_sections import is_from_outside
 from kernel.runtime.object_entry import FAILED, PENDING, ObjectEntry
-from kernel_engine.terminal_text import harmless
 from kernel.runtime.waiter import Waiter
 from kernel_engine.failures.failures import Failure
 from kernel_engine.failures.task_error import rebuild
 from kernel_engine.failures.unread_failures import Instruction, LeftOut, Unread, UnreadFailures
 from kernel_engine.messages import process_messages as op
+from kernel_engine.terminal_text import harmless
 from kernel_spec.errors import FaultError, SessionEndedError
 
 Row = dict[str, Any]

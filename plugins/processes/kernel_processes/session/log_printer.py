@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from kernel.logs import Logger
-from kernel_engine.terminal_text import harmless, without_colours
 from kernel_engine.failures.failure_reports import show_text
 from kernel_engine.messages.named_messages import Message, unpacked
 from kernel_engine.messages.process_messages import FAILURE_STREAM, NOTICE_STREAM, UNFINISHED, LogLines
+from kernel_engine.terminal_text import harmless, without_colours
 from kernel_processes.transport.connection import Connection
 
 PLAIN_SECONDS = 10.0

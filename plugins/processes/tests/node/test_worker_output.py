@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from kernel_engine.terminal_text import harmless, without_colours
 from kernel.testing.faults import wait_until
 from kernel_engine.messages import process_messages as op
 from kernel_engine.messages.named_messages import packed
+from kernel_engine.terminal_text import harmless, without_colours
 from kernel_processes.node.log_service import LogService
 from kernel_processes.protocol.carriage_returns import overwritten
 from kernel_processes.protocol.named_output import by_name, without_overwritten
