@@ -44,7 +44,7 @@ OPTIONAL: dict[str, set[str]] = {
         "torch",
         "watchfiles",
     },
-    "kernel-rllib": {"fsspec", "torch"},
+    "kernel-rllib": {"fsspec", "starlette", "torch"},
     "kernel-runs": {"crc32c", "google-crc32c"},
     "kernel-testing": {"pytest"},
     "kernel-tune": {"keras", "lightgbm", "scikit-learn", "torch", "xgboost"},
@@ -86,6 +86,7 @@ WITHOUT: dict[str, set[str]] = {
     "kernel-compat-ray": {"kernel-runs", "kernel-serve", "kernel-testing", "kernel-tune"},
     "kernel-engine": {"kernel"},
     "kernel-local-mode": {"kernel"},
+    "kernel-rllib": {"kernel-serve"},
 }
 """Distribution to siblings that it imports and doesn't declare: it can do without them, or they need it."""
 

@@ -7,7 +7,7 @@
 
 Each replica reads the policy from the directory: the algorithm and its environment are not needed any more. Requests
 that come at the same time are decided on together. Where the policy is to go on learning from those who ask, see
-`cartpole_server` instead. Needs `pip install kernel[serve]`.
+`cartpole_server` instead. Needs `pip install kernel-rllib[serve]`.
 """
 
 from __future__ import annotations
