@@ -83,11 +83,16 @@ def healthy() -> Iterator[Healthy]:
             yield Healthy(session)
 
 
+def connect(sock: socket.socket, path: str) -> None:
+    """Connect to a process, which may only have bound its socket yet."""
+    wait_until(lambda: sock.connect_ex(path) == 0, SECONDS, f"somebody to listen at {path}")
+
+
 @contextmanager
 def connected(path: str, timeout: float = SECONDS) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.settimeout(timeout)
-        sock.connect(path)
+        connect(sock, path)
         yield sock
 
 
@@ -153,7 +158,7 @@ def test_half_open_connections_are_dropped() -> None:
             for sockets in (silent, partial):
                 sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
                 sock.settimeout(SECONDS)
-                sock.connect(path)
+                connect(sock, path)
                 sockets.append(sock)
         for sock in partial:
             sock.sendall(MAGIC + bytes(10))

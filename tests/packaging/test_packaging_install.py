@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.packaging, pytest.mark.timeout(LIMIT_SECONDS)]
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = (
     "accelerator-nvidia",
+    "autoscaler",
     "compat-ray",
     "control-grpc",
     "engine",

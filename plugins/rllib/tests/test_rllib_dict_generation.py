@@ -48,5 +48,5 @@ def test_all_settings_of_a_generation_come_back_as_that_generation() -> None:
     assert (config.generation, config.lr) == ("2.x", 0.1)
     config.build(env="Pendulum-v1")
     assert PPOConfig.from_dict({"num_workers": 0}).generation == "current"
-    with pytest.raises(AttributeError, match="has no attribute 'AlphaStar'; there are A2C"):
-        default_configs.AlphaStar  # noqa: B018 - it is asked for
+    with pytest.raises(AttributeError, match="has no attribute 'LeelaChessZero'; there are A2C"):
+        default_configs.LeelaChessZero  # noqa: B018 - it is asked for

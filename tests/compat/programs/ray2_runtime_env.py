@@ -33,7 +33,7 @@ def packed():
 
 print(ray.get(packed.remote()))
 try:
-    ray.get(read.options(runtime_env={"container": {"image": "torch"}}).remote("FROM"))
+    ray.get(read.options(runtime_env={"nsight": {"image": "torch"}}).remote("FROM"))
 except ray.exceptions.RuntimeEnvSetupError as error:
     print(str(error).split(";")[0])
 
@@ -42,4 +42,4 @@ except ray.exceptions.RuntimeEnvSetupError as error:
 # the task
 # 1.x
 # 42
-# runtime_env has no field 'container'
+# runtime_env has no field 'nsight'

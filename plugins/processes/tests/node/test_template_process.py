@@ -17,7 +17,12 @@ except subprocess.TimeoutExpired:
     print("runs")
 while os.getsid(process.pid) != process.pid:  # the first that it does when it has let go of what it inherited
     pass
-files = [os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in sorted(os.listdir(f"/proc/{process.pid}/fd"))]
+files = []
+while not files:
+    try:
+        files = [os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in sorted(os.listdir(f"/proc/{process.pid}/fd"))]
+    except FileNotFoundError:  # It has read a module meanwhile, and closed it.
+        pass
 print(files[0], any("kept" in name for name in files))
 END
 print(process.wait(), process.wait(timeout=1))

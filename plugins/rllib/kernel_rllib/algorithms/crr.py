@@ -18,6 +18,7 @@ from kernel_rllib.algorithms.off_policy_actor_critic import (
     discounted,
     refused_settings,
 )
+from kernel_rllib.algorithms.simple_q import TdErrorLoss
 from kernel_rllib.algorithms.weighted_imitation import ACTION_WEIGHTS, told_of_weights, weighted_imitation_loss
 from kernel_rllib.arrays import Array
 from kernel_rllib.config.fields import Field
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 WeightType = Literal["bin", "exp"]
 AdvantageType = Literal["mean", "max", "expectation"]
-CriticCost = Literal["mse", "huber"]
 
 
 class CRRConfig(OffPolicyConfig):
@@ -76,7 +76,7 @@ class CRRConfig(OffPolicyConfig):
     target_update_grad_intervals = Field(
         100, "After how many updates the slower copy follows, by `tau`.", range=(1, None), since="1.x"
     )
-    td_error_loss_fn = Field[CriticCost]("mse", "Whether critics' errors count by their squares.", since="1.x")
+    td_error_loss_fn = Field[TdErrorLoss]("mse", "Whether critics' errors count by their squares.", since="1.x")
     actor_hiddens = Field[list[int]]([256, 256], "Sizes of the policy's dense layers.", range=(1, None), since="1.x")
     actor_hidden_activation = Field[Activation]("relu", "What follows each of them.", since="1.x")
     critic_hiddens = Field[list[int]]([256, 256], "Sizes of the critics' dense layers.", range=(1, None), since="1.x")
@@ -102,7 +102,7 @@ class CRRConfig(OffPolicyConfig):
         n_action_sample: int = NOT_PROVIDED,
         twin_q: bool = NOT_PROVIDED,
         target_update_grad_intervals: int = NOT_PROVIDED,
-        td_error_loss_fn: CriticCost = NOT_PROVIDED,
+        td_error_loss_fn: TdErrorLoss = NOT_PROVIDED,
         actor_hiddens: list[int] = NOT_PROVIDED,
         actor_hidden_activation: Activation = NOT_PROVIDED,
         critic_hiddens: list[int] = NOT_PROVIDED,
