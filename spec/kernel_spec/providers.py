@@ -6,6 +6,9 @@ memory: after a restart `list` must find every node this cluster created. A mach
 (`kernel start --provider-id`, or `KERNEL_PROVIDER_ID`), as the label `kernel_spec.labels.PROVIDER_ID_LABEL`: so an id
 is a value of a label.
 
+A provider is made with its section of the configuration, to which `session` is added: the head's session directory,
+where it may keep files.
+
 What a provider may have besides, each found by itself: `describe` (`DescribesKinds`), `events` (`TellsInterruptions`),
 and a parameter `token` of `create` (`takes_token`).
 

@@ -40,12 +40,16 @@ def read_configuration(given: Mapping[str, Any] | str | Path) -> Configuration:
     """Return a configuration, given as a mapping or as a TOML file. Raises OptionError for what is wrong in it."""
     if isinstance(given, Mapping):
         return _checked(given, "the configuration of the autoscaler")
-    path = Path(given)
+    return _checked(read_toml(Path(given)), str(given))
+
+
+def read_toml(file: Path) -> dict[str, Any]:
+    """Return what is in a TOML file. Raises OptionError, which names the file, where it can't be read."""
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        found: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise OptionError(f"the configuration of the autoscaler, {path}, can't be read: {error}") from None
-    return _checked(found, str(path))
+        raise OptionError(f"{file} can't be read: {error}") from None
+    return found
 
 
 def kinds_of(configuration: Configuration, provider: NodeProvider) -> list[Kind]:

@@ -22,6 +22,8 @@ from typing import Any
 from kernel_spec.errors import NodeProviderError
 from kernel_spec.providers import CAPACITY, INVALID, KindDetails, ProvidedNode
 
+_ID = "KERNEL_PROVIDER_ID"
+"""The variable by which the processes of a node are known."""
 DEFAULT_KINDS = {"small": {"CPU": 1.0}}
 
 
@@ -40,9 +42,8 @@ class LoopbackProvider:
         self._root = Path(configuration.get("session") or tempfile.mkdtemp(prefix="kernel-loopback-")) / "loopback"
         self._kinds = {name: dict(kind) for name, kind in (configuration.get("kinds") or DEFAULT_KINDS).items()}
         self._prices = dict(configuration.get("prices", {}))
-        self._directory = str(configuration.get("directory", "/tmp"))
+        self._directory = f"{configuration.get('directory', '/tmp')}/kernel-loopback-{os.getuid()}"
         self._store = str(configuration.get("object_store_memory", "64MB"))
-        self._starting: dict[str, subprocess.Popen[bytes]] = {}
         for name, resources in self._kinds.items():
             if not resources:
                 raise NodeProviderError(f"kind {name!r} of the node provider 'loopback' has no resources", code=INVALID)
@@ -57,15 +58,13 @@ class LoopbackProvider:
         return KindDetails(self._prices.get(kind), boot_seconds=5.0)
 
     def list(self) -> Sequence[ProvidedNode]:
-        """Return the nodes whose agents run or are starting."""
+        """Return the nodes that run, start, stop, or could not be started."""
         found = []
         for file in sorted(self._root.glob("*/node.json")):
             said = json.loads(file.read_text())
-            state = self._state(file.parent, said)
+            state, problem = _state(file.parent, said)
             if state:
-                found.append(
-                    ProvidedNode(file.parent.name, said["kind"], state, "127.0.0.1", problem=said.get("problem", ""))
-                )
+                found.append(ProvidedNode(file.parent.name, said["kind"], state, "127.0.0.1", problem=problem))
         return found
 
     def create(self, kind: str, count: int, join: Mapping[str, Any], token: str = "") -> Sequence[str]:
@@ -80,77 +79,59 @@ class LoopbackProvider:
         return sorted(earlier) or [self._begin(kind, join, token) for _ in range(count)]
 
     def terminate(self, ids: Sequence[str]) -> None:
-        """End nodes at once. Unknown ids are ignored."""
+        """End nodes: what has started at once, what is starting when it has. Unknown ids are ignored."""
         for id in ids:
             directory = self._root / id
             with contextlib.suppress(OSError, ValueError):
                 said = json.loads((directory / "node.json").read_text())
-                said["ended"] = True
-                _write(directory / "node.json", said)
-                self._stop(directory, said)
+                _write(directory / "node.json", {**said, "ended": True})
+                pid = _agent_pid(directory)
+                if pid and _is_alive(pid, id):
+                    os.kill(pid, signal.SIGTERM)
 
     def _begin(self, kind: str, join: Mapping[str, Any], token: str) -> str:
         id = f"loopback-{uuid.uuid4().hex[:12]}"
         directory = self._root / id
         directory.mkdir(parents=True, mode=0o700)
-        place = tempfile.mkdtemp(prefix="kn-", dir=self._directory)
-        said = {"kind": kind, "token": token, "ended": False, "place": place, "starter": 0}
+        said = {"kind": kind, "token": token, "ended": False, "process": 0}
         _write(directory / "node.json", said)
         resources = dict(self._kinds[kind])
         command = [
+            sys.executable, "-m", "kernel_autoscaler.loopback_node", str(directory),
             sys.executable, "-m", "kernel.cli.main", "start", "--address", str(join["address"]), "--port", "0",
             "--num-cpus", str(resources.pop("CPU", 0.0)), "--num-gpus", str(resources.pop("GPU", 0.0)),
-            "--object-store-memory", self._store, "--provider-id", id, "--temp-dir", place, "--json",
+            "--object-store-memory", self._store, "--provider-id", id, "--temp-dir", self._directory, "--json",
         ]  # fmt: skip
         if resources:
             command += ["--resources", json.dumps(resources)]
-        environment = {**os.environ, "KERNEL_TOKEN": str(join["token"]), "KERNEL_TMPDIR": place}
+        environment = {**os.environ, "KERNEL_TOKEN": str(join["token"]), _ID: id}
         try:
-            with open(directory / "start.json", "wb") as facts, open(directory / "start.log", "wb") as log:
+            with open(directory / "start.log", "wb") as log:
                 process = subprocess.Popen(
-                    command, env=environment, stdin=subprocess.DEVNULL, stdout=facts, stderr=log, start_new_session=True
+                    command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
                 )
         except OSError as error:
+            shutil.rmtree(directory, ignore_errors=True)
             raise NodeProviderError(f"no more processes can be started here: {error}", code=CAPACITY) from None
-        self._starting[id] = process
-        said["starter"] = process.pid
-        _write(directory / "node.json", said)
+        _write(directory / "node.json", {**said, "process": process.pid})
         return id
-
-    def _state(self, directory: Path, said: dict[str, Any]) -> str:
-        """Return the state of a node; "" once it is gone."""
-        process = self._starting.get(directory.name)
-        code = process.poll() if process is not None else 0
-        pid = _agent_pid(directory)
-        if said["ended"]:
-            if pid and _is_alive(pid, said["place"]):
-                return "stopping"
-            shutil.rmtree(said["place"], ignore_errors=True)
-            return ""
-        if code is None or (process is None and _is_alive(said["starter"], said["place"])):
-            return "starting"
-        if pid and _is_alive(pid, said["place"]):
-            return "running"
-        if code:
-            log = (directory / "start.log").read_text(errors="replace").strip().splitlines()
-            said["problem"] = log[-1] if log else f"kernel start has ended with {code}"
-            return "failed"
-        return ""
-
-    def _stop(self, directory: Path, said: Mapping[str, Any]) -> None:
-        """End what starts the node, and its agent."""
-        process = self._starting.get(directory.name)
-        if process is not None:
-            process.poll()
-        for pid in (said["starter"], _agent_pid(directory)):
-            if pid and _is_alive(pid, said["place"]):
-                with contextlib.suppress(OSError):
-                    os.kill(pid, signal.SIGTERM)
 
     def _check(self, kind: str) -> None:
         if kind not in self._kinds:
             known = ", ".join(self._kinds)
             raise NodeProviderError(f"the node provider 'loopback' has no kind {kind!r}; it has {known}", code=INVALID)
+
+
+def _state(directory: Path, said: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the state of a node, "" once it is gone, and what is wrong with it."""
+    if _is_alive(said["process"], directory.name):
+        if said["ended"]:
+            return "stopping", ""
+        return ("running" if _agent_pid(directory) else "starting"), ""
+    if said["ended"] or _agent_pid(directory):
+        return "", ""
+    log = (directory / "start.log").read_text(errors="replace").strip().splitlines()
+    return "failed", log[-1] if log else "kernel start has ended without a word"
 
 
 def _token_of(file: Path) -> str:
@@ -164,10 +145,10 @@ def _agent_pid(directory: Path) -> int:
         return 0
 
 
-def _is_alive(pid: int, place: str) -> bool:
-    """Return whether the process is there, and is the agent that was started for the node at `place`."""
+def _is_alive(pid: int, id: str) -> bool:
+    """Return whether the process is there, and belongs to the node with this id."""
     try:
-        return place in Path(f"/proc/{pid}/environ").read_text(errors="replace")
+        return f"{_ID}={id}" in Path(f"/proc/{pid}/environ").read_text(errors="replace")
     except OSError:
         return False
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+from pathlib import Path
 from typing import Any
 
 from kernel_autoscaler.loopback import LoopbackProvider
 
 from kernel.conformance.node_provider import NodeProviderConformance
+from kernel.testing.faults import wait_until
 
 
 class TestLoopback(NodeProviderConformance):
@@ -19,3 +21,13 @@ class TestLoopback(NodeProviderConformance):
     @staticmethod
     def reopen_provider(provider: Any) -> LoopbackProvider:
         return LoopbackProvider({"session": str(provider._root.parent)})
+
+
+def test_a_node_leaves_nothing_behind(tmp_path: Path) -> None:
+    provider = LoopbackProvider({"session": str(tmp_path), "directory": str(tmp_path)})
+    (id,) = provider.create("small", 1, NodeProviderConformance.join)
+    wait_until(lambda: [node.state for node in provider.list()] == ["failed"], 60.0, "the node to find no head")
+    (node,) = provider.list()
+    assert "KERNEL_TOKEN holds is no token" in node.problem and not list(tmp_path.glob("kernel-loopback-*/*/session*"))
+    provider.terminate([id])
+    assert provider.list() == []

@@ -419,4 +419,5 @@ def test_settings_are_those_of_rllib() -> None:
 
 
 def test_a_kink_is_taken_where_there_are_no_second_derivatives() -> None:
-    made(model={"fcnet_activation": "relu", "fcnet_hiddens": [4]}, second_order=False).train()
+    algorithm = made(model={"fcnet_activation": "relu", "fcnet_hiddens": [4]}, second_order=False)
+    assert algorithm.train()["training_iteration"] == 1

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kernel_autoscaler.configuration import read_toml
 from kernel_autoscaler.core.kinds import Kind, Settings
 from kernel_autoscaler.simulated.cluster import Work
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 from kernel_spec.resources import amounts
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib  # type: ignore[import-not-found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +26,8 @@ class SimulatedLoad:
 
 def load_from(file: Path) -> SimulatedLoad:
     """Return the load that a TOML file describes. Raises OptionError, which says what is wrong in it."""
+    given = read_toml(file)
     try:
-        given = tomllib.loads(file.read_text(encoding="utf-8"))
         kinds = {name: dict(said) for name, said in given["kinds"].items()}
         capacity = {name: int(said.pop("capacity")) for name, said in kinds.items() if "capacity" in said}
         return SimulatedLoad(
@@ -43,7 +38,7 @@ def load_from(file: Path) -> SimulatedLoad:
         )
     except KeyError as error:
         raise OptionError(f"{file} lacks {error}") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError) as error:
         raise OptionError(f"{file} is no load: {error}") from None
 
 

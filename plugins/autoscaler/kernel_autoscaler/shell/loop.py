@@ -21,7 +21,7 @@ SHOWN_DECISIONS = 50
 _log = structlog.get_logger("kernel.autoscaler")
 
 
-class Cluster(Protocol):
+class ScaledSession(Protocol):
     """What the loop needs of the session."""
 
     def demand(self) -> Mapping[str, Any]:
@@ -43,7 +43,9 @@ class Cluster(Protocol):
 class Loop:
     """Runs `autoscaler`. `clock` returns seconds since the epoch that never go back."""
 
-    def __init__(self, autoscaler: Autoscaler, cluster: Cluster, provider: str, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, autoscaler: Autoscaler, cluster: ScaledSession, provider: str, clock: Callable[[], float]
+    ) -> None:
         self._autoscaler = autoscaler
         self._cluster = cluster
         self._provider = provider
