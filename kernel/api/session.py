@@ -89,14 +89,14 @@ def init(
     with this program. When its processes hold more than the share `memory_threshold` of `memory_limit` (bytes), or of
     the machine's memory, workers are ended; `memory_quotas` says whose `memory=` is enforced ("actors", "all", "none").
     `driver_object_store_memory` is the limit for this program in the object store (bytes). `address="auto"` joins the
-    newest session of this user, a session's directory or name joins that one, and "HOST:PORT" of a head joins its
-    cluster, through the cluster's node on this machine. `address="kernel://HOST:PORT"` joins that cluster from outside,
-    through its head's port, with the token in `token_file` (default: KERNEL_TOKEN) and, if it uses TLS, the
-    certificates in the directory `tls` (default: KERNEL_TLS). `local_mode=True` runs everything in this process, one
-    call after the other. Plugins are chosen by name; `plugin_options` has options for them by name, such as
-    `{"redis": {"url": "redis://host:6379/0"}}`. Modules in `preload` are imported once, in the process from which
-    workers are forked, so a module that starts threads must not be among them. `show_failures=False` does not show
-    tasks and calls that failed and whose results are not asked for.
+    newest session of this user, or that of its head if it is a node of a head on this machine, a session's directory or
+    name joins that one, and "HOST:PORT" of a head joins its cluster, through the cluster's node on this machine.
+    `address="kernel://HOST:PORT"` joins that cluster from outside, through its head's port, with the token in
+    `token_file` (default: KERNEL_TOKEN) and, if it uses TLS, the certificates in the directory `tls` (default:
+    KERNEL_TLS). `local_mode=True` runs everything in this process, one call after the other. Plugins are chosen by
+    name; `plugin_options` has options for them by name, such as `{"redis": {"url": "redis://host:6379/0"}}`. Modules in
+    `preload` are imported once, in the process from which workers are forked, so a module that starts threads must not
+    be among them. `show_failures=False` does not show tasks and calls that failed and whose results are not asked for.
 
     Raises AlreadyInitializedError for a second init (unless `ignore_reinit_error`), OptionError for invalid values,
     PluginError for a chosen plugin that can't be used, and SessionEndedError when no session runs at the address or a

@@ -25,6 +25,7 @@ from kernel_processes.node.connect_hints import connect_hint
 from kernel_processes.node.sessions import (
     SessionDirectory,
     last_ended,
+    newest_session,
     running_sessions,
     session_at,
     session_of_cluster,
@@ -69,7 +70,8 @@ def address_option(command: Any) -> Any:
             "--address",
             metavar="SESSION",
             envvar="KERNEL_ADDRESS",
-            help="The session: its name or part of it, its directory, or its head's HOST:PORT (default: your newest).",
+            help="The session: its name or part of it, its directory, or its head's HOST:PORT "
+            "(default: your newest, or that of its head).",
         ),
         click.option(
             "--token-file",
@@ -135,7 +137,7 @@ def find_session(address: str | None = None, advice: str = "") -> SessionDirecto
     if address in (None, "", "auto"):
         if not sessions:
             raise Failure(NO_SESSION + _why_there_is_none())
-        return sessions[-1]
+        return newest_session(sessions)
     assert address is not None
     if is_place(address):
         session = session_of_cluster(address, sessions)

@@ -267,13 +267,21 @@ def session_at(path: str) -> SessionDirectory | None:
     return session
 
 
+def newest_session(sessions: Sequence[SessionDirectory]) -> SessionDirectory:
+    """Return the newest of `sessions`, at least one; if it is a node whose head is among them, too, the head's.
+
+    Other nodes of a cluster may leave it while the head stays.
+    """
+    newest = sessions[-1]
+    return (session_of_cluster(newest.head, sessions) if newest.head else None) or newest
+
+
 def session_of_cluster(place: str, sessions: Sequence[SessionDirectory]) -> SessionDirectory | None:
-    """Return the newest of `sessions` that is, or has joined, the head at `place` ("HOST:PORT")."""
+    """Return the head at `place` ("HOST:PORT") if it is one of `sessions`, else the newest that has joined it."""
     wanted = _number_of(place)
-    for session in reversed(sessions):
-        if _number_of(session.head or session.gateway) == wanted:
-            return session
-    return None
+    of_cluster = [session for session in sessions if _number_of(session.head or session.gateway) == wanted]
+    heads = [session for session in of_cluster if not session.head]
+    return next(reversed(heads or of_cluster), None)
 
 
 def _number_of(place: str) -> str:

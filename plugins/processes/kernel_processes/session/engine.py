@@ -101,7 +101,13 @@ def find_session(address: str) -> SessionDirectory:
 
     Raises SessionEndedError when there is no such session; its message says what to do.
     """
-    from kernel_processes.node.sessions import running_sessions, session_at, session_of_cluster, sessions_elsewhere
+    from kernel_processes.node.sessions import (
+        newest_session,
+        running_sessions,
+        session_at,
+        session_of_cluster,
+        sessions_elsewhere,
+    )
     from kernel_processes.transport.addresses import is_place
 
     if os.path.isabs(address) and (session := session_at(address)):
@@ -112,7 +118,7 @@ def find_session(address: str) -> SessionDirectory:
             raise SessionEndedError(
                 'init(address="auto") found no running session of this user; start one with `kernel start --head`'
             )
-        return sessions[-1]
+        return newest_session(sessions)
     for session in sessions:
         if address == session.name:
             return session

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -96,14 +97,19 @@ def node() -> Node:
 
 def test_memory_is_counted_in_the_session_that_a_worker_runs_in(node: Node) -> None:
     """In a container it is not that of the process that was forked."""
-    here = SimpleNamespace(info=SimpleNamespace(pid=os.getpid()))
+    inside = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    here = SimpleNamespace(info=SimpleNamespace(pid=inside.pid))
     gone = SimpleNamespace(info=SimpleNamespace(pid=1 << 30))
     node.worker(10, 0, ACTOR, memory=MIB, peer=here)
     node.worker(11, 5, ACTOR, memory=MIB, peer=gone)
     guard = LocalMemoryGuard(MemorySettings("01" * 4, 0.95, "actors"))
-    assert node.workers.pids() == node.workers.bound_pids(guard) == [os.getsid(0), 11]
-    sizes = {os.getsid(0): 3 * MIB, 11: 5 * MIB}
-    assert [(each.pid, each.size) for each in node.workers.memories(sizes)] == [(10, 3 * MIB), (11, 5 * MIB)]
+    try:
+        assert node.workers.pids() == node.workers.bound_pids(guard) == [inside.pid, 11]
+        sizes = {inside.pid: 3 * MIB, 11: 5 * MIB}
+        assert [(each.pid, each.size) for each in node.workers.memories(sizes)] == [(10, 3 * MIB), (11, 5 * MIB)]
+    finally:
+        inside.kill()
+        inside.wait()
 
 
 def test_far_from_the_limit_no_process_is_looked_at(node: Node) -> None:

@@ -9,7 +9,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from kernel_processes.cli.client import find_session, match_session
 from kernel_processes.node import session_lock
 from kernel_processes.node.session_root import root_directory
 from kernel_processes.node.sessions import (
+    SessionDirectory,
     clean_up,
     describe,
     last_ended,
@@ -145,6 +146,20 @@ def test_a_session_of_this_namespace_runs_on_when_the_host_gets_another_name(bas
     directory = make_running(base)
     redescribe(directory, pid_namespace=["renamed", OWN.boot, OWN.number])
     assert [session.directory for session in running_sessions(str(base))] == [str(directory)]
+
+
+@pytest.mark.parametrize("find", [find_session, find_session_of_program])
+def test_a_program_joins_the_head_of_the_newest_session_as_its_other_nodes_may_leave(
+    base: Path, monkeypatch: pytest.MonkeyPatch, find: Callable[[str], SessionDirectory]
+) -> None:
+    monkeypatch.setenv("KERNEL_TMPDIR", str(base))
+    old, head, node = (make_running(base) for _ in range(3))
+    redescribe(head, gateway="127.0.0.1:6380")
+    redescribe(node, gateway="127.0.0.1:7000", head="127.0.0.1:6380")
+    assert find("auto").directory == find("localhost:6380").directory == str(head)
+    redescribe(node, head="10.0.0.1:6380")
+    assert find("auto").directory == find("10.0.0.1:6380").directory == str(node)
+    assert find(old.name).directory == str(old)
 
 
 def test_without_locks_nothing_is_swept_and_a_pid_tells_what_runs(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
