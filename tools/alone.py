@@ -52,7 +52,7 @@ TESTS_OF_THE_KERNEL = tuple(
 TESTS_NEED = {
     "kernel": ("kernel-metadata-sqlite",),
     "kernel-compat-ray": ("kernel-parallel", "kernel-rllib", "kernel-serve", "kernel-tune"),
-    "kernel-conformance": ("kernel-network-tcp", "ruff"),
+    "kernel-conformance": ("kernel-network-tcp", "kernel-scheduler-fifo", "kernel-store-plasma", "ruff"),
     "kernel-control-grpc": ("cryptography", "kernel-metadata-sqlite"),
     "kernel-environment-conda": ("pip",),
     "kernel-environment-pip": ("pip", "uv"),
