@@ -10,8 +10,9 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
-from kernel_rllib.algorithms.maml import MAML, adapted_weight
+from kernel_rllib.algorithms.maml import MAML
 from kernel_rllib.algorithms.maml_losses import inner_loss, outer_loss, policy_distance, wide
+from kernel_rllib.algorithms.task_learning import adapted_weight
 from kernel_rllib.algorithms.task_rounds import TaskSource
 from kernel_rllib.data import columns
 from kernel_rllib.data.batch import Batch
@@ -192,8 +193,9 @@ def test_the_algorithm_differentiates_what_it_evaluates() -> None:
     algorithm = made(inner_adaptation_steps=2, inner_lr=0.5, vf_clip_param=0.05)
     batches = algorithm.play(algorithm.rounds, lambda number, samples: None)
     *before, last = next(zip(*batches, strict=True))
-    losses, at = algorithm.losses_of(before, last), algorithm.learner.weights.astype(np.float64)
-    adaptation, weights = algorithm.adaptation, algorithm.kl_coefficients
+    learning = algorithm.task_learning
+    losses, at = learning.losses_of(before, last), algorithm.learner.weights.astype(np.float64)
+    adaptation, weights = learning.adaptation, learning.kl_coefficients
 
     def value(vector: Any) -> float:
         beside = 0.0
@@ -362,7 +364,8 @@ def test_it_goes_on_after_a_checkpoint_with_the_same_bits(tmp_path: Path) -> Non
     straight, resumed = made(), made()
     straight.train()
     resumed.restore(straight.save(str(tmp_path / "checkpoint")))
-    assert resumed.kl_coefficients == straight.kl_coefficients != [MAML.config_class().kl_coeff]
+    weights = [algorithm.task_learning.kl_coefficients for algorithm in (straight, resumed)]
+    assert weights[0] == weights[1] != [MAML.config_class().kl_coeff]
     results = [algorithm.train() for algorithm in (straight, resumed)]
     assert resumed.learner.weights.tobytes() == straight.learner.weights.tobytes()
     assert results[0]["episode_reward_mean_adapt_1"] == results[1]["episode_reward_mean_adapt_1"]

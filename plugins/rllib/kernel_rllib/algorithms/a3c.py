@@ -213,8 +213,8 @@ def actor_critic_experience(learner: Learner, fragments: Sequence[Fragment], con
     value of what is observed there, less the value of where they begin.
 
     Args:
-        learner: Whose values advantages are measured against.
-        fragments: What was sampled with its parameters.
+        learner: The learner whose value function advantages are measured against.
+        fragments: The steps that were sampled with the learner's parameters.
         config: The settings.
     """
     for fragment in fragments:

@@ -79,14 +79,15 @@ def estimate_advantages(
     With values, `intrinsic_advantages` are added to the advantages, where a fragment has them.
 
     Args:
-        learner: Whose values they are estimated from.
-        fragment: What was sampled with its parameters.
-        gamma: What a reward one step later is worth.
-        lambda_: How far rewards count before values take over.
-        use_gae: Whether advantages are generalised estimates. Otherwise they are returns to go, which the value of the
-            last observation completes, less the value of the first.
-        use_critic: Whether there are values. Otherwise advantages are returns to go, and what is beyond a fragment or
-            a time limit counts nothing.
+        learner: The learner whose value function gives the estimates.
+        fragment: The steps [T, L] that were sampled with the learner's parameters.
+        gamma: The discount of a reward that comes one step later, from 0 to 1.
+        lambda_: The decay of the estimates, from 0 to 1: at 0 values take over after one step, at 1 rewards count to
+            the end.
+        use_gae: True for generalised advantage estimates. False for returns to go, which the value of the last
+            observation completes, less the value of the first.
+        use_critic: True if there is a value function. Without one, advantages are returns to go, and what is beyond a
+            fragment or a time limit counts nothing.
     """
     found = fragment.columns
     ends = (found[columns.TERMINATEDS], found[columns.TRUNCATEDS])
@@ -124,11 +125,12 @@ def estimate_by_v_trace(
     the policy differs from the one of now, as V-trace has accounted for how that differs from the one that acted.
 
     Args:
-        learner: Whose policy and values are used.
-        fragment: What was sampled, with the `action_logp` of that time.
-        distribution: The policy's.
-        gamma: What a reward one step later is worth.
-        lambda_: How far rewards count before values take over.
+        learner: The learner whose policy and value function are used.
+        fragment: The sampled steps [T, L], with the `action_logp` of that time.
+        distribution: The distribution of the policy's actions.
+        gamma: The discount of a reward that comes one step later, from 0 to 1.
+        lambda_: The decay of the estimates, from 0 to 1: at 0 values take over after one step, at 1 rewards count to
+            the end.
         rho_bar: The largest importance ratio in values; see `returns.vtrace`.
         policy_rho_bar: The largest importance ratio in advantages.
     """

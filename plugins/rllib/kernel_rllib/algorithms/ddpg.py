@@ -223,9 +223,9 @@ def with_l2(loss: Loss, prefix: str, coefficient: float) -> Loss:
     """Return the loss with half the squares of weights added, though not of biases (section 7).
 
     Args:
-        loss: The loss without.
-        prefix: What the names of the parameters begin with that count.
-        coefficient: What the squares are multiplied with.
+        loss: The loss to which they are added.
+        prefix: The beginning of the names of the parameters that count.
+        coefficient: The factor of half the sum of squares.
     """
     if not coefficient:
         return loss

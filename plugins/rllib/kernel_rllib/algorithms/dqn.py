@@ -210,10 +210,10 @@ class DQN(SimpleQ):
         """Return what the returns of steps are, by what comes after them: values [N], or distributions [N, atoms].
 
         Args:
-            chosen: What the target network gives for the best actions after the steps: `q_values` [N], and
-                distributions [N, atoms] of several atoms.
+            chosen: The target network's outputs for the best actions after the steps: `q_values` [N], and distributions
+                [N, atoms] where there are several atoms.
             rewards: The rewards of the steps [N], of n steps their discounted sums.
-            discounts: What counts of `chosen` [N]: gamma to the power of n, and 0 where an episode has terminated.
+            discounts: The weights of `chosen` [N]: gamma to the power of n, and 0 where an episode has terminated.
         """
         if self.config.num_atoms == 1:
             targets: Array = rewards + discounts * chosen[columns.Q_VALUES]
@@ -226,7 +226,7 @@ class DQN(SimpleQ):
 
         Args:
             obs: The observations [N, ...].
-            use: Which noise noisy layers have: `ONLINE`, `TARGET` or `CHOICE`.
+            use: The noise that noisy layers have: `ONLINE`, `TARGET` or `CHOICE`.
             vector: The parameters; None for those that learn.
             more: Further inputs of the network.
         """

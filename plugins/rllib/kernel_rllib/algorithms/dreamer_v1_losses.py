@@ -50,7 +50,7 @@ def actor_loss(distribution: Distribution, gamma: float, lambda_: float) -> Loss
     Args:
         distribution: The distribution of actions, which have gradients.
         gamma: The discount.
-        lambda_: How far returns look ahead before values count.
+        lambda_: The decay of returns, from 0 to 1: at 0 the value of the next state counts, at 1 all imagined rewards.
     """
 
     def loss(nn: Ops, module: Module, parameters: Parameters, batch: Batch) -> tuple[Any, dict[str, Any]]:

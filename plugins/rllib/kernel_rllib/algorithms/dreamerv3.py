@@ -271,8 +271,8 @@ class DreamerV3(Algorithm):
 
         Args:
             starts: The features of the states in which they begin [N, F].
-            ended: Where nothing follows these states [N].
-            stream: What actions and states are drawn by.
+            ended: Flags of the states that nothing follows [N].
+            stream: The generator of random numbers that actions and states are drawn by.
         """
         function = dreamer(self._networks, self.distribution, self._seen, starts, ended, self.config.horizon_H, stream)
         found: Dream = self.learner.evaluate(function)

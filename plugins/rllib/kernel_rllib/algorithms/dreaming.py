@@ -23,9 +23,9 @@ class Dream:
     Attributes:
         features: h beside z, of each state [H + 1, N, F].
         actions: The actions in all states but the last [H, N, ...].
-        rewards: What arriving in each state but the first earns [H, N].
-        going_on: How likely something follows each state [H + 1, N]; of the first it is known.
-        values: What the critic expects of each state [H + 1, N].
+        rewards: The rewards for arriving in each state but the first [H, N].
+        going_on: The probability that something follows each state [H + 1, N]; of the first it is known, 0 or 1.
+        values: The critic's value of each state [H + 1, N].
     """
 
     features: Array
@@ -66,11 +66,11 @@ def dreamer(
     Args:
         networks: The networks.
         distribution: The distribution of actions.
-        seen: Gives actions [N, A] as the model of the world sees them.
+        seen: The function that returns actions as the model of the world sees them [N, A].
         starts: The features of the states that dreams begin in [N, F].
-        ended: Where nothing follows them [N].
+        ended: Flags of the states that nothing follows [N].
         steps: The number of steps, H.
-        stream: What actions and states are drawn by.
+        stream: The generator of random numbers that actions and states are drawn by.
     """
 
     def dream(nn: Ops, parameters: Parameters) -> Dream:

@@ -53,10 +53,10 @@ def exploration_of_policy(
     """Return the exploration that a config describes, for learning from replay.
 
     Args:
-        settings: Its `type`, and what that takes, under the names of RLlib.
-        distribution: What makes actions of the policy's outputs.
+        settings: The `type` of the exploration and its options, under the names of RLlib.
+        distribution: The distribution that makes actions of the policy's outputs.
         bounds: The lowest and the highest numbers of an action, [d] each; None where actions are discrete.
-        perturbs: Whether it may perturb parameters.
+        perturbs: True if the exploration may perturb parameters.
 
     Raises:
         ConfigError: If there is none of this type for such actions, or it does not take what it is given.

@@ -74,11 +74,11 @@ class Imagination:
 
         Args:
             dynamics: The models.
-            reward: What transitions earn.
+            reward: The function that returns the rewards of transitions.
             distribution: The distribution of choices.
-            module_to_env: Makes the environment's actions of choices.
-            spaces: Those of the environment.
-            clip_rewards: Gives the rewards that are learned from; None: the same.
+            module_to_env: The connectors that make the environment's actions of choices.
+            spaces: The environment's spaces of observations and actions.
+            clip_rewards: The function that returns the rewards that are learned from; None for rewards as they are.
         """
         self.dynamics, self.reward = dynamics, reward
         self._distribution, self._module_to_env, self._clip_rewards = distribution, module_to_env, clip_rewards
@@ -97,11 +97,11 @@ class Imagination:
         """Return what each model imagines: all its episodes, of equal length, beside one another.
 
         Args:
-            learner: Has the policy's module, and a backend.
+            learner: The learner that has the policy's module, and a backend.
             vectors: The parameters that act in each model [size].
-            starts: What is observed first [E, N, S].
-            steps: The length of episodes.
-            stream: What choices are drawn by.
+            starts: The first observation of each episode [E, N, S]: of E models, N episodes, S numbers.
+            steps: The length of an episode, in steps.
+            stream: The generator of random numbers that choices are drawn by.
         """
         models, lanes = starts.shape[:2]
         own = [learner.backend.vector(vector) for vector in vectors]

@@ -309,9 +309,9 @@ class MADDPG(Algorithm):
 
         Args:
             batch: Joint rows.
-            places: Which columns of them are whose.
-            done: What each agent did, as critics take it.
-            then: What each would do next by its slower copy.
+            places: The place of each agent in joint rows, by the agent's id.
+            done: The action of each agent, as critics take it [N, A], by the agent's id.
+            then: The next action of each agent by its slower copy [N, A], by the agent's id.
         """
 
         def side_by_side(name: str) -> Array:

@@ -38,8 +38,8 @@ class JudgedActions:
         """Take the actions of a space.
 
         Args:
-            space: What the environment takes.
-            normalised: Whether boxes are learned between -1 and 1.
+            space: The space of the actions that the environment takes.
+            normalised: True if actions of a Box are learned between -1 and 1.
 
         Raises:
             SpaceError: If there is no gradient by such actions.
@@ -94,8 +94,8 @@ def policy_loss(actions: JudgedActions, before: int, regularisation: float) -> L
 
     Args:
         actions: The actions of the agent.
-        before: How many columns of all actions are those of agents before this one.
-        regularisation: What the mean of the squares is multiplied with.
+        before: The number of columns of all actions that belong to agents before this one.
+        regularisation: The factor of the mean of the squares.
     """
 
     def loss(nn: Ops, module: Module, parameters: Parameters, batch: Batch) -> tuple[Any, Metrics]:

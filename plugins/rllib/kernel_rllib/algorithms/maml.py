@@ -12,36 +12,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
-from kernel_rllib.algorithms.advantages import estimate_advantages, standardise_advantages
-from kernel_rllib.algorithms.maml_losses import (
-    WITHIN,
-    inner_loss,
-    outer_loss,
-    policy_distance,
-    wide,
-    within_bound,
-)
+from kernel_rllib.algorithms.maml_losses import outer_loss
 from kernel_rllib.algorithms.on_policy import actor_critic
+from kernel_rllib.algorithms.task_learning import TaskLearning
 from kernel_rllib.algorithms.task_rounds import TaskRounds, TaskSource
-from kernel_rllib.arrays import Array
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.fields import Field
 from kernel_rllib.config.fluent import fluent
 from kernel_rllib.config.generations import values
 from kernel_rllib.config.sections.training import TrainingArguments
 from kernel_rllib.config.sentinels import NOT_PROVIDED
-from kernel_rllib.data import columns
 from kernel_rllib.data.batch import Batch
-from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.distributions.distribution import Distribution
 from kernel_rllib.errors import ConfigError
-from kernel_rllib.learners.adaptation import Adaptation, LossAt, TaskLosses
-from kernel_rllib.learners.learner import Learner, Loss, Metrics, Objective
-from kernel_rllib.modules.module import Module, Parameters
-from kernel_rllib.nn.backend import Loss as NetworkLoss
-from kernel_rllib.nn.ops import Ops
+from kernel_rllib.learners.learner import Metrics, Objective
+from kernel_rllib.modules.module import Module
 from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.env_runner import Sample
 from kernel_rllib.runners.episodes import EpisodeSummary
@@ -59,15 +44,6 @@ if TYPE_CHECKING:
 
 KINKED = ("relu", "leaky_relu")
 """Activations whose second derivative is zero but at a kink."""
-READ = (
-    columns.OBS,
-    columns.ACTIONS,
-    columns.ACTION_LOGP,
-    columns.ACTION_DIST_INPUTS,
-    columns.ADVANTAGES,
-    columns.VALUE_TARGETS,
-)
-"""The columns of a batch that the losses read."""
 
 
 class MAMLConfig(AlgorithmConfig):
@@ -187,13 +163,9 @@ class MAML(Algorithm):
 
     def setup_learning(self) -> None:
         """Make what adapts, and what keeps the returns after adaptation."""
-        config, learner = self.config, self.learner
-        self.adaptation = Adaptation(
-            learner.backend, learner.module.table, config.inner_lr, second_order=config.second_order
-        )
-        steps = config.inner_adaptation_steps
-        self.kl_coefficients = [config.kl_coeff] * steps
-        self.adapted_episodes = [EpisodeWindow(config.metrics_num_episodes_for_smoothing) for _ in range(steps)]
+        self.task_learning = TaskLearning(self.learner, self.distribution, self.config)
+        window, steps = self.config.metrics_num_episodes_for_smoothing, self.config.inner_adaptation_steps
+        self.adapted_episodes = [EpisodeWindow(window) for _ in range(steps)]
 
     def make_blueprint(
         self, config: AlgorithmConfig, seed: int, *, evaluates: bool = False
@@ -213,9 +185,7 @@ class MAML(Algorithm):
 
     def make_objectives(self) -> Mapping[str, Objective]:
         """Return the loss of adapted policies. Its gradient goes through the adaptation."""
-        self._inner = inner_loss(self.config, self.distribution)
-        self._outer = outer_loss(self.config, self.distribution)
-        return {"maml": self.objective(self._outer)}
+        return {"maml": self.objective(outer_loss(self.config, self.distribution))}
 
     # -- an iteration -------------------------------------------------------------------------------------------------
 
@@ -243,26 +213,10 @@ class MAML(Algorithm):
         for number in range(self.config.inner_adaptation_steps + 1):
             samples, fragments = rounds.sample(vectors, self.config.get_rollout_fragment_length())
             take(number, samples)
-            batches.append([self._experience(*each) for each in zip(vectors, fragments, strict=True)])
+            batches.append([self.task_learning.experience(*each) for each in zip(vectors, fragments, strict=True)])
             if number < self.config.inner_adaptation_steps:
-                vectors = [self.adapted(*each) for each in zip(vectors, batches[-1], strict=True)]
+                vectors = [self.task_learning.adapted(*each) for each in zip(vectors, batches[-1], strict=True)]
         return batches
-
-    def adapted(self, vector: Array, batch: Batch) -> Array:
-        """Return the parameters after one step of adaptation from others [size], which sampled the batch."""
-        wide_vector = vector.astype(np.float64)
-        found: Array = self.adaptation.step(self._inner_at(batch)(wide_vector), wide_vector).astype(np.float32)
-        return found
-
-    def losses_of(self, before: Sequence[Batch], last: Batch) -> TaskLosses:
-        """Return the losses of a task, by what was sampled before each step of adaptation, and after the last."""
-        weights = [coefficient / len(before) for coefficient in self.kl_coefficients]
-        distances = [policy_distance(self.distribution, weight) for weight in weights]
-        return TaskLosses(
-            inner=[self._inner_at(batch) for batch in before],
-            outer=self._on(self._outer, last),
-            beside=[self._on(*each) for each in zip(distances, before, strict=True)],
-        )
 
     def _take_round(self, number: int, samples: Sequence[Sample]) -> None:
         """Count a round. Episodes of the first are those of results, others have windows of their own."""
@@ -271,51 +225,13 @@ class MAML(Algorithm):
             samples = [replace(sample, episodes=[]) for sample in samples]
         self.take_in(samples)
 
-    def _experience(self, vector: Array, fragment: Fragment) -> Batch:
-        """Return what a task sampled by some parameters, as a batch in float64 with standardised advantages."""
-        config, at = self.config, _At(self.learner, vector)
-        estimate_advantages(at, fragment, gamma=config.gamma, lambda_=config.lambda_, use_gae=config.use_gae)
-        standardise_advantages([fragment])
-        return wide(fragment.batch().only(READ))
-
-    def _inner_at(self, batch: Batch) -> LossAt:
-        """Return the loss of a step of adaptation, given the parameters that it starts from."""
-        module, learner = self.learner.module, self.learner
-
-        def loss_at(vector: Array) -> NetworkLoss:
-            foreseen = _At(learner, vector).evaluate(lambda nn, p: module.train(nn, p, batch)[columns.VF_PREDS])
-            within = within_bound(np.asarray(foreseen), batch[columns.VALUE_TARGETS], self.config.vf_clip_param)
-            return self._on(self._inner, Batch({**batch, WITHIN: within}))
-
-        return loss_at
-
-    def _on(self, loss: Loss, batch: Batch) -> NetworkLoss:
-        """Return a loss of the module on a batch."""
-        module = self.learner.module
-        return lambda nn, parameters: loss(nn, module, parameters, batch)
-
     def _step(self, batches: Sequence[Sequence[Batch]]) -> Metrics:
-        """Make one step of the optimizer, by what was sampled [rounds][tasks]; adapt the weights of distances."""
-        learner = self.learner
-        at = learner.weights.astype(np.float64)
-        found = [
-            self.adaptation.outer_gradient(self.losses_of(before, last), at)
-            for *before, last in zip(*batches, strict=True)
-        ]
-        gradient = np.mean([gradient for _, _, gradient in found], axis=0).astype(np.float32)
-        metrics = mean_metrics([reported for reported, _, _ in found])
+        """Make one step of the optimizer, by what was sampled [rounds][tasks]."""
+        gradient, metrics = self.task_learning.gradient(batches)
         self.env_steps_trained += sum(batch.count for batch in batches[-1])
-        metrics = learner.apply("maml", learner.backend.vector(gradient), self.env_steps_sampled, metrics)
-        distances = np.mean([[report["kl"] for report in reports] for _, reports, _ in found], axis=0).tolist()
-        target = self.config.kl_target
-        pairs = zip(self.kl_coefficients, distances, strict=True)
-        self.kl_coefficients = [adapted_weight(coefficient, kl, target) for coefficient, kl in pairs]
-        return {
-            **metrics,
-            "cur_lr": metrics["maml_learning_rate"],
-            "inner_kl": float(np.mean(distances)),
-            "cur_kl_coeff": float(np.mean(self.kl_coefficients)),
-        }
+        vector = self.learner.backend.vector(gradient)
+        metrics = self.learner.apply("maml", vector, self.env_steps_sampled, metrics)
+        return {**metrics, "cur_lr": metrics["maml_learning_rate"]}
 
     # -- results and state --------------------------------------------------------------------------------------------
 
@@ -358,11 +274,12 @@ class MAML(Algorithm):
     def own_state(self) -> dict[str, Any]:
         """Return the weights of distances, and returns after adaptation."""
         windows = {str(number): window.state() for number, window in enumerate(self.adapted_episodes)}
-        return {"kl_coefficients": list(self.kl_coefficients), "adapted_episodes": windows}
+        return {"kl_coefficients": list(self.task_learning.kl_coefficients), "adapted_episodes": windows}
 
     def set_own_state(self, state: Mapping[str, Any]) -> None:
         """Go on with what `own_state` returned."""
-        self.kl_coefficients = [float(coefficient) for coefficient in state["kl_coefficients"]]
+        kept = state["kl_coefficients"]
+        self.task_learning.kl_coefficients = [float(coefficient) for coefficient in kept]
         for number, window in enumerate(self.adapted_episodes):
             window.set_state(state["adapted_episodes"][str(number)])
 
@@ -373,25 +290,6 @@ class MAML(Algorithm):
         if self._test_rounds is not None:
             self._test_rounds.runners.close()
         super().cleanup()
-
-
-class _At:
-    """Computes with a learner's module, at parameters that need not be the learner's."""
-
-    def __init__(self, learner: Learner, vector: Array) -> None:
-        self.module, self._learner = learner.module, learner
-        self._vector = learner.backend.vector(vector)
-
-    def evaluate(self, function: Callable[[Ops, Parameters], Any]) -> Any:
-        """Return `function(nn, parameters)`."""
-        return self._learner.evaluate(function, self._vector)
-
-
-def adapted_weight(coefficient: float, kl: float, target: float) -> float:
-    """Return the weight of a distance, doubled or halved where it is far from its target."""
-    if kl > 1.5 * target:
-        return coefficient * 2.0
-    return coefficient * 0.5 if kl < target / 1.5 else coefficient
 
 
 def adaptation_results(result: Mapping[str, Any], windows: Sequence[EpisodeWindow]) -> ResultTree:

@@ -26,8 +26,8 @@ def inner_loss(config: Any, distribution: Distribution) -> Loss:
     (equation 4 of the paper). The bound v of values is where the column `within_bound` says.
 
     Args:
-        config: Gives c1 (`vf_loss_coeff`), v (`vf_clip_param`) and c2 (`entropy_coeff`).
-        distribution: The policy's.
+        config: The settings, with c1 (`vf_loss_coeff`), v (`vf_clip_param`) and c2 (`entropy_coeff`).
+        distribution: The distribution of the policy's actions.
     """
     return _task_loss(config, distribution, clips=False)
 

@@ -243,9 +243,9 @@ class MBMPO(MAML):
             starts = self.starts[stream.integers(len(self.starts), size=(models, config.imagined_episodes))]
             fragments = self.imagination.play(self.learner, vectors, starts, config.horizon, stream)
             returns.append(float(np.mean([each.columns[columns.REWARDS].sum(axis=0).mean() for each in fragments])))
-            batches.append([self._experience(*each) for each in zip(vectors, fragments, strict=True)])
+            batches.append([self.task_learning.experience(*each) for each in zip(vectors, fragments, strict=True)])
             if number < steps:
-                vectors = [self.adapted(*each) for each in zip(vectors, batches[-1], strict=True)]
+                vectors = [self.task_learning.adapted(*each) for each in zip(vectors, batches[-1], strict=True)]
         return batches, vectors, returns
 
     # -- state --------------------------------------------------------------------------------------------------------

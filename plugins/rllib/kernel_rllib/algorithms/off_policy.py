@@ -61,10 +61,10 @@ def exploration_by_values(
     """Return the exploration of discrete actions that a config describes.
 
     Args:
-        settings: Its `type`, and what that takes, under the names of RLlib.
-        actions: How many actions there are.
-        temperature: The one of `StochasticSampling`.
-        perturbs: Whether it may perturb parameters.
+        settings: The `type` of the exploration and its options, under the names of RLlib.
+        actions: The number of actions.
+        temperature: The temperature of `StochasticSampling` and `SoftQ`.
+        perturbs: True if the exploration may perturb parameters.
 
     Raises:
         ConfigError: If there is none of this type, or it takes other options.

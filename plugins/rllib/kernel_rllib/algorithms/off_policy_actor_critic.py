@@ -141,8 +141,8 @@ class OffPolicyActorCritic(ReplayingAlgorithm):
 
         Args:
             obs: The observations [N, ...].
-            number: How many actions are drawn at each.
-            vector: The parameters; None for those of now.
+            number: The number of actions that are drawn for each observation.
+            vector: The parameters [size]; None for those of now.
         """
         count = len(obs)
         noise, places = self.normals(count * number), np.arange(count).repeat(number)

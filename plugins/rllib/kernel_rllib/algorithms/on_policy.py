@@ -24,10 +24,10 @@ def experience(module: Module, fragments: Sequence[Fragment], names: Sequence[st
     """Return what is learned from: rows of steps, or sequences where the module remembers.
 
     Args:
-        module: What learns.
-        fragments: What was sampled.
+        module: The module that learns.
+        fragments: The sampled steps.
         names: The columns that the loss reads.
-        length: How many steps a sequence has.
+        length: The length of a sequence, in steps.
     """
     if module.state():
         return sequences(fragments, length).only(names)

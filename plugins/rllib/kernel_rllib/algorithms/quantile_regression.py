@@ -24,10 +24,10 @@ def quantile_huber(nn: Ops, quantiles: Any, levels: Any, targets: Any, threshold
 
     Args:
         nn: The operations.
-        quantiles: Those that learn, [N, count].
-        levels: What they are quantiles at, constants from 0 to 1: [count], or [N, count] where rows differ.
-        targets: What returns may be, constants [N, targets], each as likely.
-        threshold: Up to where L is a square.
+        quantiles: The quantiles that learn [N, count].
+        levels: The levels of these quantiles, constants from 0 to 1: [count], or [N, count] where rows differ.
+        targets: Samples of the returns, constants [N, targets], each as likely.
+        threshold: The error up to which L is a square.
     """
     errors = nn.expand_dims(targets, 1) - nn.expand_dims(quantiles, 2)
     sizes = nn.huber(errors, threshold) / threshold if threshold else nn.abs(errors)

@@ -290,9 +290,9 @@ def sequence_batch(episodes: Episodes, targets: Array, weights: Array) -> Sequen
     """Return what the loss reads.
 
     Args:
-        episodes: Sequences, with what the network that learns remembers before them.
-        targets: What the values of their steps are drawn to [T, N].
-        weights: What their losses are weighed by [N].
+        episodes: The sequences, with what the network that learns remembers before them.
+        targets: The targets of the values of their steps [T, N].
+        weights: The weight of the loss of each sequence [N].
     """
     whole = {
         columns.OBS: episodes.obs[:-1],

@@ -50,8 +50,8 @@ def random_returns(env: Any, episodes: int, stream: np.random.Generator) -> list
 
     Args:
         env: The environment, which observes a Dict with `action_mask`.
-        episodes: How many there are.
-        stream: What actions and seeds are drawn by.
+        episodes: The number of episodes.
+        stream: The generator of random numbers that actions and seeds are drawn by.
 
     Raises:
         EnvError: If it raises, or returns what it must not.

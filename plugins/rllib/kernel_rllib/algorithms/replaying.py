@@ -119,7 +119,7 @@ class ReplayingAlgorithm(Algorithm):
         """Return transitions of a fragment, and their errors where `worker_side_prioritization` asks for them.
 
         Args:
-            fragment: What was sampled.
+            fragment: The sampled steps.
             vector: The parameters that acted [size], which this and its slower copy have from then on; None for those
                 that they have.
         """

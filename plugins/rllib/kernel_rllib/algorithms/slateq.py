@@ -178,7 +178,7 @@ def value_loss(huber_threshold: float | None) -> Loss:
     """Return the loss of the values of what was consumed against `value_targets`, weighed by `weights`.
 
     Args:
-        huber_threshold: Where Huber's error becomes linear; None for the squared one.
+        huber_threshold: The error from which on Huber's loss is linear; None for the squared loss.
     """
 
     def loss(nn: Ops, module: Module, parameters: Parameters, batch: Batch) -> tuple[Any, Metrics]:

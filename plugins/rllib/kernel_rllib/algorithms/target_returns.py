@@ -27,8 +27,8 @@ class TargetReturns(Algorithm):
         """Return what `compute_single_action` takes as `input_dict` in the first step of an episode.
 
         Args:
-            observation: The first one of the episode.
-            target_return: What is to be reached; None for what the settings say.
+            observation: The first observation of the episode.
+            target_return: The return to be reached by the end of the episode; None for the one of the settings.
         """
         module: Module = self.learner.module
         state = {name: np.array(value) for name, value in module.initial_state().items()}
@@ -48,11 +48,11 @@ class TargetReturns(Algorithm):
         """Return what `compute_single_action` takes in the next step.
 
         Args:
-            input_dict: What it took in this one.
-            action: What it returned.
-            reward: What the environment gave for that.
-            next_obs: What was observed then.
-            extra_action_out: What else it returned, with `full_fetch=True`.
+            input_dict: The `input_dict` of this step.
+            action: The action of this step, as `compute_single_action` returned it.
+            reward: The environment's reward for that action.
+            next_obs: The observation after that action.
+            extra_action_out: The dict of further outputs that `compute_single_action` returns with `full_fetch=True`.
 
         Raises:
             SpaceError: If `extra_action_out` has no state.

@@ -35,16 +35,18 @@ class PolicyActing(PolicyAccess):
         """Return the action for one observation of the environment.
 
         Args:
-            observation: As the environment returns it; a list of the last ones of the episode, the oldest first, where
-                the policy acts on several.
-            state: What a recurrent policy remembers, as `get_policy().get_initial_state()` returns it at first.
-            prev_action, prev_reward: The step before, for policies that look at it; None where an episode begins.
+            observation: The observation, as the environment returns it; a list of the last ones of the episode, the
+                oldest first, where the policy acts on several.
+            state: The memory of a recurrent policy; `get_policy().get_initial_state()` returns the first one.
+            prev_action, prev_reward: The action and the reward of the step before, for policies that look at them; None
+                where an episode begins.
             info: Accepted; no built-in model asks for it.
-            input_dict: In place of `observation`, `state`, `prev_action` and `prev_reward`: these as `obs`,
+            input_dict: A dict in place of `observation`, `state`, `prev_action` and `prev_reward`, with these as `obs`,
                 `state_in_0`..., `prev_actions` and `prev_rewards`, of one step.
-            policy_id: Which policy acts.
-            full_fetch: Whether to return all that the policy gave.
-            explore: Whether it is drawn, as while training; None for what the config says.
+            policy_id: The id of the policy that acts.
+            full_fetch: True to return all that the policy gave.
+            explore: True to draw the action, as while training; False for the best known one; None for what the config
+                says.
             further: Accepted, as older programs pass more.
 
         Returns:
@@ -107,11 +109,13 @@ class PolicyActing(PolicyAccess):
         """Return an action for each of several observations, in one forward pass.
 
         Args:
-            observations: By any keys, or a sequence. Of several policies, by agent: each acts for its agents.
-            state: What a recurrent policy remembers, by the same keys.
-            policy_id: Which policy acts.
-            full_fetch: Whether to return all that the policy gave.
-            explore: Whether actions are drawn, as while training; None for what the config says.
+            observations: The observations, by any keys, or a sequence of them. Where there are several policies, by
+                agent: each policy acts for its agents.
+            state: The memories of a recurrent policy, by the same keys.
+            policy_id: The id of the policy that acts.
+            full_fetch: True to return all that the policy gave.
+            explore: True to draw actions, as while training; False for the best known ones; None for what the config
+                says.
             further: Accepted, as older programs pass more.
 
         Returns:

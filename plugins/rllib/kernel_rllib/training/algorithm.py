@@ -152,7 +152,7 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, RecordedRuns,
 
         Args:
             env: One environment, after its first step. Those that are trained in are others.
-            env_context: What it was made with.
+            env_context: The context that the environment was made with.
         """
 
     @classmethod

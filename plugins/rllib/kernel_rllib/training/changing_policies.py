@@ -80,14 +80,14 @@ class ChangingPolicies(SeveralPolicies):
                 one's own acts and does not learn.
             policy: A policy to begin as, in place of a class: of one of this algorithm's the parameters are taken over;
                 of an object of one's own each runner has a copy.
-            observation_space: What it observes; None for that of the agents.
-            action_space: What it chooses from; None for that of the agents.
-            config: Settings that are others for it.
-            policy_state: What `get_state()` of such a policy returned: it begins there.
-            policy_mapping_fn: Which policy an agent has, from the next episodes on; None leaves it as it is. Episodes
-                that are going on keep their policies.
-            policies_to_train: Which policies learn from now on; None leaves it as it is.
-            evaluation_workers: Whether the mapping is that of evaluations as well.
+            observation_space: The space of its observations; None for that of the agents.
+            action_space: The space of its actions; None for that of the agents.
+            config: The settings in which it differs from the algorithm.
+            policy_state: The state that it begins with, as `get_state()` of such a policy returned it.
+            policy_mapping_fn: The function that returns the policy of an agent, from the next episodes on; None leaves
+                it as it is. Episodes that are going on keep their policies.
+            policies_to_train: The policies that learn from now on; None leaves them as they are.
+            evaluation_workers: True if evaluations have the same mapping.
             module_spec: An `RLModuleSpec` that says which module it has; None for the algorithm's.
             module_state: The parameters that it begins with, by name.
             add_to_learners: True: a policy that can learn has a learner.
@@ -147,8 +147,8 @@ class ChangingPolicies(SeveralPolicies):
 
         Args:
             policy_id: Its id.
-            policy_mapping_fn: Which policy an agent has from now on; None leaves it as it is.
-            policies_to_train: Which policies learn from now on; None for those that did, without this one.
+            policy_mapping_fn: The function that returns the policy of an agent from now on; None leaves it as it is.
+            policies_to_train: The policies that learn from now on; None for those that did, without this one.
             evaluation_workers: True: it is gone in all runners.
             remove_from_learners: True, likewise.
             remove_from_env_runners: True, likewise.

@@ -25,9 +25,9 @@ def share_of(asked: Sequence[float], room: Sequence[float], others: Sequence[flo
     """Return how many CPUs each runner may reserve at most, so that all have room at the same time.
 
     Args:
-        asked: How many each of them asks for.
-        room: How many each machine has.
-        others: What other processes need beside them, which is not shared.
+        asked: The number of CPUs that each runner asks for.
+        room: The number of CPUs of each machine.
+        others: The number of CPUs that each of the other processes needs; these are not shared.
 
     Returns:
         None if the runners have room as they ask, and if not even the others have.
@@ -63,8 +63,8 @@ def share_here(asked: Sequence[float], whose: str) -> float | None:
     """Return how many CPUs each runner that is started here may reserve at most, and warn; see `share_of_runners`.
 
     Args:
-        asked: How many each of them asks for.
-        whose: Who asks, for the warning.
+        asked: The number of CPUs that each runner asks for.
+        whose: The beginning of the warning: the runners that ask, such as "the 2 runners of PPO".
     """
     if not sum(asked):
         return None

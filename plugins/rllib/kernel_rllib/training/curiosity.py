@@ -21,17 +21,17 @@ class CuriositySettings:
     """What stands beside `type` in `exploration_config`, under the names of RLlib.
 
     Attributes:
-        feature_dim: How many features observations have.
+        feature_dim: The number of features of an observation.
         feature_net_config: Options of the model that the features' layers have in place of those of the policy.
         inverse_net_hiddens: The widths of the layers that guess actions.
-        inverse_net_activation: Their activation.
+        inverse_net_activation: The activation of these layers.
         forward_net_hiddens: The widths of the layers that foresee features.
-        forward_net_activation: Their activation.
-        beta: How much of the loss is that of foreseeing, from 0 to 1; the rest is that of guessing.
-        eta: What errors are multiplied with to be rewards.
+        forward_net_activation: The activation of these layers.
+        beta: The share of the loss of foreseeing in the whole loss, from 0 to 1; the rest is the loss of guessing.
+        eta: The factor that makes rewards of errors.
         lr: The learning rate of these networks, or its schedule over env steps.
-        sub_exploration: How actions are chosen; None as the algorithm does otherwise.
-        minibatch_size: How many steps are learned from at once, the most.
+        sub_exploration: The `exploration_config` by which actions are chosen; None for the algorithm's own.
+        minibatch_size: The largest number of steps that are learned from at once.
     """
 
     feature_dim: int = 288

@@ -41,9 +41,9 @@ class Curriculum:
         Samples that runners were asked for before are of the tasks of before, for any number of runners.
 
         Args:
-            result: That of an iteration. Its `config` is left out: the function may run in other processes.
+            result: The result of an iteration. Its `config` is left out: the function may run in other processes.
             runners: The runners.
-            blueprint: What they are made by.
+            blueprint: The blueprint that the runners are made by.
 
         Returns:
             What they are made by from now on.

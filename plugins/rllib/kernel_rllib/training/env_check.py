@@ -23,7 +23,8 @@ def check_env_of(config: AlgorithmConfig, env: Any, validate: Callable[[Any, Env
     Args:
         config: The settings; with `disable_env_checking` only the algorithm looks.
         env: The environment.
-        validate: What the algorithm demands of environments: `Algorithm.validate_env`.
+        validate: The function that raises an error for an environment that the algorithm can't take:
+            `Algorithm.validate_env`.
 
     Raises:
         EnvError: If a method returned what it must not, or raised.

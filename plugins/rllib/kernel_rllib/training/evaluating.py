@@ -39,7 +39,8 @@ class Evaluations:
             config: The settings of training.
             make_blueprint: Returns the blueprint of runners' samplers, given settings, a seed, and `evaluates=True`.
             seed: The seed of the run; evaluations play other episodes than training does.
-            cpu_share: How many CPUs each runner may reserve at most; see `cpu_shares`.
+            cpu_share: The largest number of CPUs that a runner may reserve; see `cpu_shares`. None for as many as it
+                asks for.
         """
         self._config, self._make_blueprint = config, make_blueprint
         self._seed, self._cpu_share = seed + 1, cpu_share
@@ -86,9 +87,9 @@ class Evaluations:
 
         Args:
             weights: The parameters to act with.
-            statistics: What the connectors of training have learned.
-            goes_on: Says whether what this one runs beside is still going on: so long it lasts, where its duration is
-                "auto".
+            statistics: The statistics that the connectors of training have learned.
+            goes_on: The function that returns whether the training beside it still runs: the evaluation lasts as long,
+                where its duration is "auto".
 
         Raises:
             EvaluationError: If runners did not answer in time, as many times in a row as settings tolerate.
@@ -114,9 +115,9 @@ class Evaluations:
         """Return what a function of the user's finds; the runners have the parameters of now.
 
         Args:
-            function: Called as (algorithm, workers), returns metrics, or as today these, steps of environments and of
-                agents.
-            algorithm: What is evaluated.
+            function: The user's function. It is called as (algorithm, workers), and returns metrics, or as today these,
+                steps of environments and of agents.
+            algorithm: The algorithm that is evaluated.
             workers: The runners, as users know them.
 
         Raises:

@@ -42,7 +42,7 @@ class ExplorationByClass:
         Args:
             kind: The class.
             options: Further arguments of its constructor beside those about the policy.
-            records: Whether the log-likelihoods that it returns are learned from.
+            records: True if the algorithm learns from the log-likelihoods that it returns.
 
         Raises:
             ConfigError: If it has methods that nothing calls.
@@ -66,9 +66,9 @@ class ExplorationByClass:
         """Return the exploration of a policy.
 
         Args:
-            distribution: The one that its actions are drawn from.
-            action_space: What it chooses from.
-            config: Its settings.
+            distribution: The distribution that its actions are drawn from.
+            action_space: The space of its actions.
+            config: The settings of the policy.
 
         Raises:
             ConfigError: If the class can't be made with its options.

@@ -24,7 +24,7 @@ def exploration_name(settings: Mapping[str, Any], usual: str) -> str:
 
     Args:
         settings: `exploration_config`.
-        usual: What it is without a `type`.
+        usual: The name where there is no `type`.
     """
     kind = settings.get("type", usual)
     return kind.rpartition(".")[2] if isinstance(kind, str) else getattr(kind, "__name__", str(kind))
@@ -39,8 +39,8 @@ def own_exploration(settings: Mapping[str, Any], *, records: bool = False, **con
     Args:
         settings: `exploration_config`. Its `type` is a class, or the dotted path of one. It may have the methods of
             `Exploration`, or, as in older programs, `get_exploration_action`.
-        records: Whether it is learned from how likely actions were.
-        context: What explorations may need to know, such as `distribution`.
+        records: True if the algorithm learns from how likely actions were.
+        context: Further arguments that a constructor may have, such as `distribution`, by name.
 
     Raises:
         ConfigError: If it can't be imported or made so, or lacks what an exploration needs.

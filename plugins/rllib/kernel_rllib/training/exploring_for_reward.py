@@ -41,11 +41,11 @@ def intrinsic_reward_of(
 
     Args:
         config: The settings.
-        takes: What the algorithm takes of them: `REWARDS`, `ADVANTAGES`, or nothing.
+        takes: The uses of intrinsic rewards that the algorithm has: `REWARDS`, `ADVANTAGES`, or none.
         observation: The shape of one row of observations.
-        spaces: What is observed, and what is chosen from.
+        spaces: The spaces of observations and actions.
         backend: The backend that the policy is learned by.
-        stream: Gives random numbers for a purpose.
+        stream: The function that returns a generator of random numbers for a purpose.
 
     Raises:
         ConfigError: If the algorithm does not take such rewards, or a setting can't be.

@@ -216,9 +216,10 @@ def refuse_what_has_no_effect(
 
     Args:
         config: The settings.
-        acts_on: Which of them it acts on beside those that all do; with "model", on unknown options of it.
-        without: Which it does not act on of those that others do, or that an algorithm declares which it derives from,
-            and why.
+        acts_on: The settings that it acts on beside those that all algorithms do; with "model", unknown options of the
+            model too.
+        without: The settings that it does not act on, though others do, or though an algorithm that it derives from
+            declares them, each with the reason.
     """
     if "model" not in acts_on:
         _refuse_unknown_options(config)

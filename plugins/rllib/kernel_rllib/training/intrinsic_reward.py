@@ -27,8 +27,8 @@ class IntrinsicReward(ABC):
 
         Args:
             learner: The learner of the networks whose errors are the rewards.
-            stream: Gives what steps are shuffled by.
-            minibatch_size: How many steps it learns from at once, the most.
+            stream: The function that returns a generator of random numbers for a purpose; steps are shuffled by one.
+            minibatch_size: The largest number of steps that it learns from at once.
         """
         self.learner = learner
         self._stream, self._size = stream, minibatch_size
@@ -39,7 +39,7 @@ class IntrinsicReward(ABC):
 
         Args:
             fragment: The steps.
-            following: What was observed after each of them [T, L, ...].
+            following: The observation after each step [T, L, ...].
         """
 
     @abstractmethod
@@ -54,8 +54,8 @@ class IntrinsicReward(ABC):
         """Give fragments intrinsic rewards, learn from their steps, and return what is reported.
 
         Args:
-            fragments: What was sampled; their columns are replaced, and no array is changed.
-            timestep: How many steps the environments have made: schedules go by it.
+            fragments: The sampled steps; their columns are replaced, and no array is changed.
+            timestep: The number of steps that the environments have made; schedules go by it.
         """
         rows, given, steps = [], 0.0, 0
         for fragment in fragments:

@@ -62,11 +62,11 @@ class Keeping(PolicyWeights, Trainable):
             path: The directory that `save` returned, `checkpoint_000010/checkpoint-10` in it, or an object that has
                 it as `path`.
             filesystem: None; a checkpoint that is elsewhere has to be copied here first.
-            policy_ids: Which policies to take, of several; None for all.
-            policy_mapping_fn: Which policy an agent has, in place of the saved function.
-            policies_to_train: Which policies learn, in place of the saved setting.
+            policy_ids: The ids of the policies to take, of several; None for all.
+            policy_mapping_fn: The function that returns the policy of an agent, in place of the saved one.
+            policies_to_train: The policies that learn, in place of the saved setting.
             config: Settings in place of the saved ones, under names of any generation.
-            trust: Whether pickles are read, which can run any program: say True for what you wrote yourself.
+            trust: True to read pickles, which can run any program: say it for what you wrote yourself.
 
         Raises:
             CheckpointError: If there is no checkpoint, it is damaged, needs trust, or is of another algorithm than
@@ -177,9 +177,9 @@ class Keeping(PolicyWeights, Trainable):
         """Write one policy alone into a directory, as `Policy.from_checkpoint` reads it, and `SavedModule` its module.
 
         Args:
-            export_dir: Where it goes.
+            export_dir: The directory to write into; it is made.
             filename_prefix: Has no effect.
-            policy_id: Which policy.
+            policy_id: The id of the policy.
 
         Raises:
             KeyError: If there is none of this id.
@@ -206,8 +206,8 @@ class Keeping(PolicyWeights, Trainable):
         can't play.
 
         Args:
-            export_dir: Where they go; it is made.
-            policy_id: Which policy.
+            export_dir: The directory to write into; it is made.
+            policy_id: The id of the policy.
             onnx: None: there is no export to ONNX.
 
         Raises:

@@ -136,7 +136,7 @@ def multi_agent_blueprint_of(
 
     Args:
         config: The settings of training, or of evaluation.
-        policies: What acts, by id.
+        policies: The blueprints of the policies that act, by id.
         seed: The seed of the run.
     """
     envs, policy_of = env_settings_of(config), bound_mapping(config.policy_mapping_fn)
@@ -156,10 +156,10 @@ def learning_policies(
     """Return the ids of the policies that are to learn from what was sampled, in the order of `known`.
 
     Args:
-        config: Says which: `policies_to_train` has their ids, or decides by a batch of all that was sampled.
-        fragments: What was sampled, by policy.
+        config: The settings: `policies_to_train` has their ids, or decides by a batch of all that was sampled.
+        fragments: The sampled steps, by policy.
         known: The policies that can learn.
-        env_steps: How many steps the environments made for it.
+        env_steps: The number of steps that the environments made for them.
     """
     there = [policy_id for policy_id in known if policy_id in fragments]
     if not callable(config.policies_to_train):

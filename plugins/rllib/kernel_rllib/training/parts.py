@@ -40,7 +40,7 @@ def env_maker_of(config: AlgorithmConfig, *, lives: bool = True) -> EnvMaker:
 
     Args:
         config: The settings.
-        lives: Whether an episode of such a game is a life, unless samples are to be of whole episodes.
+        lives: True if an episode of such a game is a life, unless samples are to be of whole episodes.
 
     Raises:
         EnvError: If none has the name that is given.
@@ -94,10 +94,10 @@ def policy_blueprint_of(
 
     Args:
         config: The settings of training, or of evaluation.
-        spaces: What the policy observes, and what it chooses from.
-        module: What acts.
-        exploration: How it chooses.
-        learns: Whether filters learn from what is observed: not where it is only evaluated.
+        spaces: The spaces of the policy's observations and actions.
+        module: The module that acts.
+        exploration: The exploration that chooses its actions.
+        learns: True if filters learn from what is observed; False where the policy is only evaluated.
         told: The numbers in infos that are columns.
     """
     return PolicyBlueprint(
@@ -126,7 +126,7 @@ def blueprint_of(config: AlgorithmConfig, policy: PolicyBlueprint, seed: int) ->
 
     Args:
         config: The settings of training, or of evaluation.
-        policy: What acts.
+        policy: The blueprint of the policy that acts.
         seed: The seed of the run.
 
     Raises:
@@ -146,7 +146,7 @@ def group_settings_of(config: AlgorithmConfig, share: float | None = None) -> Gr
 
     Args:
         config: The settings of training, or of evaluation.
-        share: How many CPUs each runner may reserve at most; see `cpu_shares`. None for as many as it asks for.
+        share: The largest number of CPUs that a runner may reserve; see `cpu_shares`. None for as many as it asks for.
     """
     cpus = config.num_cpus_per_env_runner
     remote = config.num_env_runners > 0

@@ -140,8 +140,8 @@ class PolicyLearning:
 
         Args:
             module_id: The id of the policy, and of its module.
-            config: Its settings.
-            spaces: What it observes, and what it chooses from.
+            config: The settings of the policy.
+            spaces: The spaces of the policy's observations and actions.
         """
         self.module_id, self.config, self.spaces = module_id, config, spaces
         self.distribution = self.make_distribution(spaces.action)
@@ -213,8 +213,8 @@ class PolicyLearning:
         """Return an objective with the optimizer, learning rate and clipping that the settings say.
 
         Args:
-            loss: What is to be small.
-            trainable: What the names of the parameters begin with that it is over; None for all.
+            loss: The loss that is to be small.
+            trainable: The beginnings of the names of the parameters that it changes; None for all.
             lr: The name of the setting that is its learning rate.
         """
         limit, by = self.config.grad_clipping or (None, "global_norm")

@@ -25,11 +25,11 @@ def view_of(
 
     Args:
         policy: The policy.
-        held: Its parameters.
-        inference: What chooses its actions.
-        learn: Makes a step of learning from a batch.
-        timestep: Returns how many steps the run has made.
-        files: Writes it.
+        held: The parameters of the policy.
+        inference: The inference that chooses its actions.
+        learn: The function that makes a step of learning from a batch.
+        timestep: The function that returns how many steps the run has made.
+        files: The writer of the policy's files.
     """
     return PolicyView(
         held,

@@ -34,8 +34,8 @@ class Progress:
         """Return what is reported of it, under the names of all generations.
 
         Args:
-            sampled: How many steps the environments made in this iteration.
-            seconds: How long it took.
+            sampled: The number of steps that the environments made in this iteration.
+            seconds: The duration of the iteration, in seconds.
         """
         by_module = {"num_module_steps_sampled_lifetime": dict(self.module_steps)} if self.module_steps else {}
         return {

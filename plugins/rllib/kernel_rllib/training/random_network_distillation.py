@@ -34,18 +34,18 @@ class RNDSettings:
     """What stands beside `type` in `exploration_config`, under the names of RLlib.
 
     Attributes:
-        embed_dim: How many features observations have.
+        embed_dim: The number of features of an observation.
         distill_net_config: Options of the model that its layers have in place of those of the policy.
         lr: The learning rate of the network, or its schedule over env steps.
-        intrinsic_reward_coeff: What errors are multiplied with to be rewards.
-        nonepisodic_returns: Whether intrinsic rewards have returns of their own, with values and advantages of their
+        intrinsic_reward_coeff: The factor that makes rewards of errors.
+        nonepisodic_returns: True if intrinsic rewards have returns of their own, with values and advantages of their
             own, that go on when an episode ends.
-        intrinsic_gamma: What an intrinsic reward a step later is worth: in such returns, and where rewards are
-            normalised by the deviation of returns.
-        intrinsic_lambda: How far such returns look ahead before their values take over.
-        normalize: Whether observations and rewards are normalised by running statistics (section 2.4).
-        sub_exploration: How actions are chosen; None as the algorithm does otherwise.
-        minibatch_size: How many steps are learned from at once, the most.
+        intrinsic_gamma: The discount of an intrinsic reward that comes one step later, from 0 to 1: in such returns,
+            and where rewards are normalised by the deviation of returns.
+        intrinsic_lambda: The decay of the advantages of such returns, from 0 to 1, as `lambda` is of the others.
+        normalize: True if observations and rewards are normalised by running statistics (section 2.4).
+        sub_exploration: The `exploration_config` by which actions are chosen; None for the algorithm's own.
+        minibatch_size: The largest number of steps that are learned from at once.
     """
 
     embed_dim: int = 128

@@ -24,10 +24,10 @@ def sampler_maker(
     """Return the factory of the runners' lanes: those of the blueprint, or lanes that read, by the settings.
 
     Args:
-        blueprint: Makes what steps environments.
+        blueprint: The blueprint of the lanes that step environments.
         config: The settings.
-        needed: Columns that are learned from beside observations, actions, rewards and ends.
-        log_dir: Where the run writes its results.
+        needed: The columns that are learned from beside observations, actions, rewards and ends.
+        log_dir: The directory that the run writes its results into.
     """
     make_reader = reader_maker(config)
     if make_reader is None:

@@ -57,8 +57,8 @@ class EpisodeReports:
         """Report over the last `size` episodes, and over all of an iteration that brings more.
 
         Args:
-            size: How many.
-            keep_each: Whether custom metrics are reported episode by episode, not as means.
+            size: The number of episodes.
+            keep_each: True to report custom metrics episode by episode, not as means.
         """
         self._size, self._keep_each = size, keep_each
         self._last: deque[tuple[Mapping[str, float], Mapping[str, list[float]]]] = deque()

@@ -35,8 +35,8 @@ def policies_of(
 
     Args:
         root: The directory.
-        policy_ids: Which policies of an algorithm; None for all that learn.
-        trust: Whether pickles are read, where settings have such.
+        policy_ids: The ids of the policies to take of an algorithm; None for all that learn.
+        trust: True to read pickles, where settings have such.
 
     Raises:
         CheckpointError: If there is none, or it is damaged.
@@ -85,11 +85,11 @@ def read_policy(
     """Return the policy of a directory.
 
     Args:
-        directory: What `PolicyFiles.write_checkpoint` has written.
-        statistics: Returns what its filter works with.
-        name: Its id; None for that which its algorithm gives it.
-        trust: Whether pickles are read, where settings have such.
-        seed: What its noise is drawn from; None for the seed of its settings.
+        directory: The directory that `PolicyFiles.write_checkpoint` has written.
+        statistics: The function that returns the statistics of its filter.
+        name: The id of the policy; None for that which its algorithm gives it.
+        trust: True to read pickles, where settings have such.
+        seed: The seed of the policy's noise; None for that of its settings.
 
     Raises:
         CheckpointError: If there is none, or it is damaged.

@@ -36,11 +36,11 @@ def spaces_of(
     """Return the spaces that are given, and ask an environment for those that are not.
 
     Args:
-        maker: Makes the environment, which is closed again.
-        env_config: What it is told.
+        maker: The maker of the environment, which is closed again.
+        env_config: The settings that the environment is given.
         observation: The space of observations, or None.
         action: The space of actions, or None.
-        look: Called with the environment, where one is made.
+        look: The function that is called with the environment, where one is made.
 
     Raises:
         EnvError: If the environment can't be made, or has no spaces.
