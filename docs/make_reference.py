@@ -36,7 +36,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Remembering": ("KeyValue",),
     "Asking": (
         "nodes", "actors", "cluster_resources", "available_resources", "set_resource", "drain_node", "demand",
-        "request_resources", "explain",
+        "wait_for_demand", "request_resources", "explain",
+        "make_node_provider",
         "list_state", "get_state", "summarize_state", "errors", "timeline", "profile", "set_title",
     ),
 }  # fmt: skip

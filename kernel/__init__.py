@@ -46,12 +46,14 @@ if _TYPE_CHECKING:
         drain_node,
         errors,
         explain,
+        make_node_provider,
         nodes,
         profile,
         request_resources,
         set_resource,
         set_title,
         timeline,
+        wait_for_demand,
     )
     from kernel.api.strategies import (
         NodeAffinitySchedulingStrategy,
@@ -90,18 +92,16 @@ _HOMES = {
         "drain_node",
         "errors",
         "explain",
+        "make_node_provider",
         "nodes",
         "profile",
         "request_resources",
         "set_resource",
         "set_title",
         "timeline",
+        "wait_for_demand",
     ),
-    "strategies": (
-        "NodeAffinitySchedulingStrategy",
-        "NodeLabelSchedulingStrategy",
-        "PlacementGroupSchedulingStrategy",
-    ),
+    "strategies": ("NodeAffinitySchedulingStrategy", "NodeLabelSchedulingStrategy", "PlacementGroupSchedulingStrategy"),
 }
 _MODULES = {name: f"kernel.api.{home}" for home, names in _HOMES.items() for name in names}
 _MODULES |= {
@@ -152,6 +152,7 @@ __all__ = [
     "kill",
     "list_named_actors",
     "list_state",
+    "make_node_provider",
     "method",
     "metrics",
     "nodes",
@@ -171,6 +172,7 @@ __all__ = [
     "timeline",
     "unpicklable_parts",
     "wait",
+    "wait_for_demand",
 ]
 
 _mounts.install()

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from kernel.api.actor import ActorHandle
 from kernel.api.placement_groups import PlacementGroup
@@ -16,6 +16,7 @@ from kernel.runtime.current import find_runtime, get_runtime
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.process_title import worker_title
 from kernel.runtime.timeline_events import events_of
+from kernel_spec.providers import NodeProvider
 
 
 def nodes() -> list[dict[str, Any]]:
@@ -130,6 +131,15 @@ def demand() -> dict[str, Any]:
     return dict(ensure_session().query("demand"))
 
 
+def wait_for_demand(known: int = -1, seconds: float = 30.0) -> int:
+    """Wait until something new is needed that the session does not have, and return how many times that happened.
+
+    Returns as soon as the count is another than `known` (what an earlier call returned), and after `seconds` (60 at
+    most) whatever it is. The count begins with the first call, and anew when the head is started again.
+    """
+    return int(ensure_session().query("wait_for_demand", int(known), float(seconds)))
+
+
 def request_resources(bundles: Sequence[Mapping[str, float]]) -> None:
     """Have the cluster be large enough for these bundles of resources at once, for as long as this program runs.
 
@@ -137,6 +147,13 @@ def request_resources(bundles: Sequence[Mapping[str, float]]) -> None:
     Raises OptionError for what is no bundle, such as `{"CPU": 4}`.
     """
     ensure_session().query("request_resources", list(bundles))
+
+
+def make_node_provider(name: str, options: Mapping[str, Any]) -> NodeProvider:
+    """Make what makes machines, with its `options`. Raises PluginNotFoundError for a name that no plugin offers."""
+    from kernel.plugins import PluginManager  # It looks through all that is installed, which takes a while.
+
+    return cast(NodeProvider, PluginManager.discover({"node_provider": name}).make("node_provider", options))
 
 
 def set_title(text: str) -> None:

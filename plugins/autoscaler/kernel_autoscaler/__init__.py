@@ -8,7 +8,7 @@ from typing import Any
 _HOMES = {
     "Autoscaler": "kernel_autoscaler.core.autoscaler",
     "Kind": "kernel_autoscaler.core.kinds",
-    "Settings": "kernel_autoscaler.core.kinds",
+    "Settings": "kernel_autoscaler.core.settings",
     "request": "kernel_autoscaler.requests",
     "status": "kernel_autoscaler.requests",
 }

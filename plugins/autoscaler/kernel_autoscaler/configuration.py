@@ -8,7 +8,8 @@ from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from kernel_autoscaler.core.kinds import Kind, Settings
+from kernel_autoscaler.core.kinds import Kind
+from kernel_autoscaler.core.settings import Settings
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 from kernel_spec.nearest import nearest

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from kernel_autoscaler.core.kinds import Kind, Settings
+from kernel_autoscaler.core.kinds import Kind
+from kernel_autoscaler.core.settings import Settings
 from kernel_autoscaler.simulated.cloud import SimulatedCloud
 from kernel_autoscaler.simulated.cluster import Work
 from kernel_autoscaler.simulated.run import Run

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from kernel_autoscaler.core import events
 from kernel_autoscaler.core.autoscaler import BY_HAND, Autoscaler
-from kernel_autoscaler.core.kinds import Kind, Settings
+from kernel_autoscaler.core.kinds import Kind
 from kernel_autoscaler.core.machines import DRAINING, RUNNING, STARTING, TERMINATING
+from kernel_autoscaler.core.settings import Settings
 from kernel_autoscaler.core.snapshot import NodeView, Snapshot, WaitingGroup, WaitingShape, snapshot_of
 
 from kernel_spec.placement import placement_of

@@ -108,5 +108,6 @@ def test_what_can_not_be_set_or_drained_is_refused(node: NodeAnswers) -> None:
     with pytest.raises(OptionError, match="can't be asked for: "):
         node.request_resources([{"CPU": -1.0}])
     node.request_resources([{"CPU": 100.0}])
+    assert node.wait_for_demand(-1, 60.0) == 0 == node.wait_for_demand(0, 0.0)
     (row,) = node.demand().pop("nodes")
     assert (row["node_id"], row["is_head"], row["idle_seconds"]) == (NODE.hex(), True, None)

@@ -100,7 +100,6 @@ FOR_TESTS = {"conformance", "testing"}
 """Libraries for tests, by their mounted name: no others import them."""
 
 SIBLINGS: Mapping[str, frozenset[str]] = {
-    "autoscaler": frozenset({"kernel.plugins"}),
     "conformance": frozenset(
         {
             "kernel.api.engines",

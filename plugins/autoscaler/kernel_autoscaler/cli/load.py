@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from kernel_autoscaler.configuration import read_toml
-from kernel_autoscaler.core.kinds import Kind, Settings
+from kernel_autoscaler.core.kinds import Kind
+from kernel_autoscaler.core.settings import Settings
 from kernel_autoscaler.simulated.cluster import Work
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError

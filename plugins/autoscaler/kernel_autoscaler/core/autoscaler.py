@@ -13,9 +13,10 @@ from typing import Any
 from kernel_autoscaler.core import events
 from kernel_autoscaler.core.bins import Need, whole_devices
 from kernel_autoscaler.core.circuits import Circuits
-from kernel_autoscaler.core.kinds import Kind, Settings
+from kernel_autoscaler.core.kinds import Kind
 from kernel_autoscaler.core.machines import AGAIN_SECONDS, DRAINING, RUNNING, STARTING, TERMINATING, Machine, Machines
 from kernel_autoscaler.core.plan import Market, Plan, Planner, Unmet, needs_of, needs_of_group
+from kernel_autoscaler.core.settings import Settings
 from kernel_autoscaler.core.snapshot import ALIVE, NodeView, Snapshot
 from kernel_autoscaler.core.snapshot import DRAINING as NODE_DRAINING
 from kernel_autoscaler.core.supply import supply_of

@@ -50,7 +50,7 @@ class Loop:
         self._cluster = cluster
         self._provider = provider
         self._clock = clock
-        self._inbox: queue.SimpleQueue[events.Event | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[events.Event | events.LookAgain | None] = queue.SimpleQueue()
         self._decisions: deque[dict[str, Any]] = deque(maxlen=SHOWN_DECISIONS)
         self._written = self._shown = b""
         self._look_at = self._list_at = 0.0
@@ -60,6 +60,10 @@ class Loop:
     def tell(self, event: events.Event) -> None:
         """Take an event in, from any thread."""
         self._inbox.put(event)
+
+    def look(self) -> None:
+        """Observe the cluster at once, from any thread: something new waits there."""
+        self._inbox.put(events.LookAgain(0.0))
 
     def end(self) -> None:
         """Let `run` return, from any thread."""
@@ -83,6 +87,8 @@ class Loop:
             return
         if event is None:
             self._ending = True
+        elif isinstance(event, events.LookAgain):
+            self._do(event)
         else:
             self._handle(event)
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import kernel
-from kernel.plugins import PluginManager
 from kernel_autoscaler.configuration import kinds_of, read_configuration, settings_of
 from kernel_autoscaler.core.autoscaler import Autoscaler
 from kernel_autoscaler.requests import NAMESPACE
+from kernel_autoscaler.shell.demand_follower import DemandFollower
 from kernel_autoscaler.shell.loop import Loop
 from kernel_autoscaler.shell.provider_calls import ProviderCalls
 from kernel_spec.errors import OptionError
@@ -52,8 +52,8 @@ def main() -> None:
     given = json.loads(sys.stdin.readline())
     configuration = read_configuration(given["config"])
     kernel.init(address=given["session"], namespace=NAMESPACE, log_to_driver=False)
-    manager = PluginManager.discover({"node_provider": configuration.provider})
-    provider = manager.make("node_provider", {"session": given["session"], **configuration.provider_options})
+    options = {"session": given["session"], **configuration.provider_options}
+    provider = kernel.make_node_provider(configuration.provider, options)
     settings = settings_of(configuration, provider)
     autoscaler = Autoscaler(kinds_of(configuration, provider), settings, configuration.name)
     begun = time.time() - time.monotonic()
@@ -64,7 +64,10 @@ def main() -> None:
     loop = Loop(autoscaler, Session(), provider.name, clock)
     loop.calls = ProviderCalls(provider, _join(given["session"]), settings.repeats, loop.tell, clock)
     threading.Thread(target=_wait_for_the_end, args=(loop,), daemon=True).start()
+    follower = DemandFollower(kernel.wait_for_demand, loop.look)
+    follower.start()
     loop.run()
+    follower.end()
     kernel.shutdown()
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from kernel_autoscaler.core import events
 from kernel_autoscaler.core.autoscaler import Autoscaler
-from kernel_autoscaler.core.kinds import Kind, Settings
+from kernel_autoscaler.core.kinds import Kind
+from kernel_autoscaler.core.settings import Settings
 from kernel_autoscaler.simulated.cloud import SimulatedCloud
 from kernel_autoscaler.simulated.cluster import SimulatedCluster, Work
 from kernel_spec.dataclass import dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from typing import Any
 
 from kernel_local_mode.answers.facts import SessionFacts
@@ -88,6 +89,12 @@ class NodeAnswers:
             "idle_seconds": None,
         }
         return {"shapes": [], "groups": [], "asked": [], "nodes": [node]}
+
+    def wait_for_demand(self, known: int, seconds: float) -> int:
+        """Return 0, the number of needs that can't be met at once; if that is `known`, after `seconds`."""
+        if known == 0:
+            time.sleep(min(seconds, 60.0))
+        return 0
 
     def request_resources(self, bundles: list[dict[str, float]]) -> None:
         """Do nothing, as this node can't grow. Raises OptionError for a bundle that is none."""

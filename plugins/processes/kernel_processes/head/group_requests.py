@@ -20,6 +20,7 @@ from kernel_spec.placement import conditions
 from kernel_spec.resources import Amounts, quantities
 from kernel_spec.scheduling import Bundle, GroupRequest
 
+_WAITING = (control.PENDING, control.RESCHEDULING)
 REMOVED_BY_HAND = "it was removed by kernel.remove_placement_group()"
 
 
@@ -105,6 +106,11 @@ class GroupRequests:
             found = records.get(_group(id))
             return [_row(found)] if found is not None else []
         return [_row(record) for record in records.values()]
+
+    def waiting(self) -> list[dict[str, Any]]:
+        """Return a row per group of which bundles wait, with the conditions on the labels of their nodes."""
+        waiting = (record for record in self.table.groups.values() if record.state in _WAITING)
+        return [{**_row(record), "labels": [dict(wanted) for wanted in record.request.labels]} for record in waiting]
 
 
 def _row(record: GroupRecord) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from kernel_processes.head.actors import ActorTable
 from kernel_processes.head.breakpoint_table import BreakpointTable
 from kernel_processes.head.cluster_table import ClusterTable
 from kernel_processes.head.demand_queries import DemandQueries
+from kernel_processes.head.demand_watch import DemandWatch
 from kernel_processes.head.drain_service import DrainService
 from kernel_processes.head.driver_output import DriverOutput
 from kernel_processes.head.explanations import Explanations
@@ -197,7 +198,9 @@ class Head:
             manager.make_many("metrics_sink"), self.metrics, self.reactor.call_later, time.time, self._plugin_failed
         )
         ResourceService(dispatcher, cluster, leases)
-        DemandQueries(dispatcher, cluster, gathering, leases, self.groups.table, self.jobs, self.reactor)
+        needs = {"groups": self._group_requests.waiting, "asked": self.jobs.asked}
+        DemandQueries(dispatcher, cluster, gathering, leases, self.reactor.clock, needs)
+        self.jobs.on_asked = DemandWatch(dispatcher, leases, self.reactor).note
         sections: dict[str, Callable[[], Any]] = {
             "session": lambda: self.config.directory,
             "started": lambda: started,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kernel_engine.messages.named_messages import packed
@@ -17,13 +17,16 @@ from kernel_processes.head.message_dispatcher import MessageDispatcher
 from kernel_processes.head.nodes import ProcessRecord
 from kernel_processes.protocol import head_messages
 from kernel_processes.protocol.pickled import Pickled
+from kernel_spec.errors import OptionError
 from kernel_spec.ids import JobId, ProcessId
+from kernel_spec.resources import amounts
 
 
 class JobService:
     """Passes events to the table of jobs and carries out what follows. Runs in the head's loop.
 
-    A job of detached actors is kept for as long as one of its `actors` lives.
+    A job of detached actors is kept for as long as one of its `actors` lives. `on_asked` is called when a program has
+    asked for resources in advance.
     """
 
     def __init__(
@@ -33,9 +36,11 @@ class JobService:
         self._journal = journal
         self._actors = actors
         self.table = JobTable()
+        self.on_asked: Callable[[], None] = lambda: None
         self.environments = Environments(journal.environment)
         dispatcher.methods |= {
             "jobs": lambda caller: Pickled.of(self.rows()),
+            "request_resources": self._request_resources,
             "add_environment": self._add_environment,
             "own_environment": lambda caller: self.environments.description(self.environment_for(caller, None)),
         }
@@ -67,12 +72,6 @@ class JobService:
                 node.send(packed(head_messages.JobEnded(job=job.id)))
         return job
 
-    def ask_for(self, id: JobId, bundles: Sequence[Mapping[str, float]]) -> None:
-        """Write down the resources that a job asks for in advance, in place of what it asked for before."""
-        job = self.table.get(id)
-        job.asked = [dict(bundle) for bundle in bundles]
-        self._journal.job(job)
-
     def running(self) -> set[JobId]:
         """Return the jobs of the programs that run."""
         return {job.id for job in self.table.jobs.values() if job.is_program and not job.ended}
@@ -82,6 +81,31 @@ class JobService:
         working = {caller.job for caller in self._cluster.callers.values() if caller.role == "worker"}
         for id in self.table.forget(self._actors.living_jobs() | working):
             self._journal.forget_job(id)
+
+    # -- resources that are asked for in advance ---------------------------------------------------------------------
+
+    def _request_resources(self, caller: ProcessRecord, bundles: list[Mapping[str, float]]) -> None:
+        """Have the cluster be at least as large as these bundles need, for as long as the caller's program runs.
+
+        Another call takes the place of the one before. Raises OptionError for a bundle that is none, and for a caller
+        that belongs to no program.
+        """
+        if caller.job not in self.table.jobs:
+            raise OptionError("only a program, and what runs for it, can ask for resources in advance")
+        for bundle in bundles:
+            try:
+                amounts(bundle)
+            except (TypeError, ValueError, AttributeError) as error:
+                raise OptionError(f"{bundle!r} can't be asked for: {error}") from None
+        job = self.table.get(caller.job)
+        job.asked = [dict(bundle) for bundle in bundles]
+        self._journal.job(job)
+        self.on_asked()
+
+    def asked(self) -> list[dict[str, Any]]:
+        """Return a row for each running job that has asked for resources in advance."""
+        asking = [job for job in self.table.jobs.values() if job.asked and not job.ended]
+        return [{"job_id": job.id.hex(), "bundles": job.asked} for job in asking]
 
     # -- after the death of a head ---------------------------------------------------------------------------------
 

@@ -70,7 +70,8 @@ class LeaseManager:
     """Passes requests for workers to the scheduler, and its grants as `orders` to nodes. Keeps a record of each lease.
 
     `on_placed(group, bundles)` is called when bundles of a placement group are placed. `end_session(reason)` is called
-    once, when the scheduler raises or gives an instruction that can't be carried out.
+    once, when the scheduler raises or gives an instruction that can't be carried out. While there is a `follow`, it is
+    called with each event that the scheduler has handled.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class LeaseManager:
         self.scheduler = SchedulerGuard(scheduler)
         self.leases: dict[LeaseId, LeaseRecord] = {}
         self.idle = IdleNodes()
+        self.follow: Callable[[contract.Event], None] | None = None
         self._cpus = LentCpus()
         self._inside: dict[GroupId, set[LeaseId]] = {}
         """Placement group to the leases in it, also those that wait."""
@@ -113,6 +115,8 @@ class LeaseManager:
                 self.idle.see(event, self._clock())
                 for step in self._decide(event):
                     self._carry_out(step)
+                if self.follow is not None:
+                    self.follow(event)
         finally:
             self._handling = False
 
@@ -297,8 +301,12 @@ class LeaseManager:
     def note_backlog(self, id: LeaseId, tasks: int, seconds: float) -> None:
         """So many tasks wait behind a request, and are expected to take so many seconds together."""
         record = self.leases.get(id)
-        if record is not None and record.grant is None:
-            record.backlog, record.backlog_seconds = tasks, seconds
+        if record is None or record.grant is not None:
+            return
+        grows = tasks > record.backlog
+        record.backlog, record.backlog_seconds = tasks, seconds
+        if grows and self.follow is not None:
+            self.follow(contract.LeaseRequested(record.request))
 
     def drop_worker(self, id: LeaseId) -> None:
         """The worker of a lease must not be used any more; its resources stay taken until `release`."""

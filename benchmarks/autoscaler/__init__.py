@@ -1,0 +1,1 @@
+"""The autoscaler measured: its decisions, how soon it orders, and how it stands failures."""
