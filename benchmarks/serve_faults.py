@@ -4,9 +4,10 @@ python -m benchmarks.serve_faults [--only WORD] [--rate 200] [--calls 50] [--jso
 
 A client in a process of its own sends `--rate` HTTP requests a second on kept connections, one in ten of them a POST,
 and `--calls` calls of a handle that may run again; each has an id, and the answer must be that of its id. Meanwhile
-something happens (see `serve_scenes.py`), in a new cluster each time. A failure is whatever a user would call one:
-only a POST that a killed process had may be answered by 503 with Retry-After (*503*), and only where the process with
-the client's connection was killed may that break: the client repeats GETs (*reconnected*), and can't POSTs (*broken*).
+something happens (`plugins/serve/tests/scenes.py`), in a new cluster each time. A failure is whatever a user would call
+one: only a POST that a killed process had may be answered by 503 with Retry-After (*503*), and only where the process
+with the client's connection was killed may that break: the client repeats GETs (*reconnected*), and can't POSTs
+(*broken*).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.serve_scenes import BREAKING, SCENES, Site, site
+from plugins.serve.tests.scenes import BREAKING, SCENES, Site, site
 
 ROOT = Path(__file__).resolve().parent.parent
 AROUND_SECONDS = 1.5

@@ -23,8 +23,8 @@ from typing import Any
 
 from benchmarks.memory_looks import memory_of
 from benchmarks.serve_faults import Client
-from benchmarks.serve_scenes import Site, echo, site
 from kernel import serve
+from plugins.serve.tests.scenes import Site, echo, site
 
 LEAST_MB = 1.5
 """Less than this from the second quarter to the last is no growth: bodies of a megabyte come and go."""

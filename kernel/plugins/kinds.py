@@ -122,6 +122,7 @@ OFFICIAL: Mapping[tuple[str, str], str] = MappingProxyType(
         ("spill_target", "fsspec"): "spill_fsspec",
         ("accelerator", "nvidia"): "accelerator_nvidia",
         ("environment", "conda"): "environment_conda",
+        ("environment", "py_executable"): "environment_interpreter",
         **dict.fromkeys((("environment", "container"), ("environment", "image_uri")), "environment_container"),
         **dict.fromkeys((("environment", "pip"), ("environment", "uv")), "environment_pip"),
     }

@@ -28,6 +28,7 @@ PLUGINS = (
     "compat-ray",
     "control-grpc",
     "engine",
+    "environment-interpreter",
     "environment-pip",
     "local-mode",
     "metadata-sqlite",

@@ -12,9 +12,9 @@ from kernel_serve.errors import NotServingError
 from kernel_serve.routing.router import dispatchers_of_process
 from kernel_serve.testing.load import RequestLoad
 
-from benchmarks import serve_scenes as scenes
 from kernel import serve
 from kernel.testing.faults import wait_until
+from plugins.serve.tests import scenes
 
 Place = scenes.Site
 SECONDS = scenes.SECONDS

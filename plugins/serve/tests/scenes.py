@@ -256,7 +256,7 @@ def change_by_rest(site: Site) -> None:
     for version, limit in (("2", 50), ("2", 30), ("3", 30)):
         deployment = {"name": "Echo", "max_ongoing_requests": limit, "num_replicas": 2}
         application = {
-            "name": "default", "route_prefix": "/", "import_path": "benchmarks.serve_scenes:build",
+            "name": "default", "route_prefix": "/", "import_path": "plugins.serve.tests.scenes:build",
             "args": {"version": version}, "deployments": [deployment],
         }  # fmt: skip
         body = json.dumps({"applications": [application]}).encode()
