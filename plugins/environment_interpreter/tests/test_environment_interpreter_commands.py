@@ -35,7 +35,7 @@ def test_what_is_no_command_is_refused(value: Any) -> None:
 
 
 def test_a_quote_that_is_not_closed_is_refused() -> None:
-    with pytest.raises(RuntimeEnvError, match="is \"python 'x\", which is no command: No closing quotation"):
+    with pytest.raises(RuntimeEnvError, match='is "python \'x", which is no command: No closing quotation'):
         words_of("python 'x")
 
 
