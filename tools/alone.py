@@ -58,7 +58,7 @@ TESTS_NEED = {
     "kernel-environment-pip": ("pip", "uv"),
     "kernel-network-tcp": ("cryptography",),
     "kernel-processes": ("cryptography",),
-    "kernel-rllib": ("h5py", "kernel-serve", "kernel-tune", "pyarrow"),
+    "kernel-rllib": ("h5py", "kernel-serve", "kernel-tune", "pillow", "pyarrow"),
     "kernel-runs": ("pandas",),
     "kernel-serve": ("opentelemetry-sdk",),
     "kernel-serve-http2": ("cryptography",),

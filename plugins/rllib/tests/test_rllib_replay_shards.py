@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -61,16 +62,24 @@ def filled(shards: ReplayShards, samples: int = 4) -> ShardedReplay:
     return replay
 
 
-def drawn(replay: ShardedReplay, minibatches: int = 20) -> set[int]:
-    """Return which rows come in so many minibatches."""
-    return {int(each) for _ in range(minibatches) for each in replay.sample(8, STREAM)["number"]}
+def drawn(replay: ShardedReplay, wanted: Collection[int] = ()) -> set[int]:
+    """Return the rows of 20 minibatches, and of as many more as it takes until the `wanted` ones have come.
+
+    A minibatch is of the shard that has one ready, which may be the same many times.
+    """
+    found: set[int] = set()
+    minibatches = 0
+    while minibatches < 20 or not found.issuperset(wanted):
+        found.update(map(int, replay.sample(8, STREAM)["number"]))
+        minibatches += 1
+    return found
 
 
 def test_samples_go_to_the_shards_in_turn_and_all_are_drawn_from(shards: ReplayShards) -> None:
     replay = filled(shards)
     assert len(replay) == 4
     assert [shard.rows for shard in shards._shards] == [{"p": 2}, {"p": 2}]
-    assert drawn(replay) == {0, 1, 2, 3}
+    assert drawn(replay, {0, 1, 2, 3}) == {0, 1, 2, 3}
     batches = [{*map(int, replay.sample(20, STREAM)["number"])} for _ in range(4)]
     assert all(batch in ({0, 2}, {1, 3}) for batch in batches), "each is of one shard: of which is not said"
     report = shards.results()
@@ -80,12 +89,11 @@ def test_samples_go_to_the_shards_in_turn_and_all_are_drawn_from(shards: ReplayS
 
 def test_priorities_go_back_to_the_shard_of_the_minibatch(shards: ReplayShards) -> None:
     replay = filled(shards, 8)
-    for _ in range(8):
+    latest: list[set[int]] = []  # what is drawn ahead may have the old priorities
+    while len(latest) < 20 or set.union(*latest[-20:]) != {6, 7}:
         batch = replay.sample(8, STREAM)
         replay.update_priorities(batch["batch_indexes"], np.where(batch["number"] < 6, 1e-9, 1e3))
-    for _ in range(4):  # drawn ahead
-        replay.sample(8, STREAM)
-    assert drawn(replay) == {6, 7}
+        latest.append({*map(int, batch["number"])})
 
 
 def test_policies_have_rows_of_their_own(shards: ReplayShards) -> None:
@@ -93,7 +101,7 @@ def test_policies_have_rows_of_their_own(shards: ReplayShards) -> None:
     other.add(rows(10))
     shards.wait()
     assert (len(one), len(other)) == (2, 1)
-    assert (drawn(one), drawn(other)) == ({0, 1}, {10})
+    assert (drawn(one, {0, 1}), drawn(other, {10})) == ({0, 1}, {10})
 
 
 def test_what_nobody_has_sampled_can_not_be_drawn(shards: ReplayShards) -> None:
@@ -140,7 +148,7 @@ def test_a_shard_that_dies_is_made_again_and_sent_what_was_on_its_way(
     with caplog.at_level(logging.WARNING):
         shards.wait()
     assert "replay shard 0, with 0 rows, died: ShardActor.add() failed" in caplog.text
-    assert drawn(replay) == {0, 1, 2, 3}
+    assert drawn(replay, {0, 1, 2, 3}) == {0, 1, 2, 3}
     kernel.kill(shards.actors()[0])
     drawn(replay)  # what it had drawn ahead
     lost = {0, 1, 2, 3} - drawn(replay)
@@ -151,7 +159,7 @@ def test_a_shard_that_dies_is_made_again_and_sent_what_was_on_its_way(
     for number in range(4, 8):
         replay.add(rows(number))
     shards.wait()
-    assert drawn(replay) == {*range(8)} - lost
+    assert drawn(replay, {*range(8)} - lost) == {*range(8)} - lost
 
 
 def test_errors_of_a_minibatch_whose_shard_has_died_are_left_out(shards: ReplayShards) -> None:
@@ -162,7 +170,7 @@ def test_errors_of_a_minibatch_whose_shard_has_died_are_left_out(shards: ReplayS
     replay.update_priorities(batch["batch_indexes"], np.ones(4))
     replay.add(rows(9))
     drawn(replay)  # what they had drawn ahead
-    assert drawn(replay) == {9}
+    assert drawn(replay, {9}) == {9}
 
 
 def test_the_others_go_on_without_it() -> None:
@@ -198,7 +206,7 @@ def test_all_of_it_goes_on_elsewhere(shards: ReplayShards) -> None:
     other = ReplayShards(2, 1)
     replay = other.open("p", partial(PrioritizedReplay, 100))
     replay.set_state(state)
-    assert len(replay) == 4 and drawn(replay) == {0, 1, 2, 3}
+    assert len(replay) == 4 and drawn(replay, {0, 1, 2, 3}) == {0, 1, 2, 3}
     other.close()
     three = ReplayShards(3, 1)
     with pytest.raises(CheckpointError, match="the checkpoint has 2 shards of replay, and there are 3: build the algo"):
