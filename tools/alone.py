@@ -55,6 +55,7 @@ TESTS_NEED = {
     "kernel-conformance": ("kernel-network-tcp", "kernel-scheduler-fifo", "kernel-store-plasma", "ruff"),
     "kernel-control-grpc": ("cryptography", "kernel-metadata-sqlite"),
     "kernel-environment-conda": ("pip",),
+    "kernel-environment-interpreter": ("uv",),
     "kernel-environment-pip": ("pip", "uv"),
     "kernel-network-tcp": ("cryptography",),
     "kernel-processes": ("cryptography",),

@@ -107,11 +107,6 @@ def test_what_can_not_be_run_is_the_error_of_the_task() -> None:
         kernel.get(refused, timeout=SECONDS)
 
 
-def test_an_environment_without_an_interpreter_of_its_own_goes_with_it(python: str) -> None:
-    both = {"py_executable": python, "pip": ["--no-index  # and nothing else"]}
-    assert kernel.get(look.options(runtime_env=both).remote(), timeout=SECONDS)[0] == python
-
-
 def test_uv_runs_the_interpreter(python: str) -> None:
     program = f"{sys.executable} -m uv run --no-project --no-python-downloads --offline --python {python} python"
     assert kernel.get(look.options(runtime_env={"py_executable": program}).remote(), timeout=SECONDS)[1] == "hello"

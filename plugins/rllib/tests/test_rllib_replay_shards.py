@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -62,14 +62,14 @@ def filled(shards: ReplayShards, samples: int = 4) -> ShardedReplay:
     return replay
 
 
-def drawn(replay: ShardedReplay, wanted: Collection[int] = ()) -> set[int]:
-    """Return the rows of 20 minibatches, and of as many more as it takes until the `wanted` ones have come.
+def drawn(replay: ShardedReplay, wanted: Collection[int] = (), until: Callable[[], bool] = lambda: True) -> set[int]:
+    """Return the rows of 20 minibatches, and of more until the `wanted` ones have come and `until` is true.
 
-    A minibatch is of the shard that has one ready, which may be the same many times.
+    A minibatch is of the shard that has one ready first, which may be the same many times.
     """
     found: set[int] = set()
     minibatches = 0
-    while minibatches < 20 or not found.issuperset(wanted):
+    while minibatches < 20 or not found.issuperset(wanted) or not until():
         found.update(map(int, replay.sample(8, STREAM)["number"]))
         minibatches += 1
     return found
@@ -79,7 +79,7 @@ def test_samples_go_to_the_shards_in_turn_and_all_are_drawn_from(shards: ReplayS
     replay = filled(shards)
     assert len(replay) == 4
     assert [shard.rows for shard in shards._shards] == [{"p": 2}, {"p": 2}]
-    assert drawn(replay, {0, 1, 2, 3}) == {0, 1, 2, 3}
+    assert drawn(replay, {0, 1, 2, 3}, lambda: shards._shards[1].draws > 5) == {0, 1, 2, 3}
     batches = [{*map(int, replay.sample(20, STREAM)["number"])} for _ in range(4)]
     assert all(batch in ({0, 2}, {1, 3}) for batch in batches), "each is of one shard: of which is not said"
     report = shards.results()
@@ -150,7 +150,7 @@ def test_a_shard_that_dies_is_made_again_and_sent_what_was_on_its_way(
     assert "replay shard 0, with 0 rows, died: ShardActor.add() failed" in caplog.text
     assert drawn(replay, {0, 1, 2, 3}) == {0, 1, 2, 3}
     kernel.kill(shards.actors()[0])
-    drawn(replay)  # what it had drawn ahead
+    drawn(replay, until=lambda: shards.restarts == 2)  # what it had drawn ahead
     lost = {0, 1, 2, 3} - drawn(replay)
     assert lost in ({0, 2}, {1, 3})
     report = shards.results()
@@ -169,7 +169,7 @@ def test_errors_of_a_minibatch_whose_shard_has_died_are_left_out(shards: ReplayS
         kernel.kill(handle)
     replay.update_priorities(batch["batch_indexes"], np.ones(4))
     replay.add(rows(9))
-    drawn(replay)  # what they had drawn ahead
+    drawn(replay, until=lambda: shards.restarts == 2)  # what they had drawn ahead
     assert drawn(replay, {9}) == {9}
 
 
@@ -177,10 +177,11 @@ def test_the_others_go_on_without_it() -> None:
     shards = ReplayShards(2, 0, recovery="ignore")
     replay = filled(shards)
     kernel.kill(shards.actors()[0])
-    assert len(drawn(replay)) == 2 and len(shards.actors()) == 1
+    drawn(replay, until=lambda: len(shards.actors()) == 1)
+    assert len(drawn(replay)) == 2
     kernel.kill(shards.actors()[0])
     with pytest.raises(ReplayLostError, match=r"replay shard 1, with 2 rows, died: .* is dead: .*recovery='recreate'"):
-        drawn(replay)
+        drawn(replay, until=lambda: False)
     shards.close()
 
 
@@ -197,7 +198,7 @@ def test_a_death_can_be_an_error(settings: dict[str, Any], said: str) -> None:
     replay = filled(shards)
     kernel.kill(shards.actors()[0])
     with pytest.raises(ReplayLostError, match=said):
-        drawn(replay)
+        drawn(replay, until=lambda: False)
     shards.close()
 
 
