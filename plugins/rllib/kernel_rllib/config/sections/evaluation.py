@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,6 +11,7 @@ from kernel_rllib.config.fluent import fluent
 from kernel_rllib.config.sentinels import NOT_PROVIDED, is_deprecated_value
 from kernel_rllib.config.settings import Settings
 from kernel_rllib.config.settings_dict import DictSettings
+from kernel_rllib.errors import ConfigError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -19,6 +21,20 @@ DurationUnit = Literal["episodes", "timesteps"]
 
 def _unset_flag(value: Any) -> Any:
     return False if is_deprecated_value(value) else value
+
+
+def _function(value: Any) -> Any:
+    """Return the function of a dotted path, as files of settings name it, and anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    module, _, name = value.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError):
+        raise ConfigError(
+            f"custom_evaluation_function is {value!r}, and there is no function at that path: give the function "
+            "itself, or the path of one that can be imported, such as my_package.evaluating.evaluate"
+        ) from None
 
 
 class Evaluation(DictSettings):
@@ -75,7 +91,9 @@ class Evaluation(DictSettings):
         0, "How many runners evaluate beside the learner; with 0 it does so itself.", range=(0, None)
     )
     custom_evaluation_function = Field[Callable[..., Any] | None](
-        None, "Called as (algorithm, runners), returns the metrics; the runners have the newest weights."
+        None,
+        "Called as (algorithm, runners), returns the metrics; the runners have the newest weights. In files: its path.",
+        convert=_function,
     )
     off_policy_estimation_methods = Field[dict[str, Any]](
         {},

@@ -14,7 +14,7 @@ from gymnasium import spaces
 from kernel_rllib.envs.multi_agent import ALL, Dicts, MultiAgentEnv
 
 ROCK, PAPER, SCISSORS, NOTHING = range(4)
-_PAYOFF = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
+PAYOFF = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
 """The reward of the first player, by the choices of both."""
 
 
@@ -43,7 +43,7 @@ class RockPaperScissors(MultiAgentEnv):
         """Play a round."""
         one, other = self.agents
         thrown, answered = int(action_dict[one]), int(action_dict[other])
-        won = float(_PAYOFF[thrown, answered])
+        won = float(PAYOFF[thrown, answered])
         self._played += 1
         over = self._played >= self._rounds
         obs = {one: answered, other: thrown}
