@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from kernel_tune.execution.instruction_runner import MOST_UNTOLD, InstructionRunner
-from kernel_tune.execution.instructions import Continue, Delete, Instruction, Notify
+from kernel_tune.execution.instructions import Continue, DeleteCheckpoint, Instruction, Notify
 from kernel_tune.trainable.orders import Saved
 
 
@@ -59,7 +59,7 @@ def test_news_go_first_unless_much_is_untold() -> None:
 def test_a_checkpoint_is_deleted_after_its_news_and_before_its_trial_may_use_the_name_again(tmp_path: Path) -> None:
     runner, there = Watched(), tmp_path / "checkpoint_000008"
     there.mkdir()
-    steps: list[Instruction] = [told("checkpoint"), Delete(None, Saved(8, str(there))), asked("a")]  # type: ignore[arg-type]
+    steps: list[Instruction] = [told("checkpoint"), DeleteCheckpoint(None, Saved(8, str(there))), asked("a")]  # type: ignore[arg-type]
     ask = runner._ask
     seen: list[bool] = []
     runner._ask = lambda trial, order: (seen.append(there.exists()), ask(trial, order))[1]  # type: ignore[method-assign]

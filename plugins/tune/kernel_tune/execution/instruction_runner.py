@@ -18,7 +18,7 @@ from kernel_runs.storage.directories import damage_of
 from kernel_runs.trainable.durable import DurableTrainable
 from kernel_tune.execution.instructions import (
     Continue,
-    Delete,
+    DeleteCheckpoint,
     Instruction,
     LoadState,
     Notify,
@@ -118,7 +118,7 @@ class InstructionRunner:
                 self.notify(instruction, again)
             elif isinstance(instruction, Write):
                 self._write(instruction)
-            elif isinstance(instruction, Delete):
+            elif isinstance(instruction, DeleteCheckpoint):
                 self._dropped[instruction.saved.path] = None
 
     def delete_dropped(self) -> None:
@@ -149,7 +149,7 @@ class InstructionRunner:
                 self._load(instruction.trial, instruction.state)
             elif isinstance(instruction, Stop):
                 self._stop(instruction)
-            elif isinstance(instruction, Delete):
+            elif isinstance(instruction, DeleteCheckpoint):
                 # A trial that continues may use the name again, and callbacks must have seen the checkpoint before.
                 self.tell_others()
                 shutil.rmtree(instruction.saved.path, ignore_errors=True)

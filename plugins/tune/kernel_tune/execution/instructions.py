@@ -52,7 +52,7 @@ class Stop:
 
 
 @dataclass
-class Delete:
+class DeleteCheckpoint:
     """Delete a checkpoint that is no longer kept."""
 
     trial: Trial

@@ -13,7 +13,7 @@ from kernel_runs.reports import DONE, EXPERIMENT_TAG, Report
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.instructions import (
     Continue,
-    Delete,
+    DeleteCheckpoint,
     Instruction,
     LoadState,
     Notify,
@@ -247,7 +247,7 @@ class TrialTransitions:
             return
         dropped = progress.book.add(saved, trial.last_result, trial.results)
         self._instructions.append(Notify("checkpoint", trial, checkpoint=saved))
-        self._instructions += [Delete(trial, each) for each in dropped]
+        self._instructions += [DeleteCheckpoint(trial, each) for each in dropped]
 
     # -- continuing ------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ PLAYERS = ("player_0", "player_1")
 OPPONENT, OPPONENT_BEGINS = "opponent", "opponent_begins"
 
 
-class Rules:
+class GameRules:
     """The rules of a game without chance, whose players see all."""
 
     cells: ClassVar[int]
@@ -61,11 +61,11 @@ class Rules:
         return after, won, won or not self.legal(after)
 
 
-Opponent = Callable[[Rules, Position, np.random.Generator], int]
+Opponent = Callable[[GameRules, Position, np.random.Generator], int]
 """Gives the action of an opponent in a position."""
 
 
-def random_opponent(rules: Rules, position: Position, generator: np.random.Generator) -> int:
+def random_opponent(rules: GameRules, position: Position, generator: np.random.Generator) -> int:
     """Return any action that may be taken."""
     return int(generator.choice(rules.legal(position)))
 
@@ -80,7 +80,7 @@ class BoardGame(gymnasium.Env[Any, Any]):
     An observation is a dict: `obs`, the own stones and then the other's, and `action_mask`.
     """
 
-    rules: ClassVar[Rules]
+    rules: ClassVar[GameRules]
     opponents: ClassVar[Mapping[str, Opponent]] = {"random": random_opponent}
     num_players = 2
 
@@ -140,7 +140,7 @@ class TwoPlayerBoardGame(MultiAgentEnv):
     move that may not be made has lost; False: it is an error).
     """
 
-    rules: ClassVar[Rules]
+    rules: ClassVar[GameRules]
 
     def __init__(self, env_config: Mapping[str, Any] | None = None) -> None:
         self._illegal_loses = bool((env_config or {}).get("illegal_moves_lose", True))
@@ -171,7 +171,7 @@ class TwoPlayerBoardGame(MultiAgentEnv):
         return obs, rewards, {ALL: over}, {ALL: False}, {}
 
 
-def spaces_of_game(rules: Rules) -> tuple[spaces.Dict, spaces.Discrete]:
+def spaces_of_game(rules: GameRules) -> tuple[spaces.Dict, spaces.Discrete]:
     """Return what is observed in a game, and its actions."""
     seen = spaces.Dict({
         "action_mask": spaces.Box(0.0, 1.0, (rules.actions,), np.float32),
@@ -180,7 +180,7 @@ def spaces_of_game(rules: Rules) -> tuple[spaces.Dict, spaces.Discrete]:
     return seen, spaces.Discrete(rules.actions)
 
 
-def seen_in(rules: Rules, position: Position) -> dict[str, Array]:
+def seen_in(rules: GameRules, position: Position) -> dict[str, Array]:
     """Return what the player to move observes in a position."""
     board = np.array(position, np.int8)
     mask, seen = np.zeros(rules.actions, np.float32), np.empty((2, rules.cells), np.float32)

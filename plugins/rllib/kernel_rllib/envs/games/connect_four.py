@@ -7,7 +7,7 @@ import numpy as np
 from kernel_rllib.envs.games.board_game import (
     BoardGame,
     Position,
-    Rules,
+    GameRules,
     TwoPlayerBoardGame,
     lines_through,
     random_opponent,
@@ -32,7 +32,7 @@ def _lines() -> list[tuple[int, ...]]:
 _THROUGH = lines_through(ROWS * COLUMNS, _lines())
 
 
-class ConnectFourRules(Rules):
+class ConnectFourRules(GameRules):
     """An action is the number of a column, from the left."""
 
     cells, actions = ROWS * COLUMNS, COLUMNS
@@ -54,7 +54,7 @@ class ConnectFourRules(Rules):
 RULES = ConnectFourRules()
 
 
-def careful_opponent(rules: Rules, position: Position, generator: np.random.Generator) -> int:
+def careful_opponent(rules: GameRules, position: Position, generator: np.random.Generator) -> int:
     """Return a move that wins at once, or else one that keeps the other from it, or else any."""
     legal = rules.legal(position)
     other = tuple(-stone for stone in position)

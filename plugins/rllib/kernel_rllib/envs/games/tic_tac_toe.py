@@ -9,7 +9,7 @@ import numpy as np
 from kernel_rllib.envs.games.board_game import (
     BoardGame,
     Position,
-    Rules,
+    GameRules,
     TwoPlayerBoardGame,
     lines_through,
     random_opponent,
@@ -24,7 +24,7 @@ LINES = [
 _THROUGH = lines_through(9, LINES)
 
 
-class TicTacToeRules(Rules):
+class TicTacToeRules(GameRules):
     """An action is the number of a cell, row by row."""
 
     cells = actions = 9
@@ -58,7 +58,7 @@ def value_of_move(position: Position, action: int) -> int:
     return 1 if won else 0 if over else -minimax(after)
 
 
-def perfect_opponent(rules: Rules, position: Position, generator: np.random.Generator) -> int:
+def perfect_opponent(rules: GameRules, position: Position, generator: np.random.Generator) -> int:
     """Return any of the best moves."""
     worth = {action: value_of_move(position, action) for action in rules.legal(position)}
     return int(generator.choice([action for action, value in worth.items() if value == max(worth.values())]))
