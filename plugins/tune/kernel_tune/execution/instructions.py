@@ -77,4 +77,4 @@ class Notify:
     checkpoint: Any = None
 
 
-Instruction = Start | Continue | Save | LoadState | Stop | Delete | Write | Notify
+Instruction = Start | Continue | Save | LoadState | Stop | DeleteCheckpoint | Write | Notify

@@ -6,8 +6,8 @@ import numpy as np
 
 from kernel_rllib.envs.games.board_game import (
     BoardGame,
-    Position,
     GameRules,
+    Position,
     TwoPlayerBoardGame,
     lines_through,
     random_opponent,
