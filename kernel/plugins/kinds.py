@@ -120,6 +120,7 @@ OFFICIAL: Mapping[tuple[str, str], str] = MappingProxyType(
         ("metadata_store", "sqlite"): "metadata_sqlite",
         ("metadata_store", "redis"): "metadata_redis",
         ("spill_target", "fsspec"): "spill_fsspec",
+        ("node_provider", "kubernetes"): "provider_kubernetes",
         ("accelerator", "nvidia"): "accelerator_nvidia",
         ("environment", "conda"): "environment_conda",
         ("environment", "py_executable"): "environment_interpreter",

@@ -168,6 +168,7 @@ def test_what_users_do_not_need_is_for_developers() -> None:
         "environment-conda",
         "environment-container",
         "metadata-redis",
+        "provider-kubernetes",
         "spill-fsspec",
     }  # what is large, or no library
     assert developers & ours == {f"kernel-{name}" for name in for_authors | need_more}

@@ -18,6 +18,7 @@ ALLOWED = {
     "plugins/processes/kernel_processes/head/head.py": "when the session began, for people",
     "plugins/processes/kernel_processes/head/observation.py": "when something happened, for people and observers",
     "plugins/autoscaler/kernel_autoscaler/shell/process.py": "how long ago something was, over restarts",
+    "plugins/provider_kubernetes/kernel_provider_kubernetes/provider.py": "since when a pod has waited, by its server",
     "plugins/control_grpc/kernel_control_grpc/services/pub_sub.py": "when something was said, for subscribers",
     "plugins/engine/kernel_engine/one_process/call_threads.py": "spans on the timeline",
     "plugins/local_mode/kernel_local_mode/event_loop.py": "spans on the timeline",
