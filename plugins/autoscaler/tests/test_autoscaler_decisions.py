@@ -12,6 +12,7 @@ from kernel_autoscaler.core.autoscaler import BY_HAND, Autoscaler
 from kernel_autoscaler.core.kinds import Kind
 from kernel_autoscaler.core.machines import DRAINING, RUNNING, STARTING, TERMINATING
 from kernel_autoscaler.core.settings import Settings
+from kernel_autoscaler.core.shown import shown
 from kernel_autoscaler.core.snapshot import NodeView, Snapshot, WaitingGroup, WaitingShape, snapshot_of
 
 from kernel_spec.placement import placement_of
@@ -186,8 +187,8 @@ def test_without_capacity_the_next_kind_is_taken_at_once() -> None:
     assert create.kind == "large"
     assert world.tell(events.CreateFailed(create.token, CAPACITY, "none left")) == [events.LookAgain(0.0)]
     assert created(world.see(wants(count=8))) == {"small": 4}
-    shown = {row["name"]: row["closed"] for row in world.autoscaler.shown(world.now)["kinds"]}
-    assert shown == {"small": "", "large": "none left (capacity)", "gpu": ""}
+    closed = {row["name"]: row["closed"] for row in shown(world.autoscaler, world.now)["kinds"]}
+    assert closed == {"small": "", "large": "none left (capacity)", "gpu": ""}
 
 
 def test_fewer_machines_than_ordered_are_taken_and_the_rest_is_of_another_kind() -> None:

@@ -19,6 +19,7 @@ from kernel_autoscaler.core.plan import Market, Plan, Planner, Unmet, needs_of, 
 from kernel_autoscaler.core.settings import Settings
 from kernel_autoscaler.core.snapshot import ALIVE, NodeView, Snapshot
 from kernel_autoscaler.core.snapshot import DRAINING as NODE_DRAINING
+from kernel_autoscaler.core.spare_machines import SpareMachines
 from kernel_autoscaler.core.supply import supply_of
 from kernel_spec.providers import UNKNOWN
 from kernel_spec.resources import describe
@@ -34,9 +35,11 @@ class Autoscaler:
 
     def __init__(self, kinds: Sequence[Kind], settings: Settings, name: str) -> None:
         self.kinds = {kind.name: kind for kind in kinds}
+        """The kinds by name, with no more resources than nodes of them have had."""
         self.settings = settings
         self.machines = Machines()
         self.circuits = Circuits()
+        self._spare = SpareMachines()
         self.unmet: list[Unmet] = []
         """What got no machine in the latest plan, and why."""
         self.spent = 0.0
@@ -104,8 +107,6 @@ class Autoscaler:
         if len(ids) < order.count:
             said = f"{len(ids)} of {order.count} were made"
             self.circuits.failed(order.kind, "capacity", said, None, now)
-        elif ids:
-            self.circuits.worked(order.kind)
         return self._end(self._made_by(token), "the cluster ends", now) if self.stopping else []
 
     def _made_by(self, token: str) -> list[Machine]:
@@ -175,15 +176,16 @@ class Autoscaler:
                 self.machines.enter(machine, RUNNING, now)
                 done.append(events.KeepNode(id, "it is needed again"))
         done += self._buy(plan, snapshot, now)
-        return done + self._give_back(plan, now)
+        return done + self._call_off(plan, now) + self._give_back(plan, now)
 
     def _is_quiet(self, snapshot: Snapshot) -> bool:
-        """Return whether there is nothing to plan: nothing waits, and no node has been idle for long enough."""
+        """Return whether there is nothing to plan: nothing waits or starts, and no node was idle for long enough."""
         if snapshot.shapes or snapshot.groups or snapshot.asked or any(kind.minimum for kind in self.kinds.values()):
             return False
         limit = self.settings.idle_seconds
         idle = any(node.idle_seconds is not None and node.idle_seconds >= limit for node in self._nodes.values())
-        return not idle and not any(machine.interrupted for machine in self.machines.machines.values())
+        machines = self.machines.machines.values()
+        return not idle and not any(machine.interrupted or machine.state == STARTING for machine in machines)
 
     def _follow_machines(self, now: float) -> list[events.Instruction]:
         """Note which machines have joined, left or are late."""
@@ -197,6 +199,7 @@ class Autoscaler:
                 done += self._without_node(machine, now)
             elif machine.state == STARTING:
                 machine.node = node.id
+                self._learn(machine.kind, node)
                 self.machines.enter(machine, RUNNING, now)
                 self.circuits.worked(machine.kind)
             elif machine.state == RUNNING and node.state == NODE_DRAINING:
@@ -204,6 +207,11 @@ class Autoscaler:
             elif machine.state == DRAINING and node.state == ALIVE and now - machine.since >= _SETTLE_SECONDS:
                 self.machines.enter(machine, RUNNING, now)
         return done
+
+    def _learn(self, kind: str, node: NodeView) -> None:
+        """A node has joined: if it has less than its kind promised, so will the next ones."""
+        if kind in self.kinds:
+            self.kinds[kind] = self.kinds[kind].at_most(node.total)
 
     def _still_there(self, machine: Machine, now: float) -> list[events.Instruction]:
         """End a machine once more, unless its node has come back: that has to be empty first."""
@@ -224,7 +232,8 @@ class Autoscaler:
         if now - machine.since < max(usual, self.settings.join_seconds):
             return []
         said = f"it has not joined within {now - machine.since:.0f} s"
-        self.circuits.failed(machine.kind, UNKNOWN, f"a machine was made, but {said}", None, now)
+        if self.circuits.open(machine.kind, now) is None:  # What several machines suffer at once has one reason.
+            self.circuits.failed(machine.kind, UNKNOWN, f"a machine was made, but {said}", None, now)
         return self._end([machine], said, now)
 
     def _machine_of(self, node: str) -> Machine | None:
@@ -336,6 +345,20 @@ class Autoscaler:
 
     # -- giving back -----------------------------------------------------------------------------------------------
 
+    def _call_off(self, plan: Plan, now: float) -> list[events.Instruction]:
+        """End machines that have not joined, and that nothing has needed for as long as makes a node idle."""
+        spare = {}
+        for name, count in plan.spare.items():
+            kind = self.kinds.get(name)
+            spare[name] = min(count, self.machines.count(name) - (kind.minimum if kind is not None else 0))
+        self._spare.see(spare, now)
+        done: list[events.Instruction] = []
+        for name, count in self._spare.for_longer_than(self.settings.idle_seconds, now).items():
+            starting = [one for one in self.machines.machines.values() if one.kind == name and one.state == STARTING]
+            starting.sort(key=lambda machine: (-machine.made_at, machine.id))
+            done += self._end(starting[:count], "it has not joined, and is not needed any more", now)
+        return done
+
     def _give_back(self, plan: Plan, now: float) -> list[events.Instruction]:
         """Drain nodes that were idle for long and on which the plan has put nothing, the most expensive first."""
         if plan.buy:
@@ -366,37 +389,6 @@ class Autoscaler:
         return [events.Terminate(tuple(machine.id for machine in ended), why)] if ended else []
 
     # -- journal ---------------------------------------------------------------------------------------------------
-
-    def shown(self, now: float) -> dict[str, Any]:
-        """Return what people are to see, as plain values; `now` is the time."""
-        kinds = []
-        for kind in self.kinds.values():
-            circuit = self.circuits.open(kind.name, now)
-            states = [machine.state for machine in self.machines.machines.values() if machine.kind == kind.name]
-            ordered = sum(order.count for order in self.machines.orders.values() if order.kind == kind.name)
-            kinds.append(
-                {
-                    "name": kind.name,
-                    "running": states.count(RUNNING),
-                    "coming": states.count(STARTING) + ordered,
-                    "leaving": states.count(DRAINING) + states.count(TERMINATING),
-                    "price": kind.price,
-                    "closed": f"{circuit.text} ({circuit.code})" if circuit is not None else "",
-                }
-            )
-        return {
-            "at": now,
-            "kinds": kinds,
-            "machines": [
-                {"id": one.id, "kind": one.kind, "state": one.state, "node": one.node, "why": one.why}
-                for one in self.machines.machines.values()
-            ],
-            "orders": [{"kind": one.kind, "count": one.count} for one in self.machines.orders.values()],
-            "unmet": [[one.what, one.why] for one in self.unmet],
-            "price": self.price,
-            "spent": self.spent,
-            "spent_idle": self.spent_idle,
-        }
 
     def plain(self) -> dict[str, Any]:
         """Return the state as plain values, for a journal."""

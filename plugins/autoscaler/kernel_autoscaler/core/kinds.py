@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from kernel_spec.dataclass import dataclass
 from kernel_spec.resources import CPU, GPU, MEMORY, UNIT, Amounts
@@ -29,6 +29,11 @@ class Kind:
     boot_seconds: float = 60.0
     minimum: int = 0
     maximum: int | None = None
+
+    def at_most(self, total: Amounts) -> Kind:
+        """Return the kind with no more than `total`, which one of them has had, and that is not always all of it."""
+        least = {name: min(units, total.get(name, 0)) for name, units in self.resources.items()}
+        return self if least == self.resources else replace(self, resources=least)
 
     @property
     def cost(self) -> float:

@@ -30,11 +30,15 @@ class Unmet:
 
 @dataclass(slots=True)
 class Plan:
-    """What to buy, by kind, which leaving nodes to keep, which nodes are not needed, and what can't be served."""
+    """What to buy, by kind, which leaving nodes to keep, which nodes are not needed, and what can't be served.
+
+    `spare` says of each kind how many machines that are coming nothing was placed on.
+    """
 
     buy: dict[str, int] = field(default_factory=dict)
     keep: list[str] = field(default_factory=list)
     untouched: set[str] = field(default_factory=set)
+    spare: dict[str, int] = field(default_factory=dict)
     unmet: list[Unmet] = field(default_factory=list)
 
 
@@ -166,6 +170,8 @@ class Planner:
         self.plan.untouched = {id for bin in self._free for id in bin.ids} - used
         self.plan.keep = sorted(used.intersection(id for bin in self._leaving for id in bin.ids))
         self.plan.buy = dict(self._bought)
+        free, whole = _untouched_machines(self._free), _untouched_machines(self._whole)
+        self.plan.spare = {kind: min(count, whole.get(kind, 0)) for kind, count in free.items()}
         return self.plan
 
     def _placed(self, tiers: Sequence[list[Bin]], needs: Sequence[Need]) -> list[Need]:
@@ -181,7 +187,7 @@ class Planner:
         for pattern, count in purchase.machines.items():
             kind = kinds[pattern.kind]
             self._bought[kind.name] = self._bought.get(kind.name, 0) + count
-            self._whole.append(Bin(dict(kind.resources), kind.labels, count, kind=kind.name))
+            self._whole.append(Bin(dict(kind.resources), kind.labels, count, kind=kind.name, used=True))
             rest = Bin(dict(kind.resources), kind.labels, count, kind=kind.name, used=True)
             for need, pieces in zip(needs, pattern.pieces, strict=True):
                 take(rest.free, need.wanted, pieces)
@@ -217,6 +223,15 @@ class Planner:
             return f"no kind of machine is large enough: {nearest.name}, the nearest, lacks {lacks}"
         reasons = {kind.name: self._market.closed.get(kind.name, "there may be no more of it") for kind in able}
         return "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+
+
+def _untouched_machines(bins: Iterable[Bin]) -> dict[str, int]:
+    """Return how many machines of each kind, of those that are not there yet, nothing was placed on."""
+    found: dict[str, int] = {}
+    for bin in bins:
+        if bin.kind and not bin.used:
+            found[bin.kind] = found.get(bin.kind, 0) + bin.count
+    return found
 
 
 def _share(kind: Kind, wanted: Amounts) -> float:

@@ -12,6 +12,7 @@ import structlog
 
 from kernel_autoscaler.core import events
 from kernel_autoscaler.core.autoscaler import Autoscaler
+from kernel_autoscaler.core.shown import shown
 from kernel_autoscaler.core.snapshot import snapshot_of
 from kernel_autoscaler.shell.provider_calls import ProviderCalls
 from kernel_spec.errors import KernelError
@@ -147,15 +148,15 @@ class Loop:
         state = self._autoscaler.plain()
         spent, idle = state.pop("spent"), state.pop("spent_idle")
         text = json.dumps(state).encode()
-        shown = json.dumps(
-            {**self._autoscaler.shown(self._clock()), "provider": self._provider, "decisions": list(self._decisions)}
+        status = json.dumps(
+            {**shown(self._autoscaler, self._clock()), "provider": self._provider, "decisions": list(self._decisions)}
         ).encode()
         if text != self._written:
             self._cluster.write("state", json.dumps({**state, "spent": spent, "spent_idle": idle}).encode())
             self._written = text
-        if shown != self._shown:
-            self._cluster.write("status", shown)
-            self._shown = shown
+        if status != self._shown:
+            self._cluster.write("status", status)
+            self._shown = status
 
 
 def _words(step: events.Instruction) -> tuple[str, str] | None:

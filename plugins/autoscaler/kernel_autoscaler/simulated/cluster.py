@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field
+from typing import Any
 
 from kernel_autoscaler.core.bins import fits, take
 from kernel_autoscaler.core.kinds import Kind
@@ -117,18 +118,7 @@ class SimulatedCluster:
 
     def snapshot(self, now: float) -> Snapshot:
         """Return what the head would tell."""
-        shapes = [
-            WaitingShape(
-                work.wanted,
-                work.placement,
-                min(work.count, LEASES_AT_ONCE),
-                max(0, work.count - LEASES_AT_ONCE),
-                max(0, work.count - LEASES_AT_ONCE) * work.seconds,
-                ("work",),
-            )
-            for work in self.waiting
-            if work.group is None
-        ]
+        shapes = [_shape(works) for works in self._equal_works().values()]
         groups = [
             WaitingGroup(work.group[0], work.group[1], {number: work.wanted for number in range(work.count)})
             for work in self.waiting
@@ -148,6 +138,14 @@ class SimulatedCluster:
             for node in self.nodes.values()
         ]
         return Snapshot(shapes, groups, list(self.asked), nodes)
+
+    def _equal_works(self) -> dict[Any, list[Work]]:
+        """Return the waiting work outside of groups by what it wants."""
+        found: dict[Any, list[Work]] = {}
+        for work in self.waiting:
+            if work.group is None:
+                found.setdefault((tuple(sorted(work.wanted.items())), id(work.placement)), []).append(work)
+        return found
 
     def _place(self, work: Work, now: float) -> bool:
         """Place as many pieces as possible, a group whole or not at all; return whether all are placed."""
@@ -185,3 +183,11 @@ class SimulatedCluster:
         take(node.free, work.wanted, count)
         node.pieces += [(now + work.seconds, work.wanted)] * count
         self.waits += [now - work.at] * count
+
+
+def _shape(works: Sequence[Work]) -> WaitingShape:
+    """Return equal work as the head tells it: a few requests, and what is behind them."""
+    count = sum(work.count for work in works)
+    behind = max(0, count - LEASES_AT_ONCE)
+    seconds = sum(work.count * work.seconds for work in works) * behind / max(count, 1)
+    return WaitingShape(works[0].wanted, works[0].placement, count - behind, behind, seconds, ("work",))
