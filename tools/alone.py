@@ -59,6 +59,7 @@ TESTS_NEED = {
     "kernel-environment-pip": ("pip", "uv"),
     "kernel-network-tcp": ("cryptography",),
     "kernel-processes": ("cryptography",),
+    "kernel-provider-aws": ("flask", "flask-cors", "moto"),
     "kernel-rllib": ("h5py", "kernel-serve", "kernel-tune", "pillow", "pyarrow"),
     "kernel-runs": ("pandas",),
     "kernel-serve": ("opentelemetry-sdk",),

@@ -168,6 +168,7 @@ def test_what_users_do_not_need_is_for_developers() -> None:
         "environment-conda",
         "environment-container",
         "metadata-redis",
+        "provider-aws",
         "provider-kubernetes",
         "spill-fsspec",
     }  # what is large, or no library

@@ -18,6 +18,7 @@ ALLOWED = {
     "plugins/processes/kernel_processes/head/head.py": "when the session began, for people",
     "plugins/processes/kernel_processes/head/observation.py": "when something happened, for people and observers",
     "plugins/autoscaler/kernel_autoscaler/shell/process.py": "how long ago something was, over restarts",
+    "plugins/provider_aws/kernel_provider_aws/plugin.py": "when a cloud will take a machine back, which it dates by it",
     "plugins/provider_kubernetes/kernel_provider_kubernetes/provider.py": "since when a pod has waited, by its server",
     "plugins/control_grpc/kernel_control_grpc/services/pub_sub.py": "when something was said, for subscribers",
     "plugins/engine/kernel_engine/one_process/call_threads.py": "spans on the timeline",

@@ -1,0 +1,142 @@
+"""A caller of a node provider that does what the contract allows, while the cloud and the head fail.
+
+    problems = adversity(lambda clock: MyProvider(configuration, clock), lambda: ids_of_my_fake_cloud(), seed=1)
+
+It orders machines and ends them as demand comes and goes, through `FlakyCloud`, in virtual time. It repeats what may
+or may not have happened, and now and then makes the provider anew, as after the death of a head. What is wrong then is
+the provider's fault: machines made twice for one token, forgotten, or still there after all were ended.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection
+from typing import Any
+
+from kernel_conformance.flaky_cloud import FlakyCloud
+from kernel_spec.dataclass import dataclass
+from kernel_spec.errors import NodeProviderError
+from kernel_spec.providers import CAPACITY, QUOTA, NodeProvider, ProvidedNode, takes_token
+
+STEP_SECONDS = 5.0
+_JOIN = {"address": "10.0.0.1:6380", "token": "the cluster's token"}
+
+
+@dataclass(slots=True)
+class PlacedOrder:
+    """Machines that were asked for; `ids` once that was answered."""
+
+    token: str
+    kind: str
+    count: int
+    ids: tuple[str, ...] | None = None
+
+
+class CarefulCaller:
+    """Calls a provider through a cloud that fails. `make` returns the provider, anew after each death."""
+
+    def __init__(self, make: Callable[[Callable[[], float]], NodeProvider], dice: random.Random) -> None:
+        self.now = 0.0
+        self._make = make
+        self._dice = dice
+        self._seed = dice.randrange(2**32)
+        self.orders: list[PlacedOrder] = []
+        self.machines: dict[str, str] = {}
+        """Machines that are wanted, with their kinds."""
+        self.ending: set[str] = set()
+        self._strangers: dict[str, int] = {}
+        self._numbered = 0
+        self.problems: list[str] = []
+        self.restart()
+
+    def restart(self) -> None:
+        """The head died, and with it all that the provider kept in memory."""
+        self._seed += 1
+        provider = self._make(lambda: self.now)
+        self._kinds = tuple(provider.kinds())
+        if not takes_token(provider):
+            raise TypeError(f"create of the node provider {provider.name!r} takes no token: nothing can be repeated")
+        self._cloud = FlakyCloud(provider, random.Random(self._seed), lambda: self.now)
+
+    @property
+    def most(self) -> int:
+        """Return how many machines there may be in truth."""
+        return len(self.machines) + len(self.ending) + sum(one.count for one in self.orders)
+
+    def step(self, wanted: int) -> None:
+        """Order or end machines until `wanted` of each kind are there, and look at the list."""
+        self.now += STEP_SECONDS
+        for kind in self._kinds:
+            there = [id for id, known in self.machines.items() if known == kind]
+            coming = sum(one.count for one in self.orders if one.kind == kind)
+            if len(there) + coming < wanted:
+                self._numbered += 1
+                self.orders.append(PlacedOrder(f"order-{self._numbered}", kind, wanted - len(there) - coming))
+            for id in there[wanted:]:
+                del self.machines[id]
+                self.ending.add(id)
+        for order in list(self.orders):
+            self._place(order)
+        if self.ending:
+            self._try(lambda: self._cloud.terminate(sorted(self.ending)))
+        listed = self._try(self._cloud.list)
+        if listed is not None:
+            self._compare(listed)
+
+    def _place(self, order: PlacedOrder) -> None:
+        try:
+            ids = self._cloud.create(order.kind, order.count, _JOIN, token=order.token)
+        except NodeProviderError as error:
+            if error.code in (CAPACITY, QUOTA):
+                self.orders.remove(order)
+            return
+        if len(set(ids)) > order.count:
+            self.problems.append(f"{order.token} asked for {order.count} machines, and got {sorted(ids)}")
+        self.orders.remove(order)
+        self.machines |= dict.fromkeys(ids, order.kind)
+
+    def _compare(self, listed: Collection[ProvidedNode]) -> None:
+        there = {one.id: one for one in listed}
+        self.ending &= set(there)
+        strange = [id for id in there if id not in self.machines and id not in self.ending]
+        waiting = {one.kind for one in self.orders}
+        seen = {id: self._strangers.get(id, 0) + 1 for id in strange if there[id].kind not in waiting}
+        self._strangers = seen
+        self.ending |= {id for id, times in seen.items() if times >= 2 and there[id].state != "stopping"}
+
+    def _try(self, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except NodeProviderError:
+            return None
+
+
+def adversity(
+    make: Callable[[Callable[[], float]], NodeProvider],
+    living: Callable[[], Collection[str]],
+    seed: int,
+    steps: int = 25,
+) -> list[str]:
+    """Return what is wrong with a provider: nothing, if it is right.
+
+    `make` takes a clock (seconds) and returns the provider over one fake cloud; `living` returns the ids of the
+    machines that there are in truth.
+    """
+    dice = random.Random(seed)
+    caller = CarefulCaller(make, dice)
+    wanted = 0
+    for _ in range(steps):
+        if dice.random() < 0.3:
+            wanted = dice.randrange(4)
+        if dice.random() < 0.1:
+            caller.restart()
+        caller.step(wanted)
+        if len(living()) > caller.most:
+            caller.problems.append(f"{len(living())} machines are there, and {caller.most} were asked for")
+            break
+    for _ in range(60):
+        if not living() and not caller.orders:
+            break
+        caller.step(0)
+    left = sorted(living())
+    return [*caller.problems, *([f"{left} are left after all were ended"] if left else [])]
