@@ -114,7 +114,7 @@ BAD: list[tuple[Any, str, Any, str]] = [
     (AlgorithmConfig, "extra_python_environs_for_driver", {"A": 1}, "the value of A must be text, as variables of the"),
     (AlgorithmConfig, "evaluation_duration", 0,
      "must be a whole number or 'auto'; numbers from 1 on (in evaluation_duration_unit)"),
-    (AlgorithmConfig, "recovery", "exactly", "must be 'ignore', 'recreate', 'exact' or None; did you mean 'exact'?"),
+    (AlgorithmConfig, "recovery", "exactly", "must be 'exact', 'ignore', 'recreate' or None; did you mean 'exact'?"),
     (AlgorithmConfig, "model", 3, "model is 3, but must be a dict or a ModelConfig"),
     (PPOConfig, "lambda_", 1.5, "PPOConfig: lambda_ is 1.5, but must be a number from 0 to 1"),
     (PPOConfig, "clip_param", 0, "clip_param is 0, but must be a number above 0"),
@@ -298,3 +298,25 @@ def test_what_is_no_kin_is_not(wanted: Any, given: Any) -> None:
 )
 def test_a_type_is_told_in_words(wanted: Any, words: str) -> None:
     assert described(wanted) == words
+
+
+class _First:
+    """Declares types first that are equal to those of others, but are written in another order."""
+
+    number = Field[int | float](1, "A number.")
+    choice = Field[Literal["zinc", "iron"]]("iron", "A choice.")
+    either = Field[Literal["zinc", "iron"] | None](None, "A choice, or none.")
+
+
+class _Second:
+    """Declares them after that, in its own order."""
+
+    number = Field[float | int](1.0, "A number.")
+    choice = Field[Literal["iron", "zinc"]]("iron", "A choice.")
+    either = Field[Literal["iron", "zinc"] | None](None, "A choice, or none.")
+
+
+def test_a_type_does_not_depend_on_what_was_declared_before() -> None:
+    assert [type(each.number.accepted(2.0, "")) for each in (_First, _Second)] == [int, float]
+    assert [each.choice.expected for each in (_First, _Second)] == ["'zinc' or 'iron'", "'iron' or 'zinc'"]
+    assert [each.either.expected for each in (_First, _Second)] == ["'iron', 'zinc' or None"] * 2

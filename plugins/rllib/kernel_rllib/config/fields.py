@@ -10,6 +10,7 @@ The declaration is all there is: values are checked when they are set, older nam
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from kernel_rllib.config.generations import Default, Generation, is_between
@@ -28,6 +29,12 @@ class Field(Generic[T]):
     section: str
     nested: type[Any] | None = None
     """The class of settings that the value is, where it is one."""
+
+    if not TYPE_CHECKING:
+        # `typing` keeps what was made in brackets, and gives it out again for an equal type. Those are equal that list
+        # the same alternatives in another order, and so the first import would decide which of them is tried first.
+        def __class_getitem__(cls, kind):
+            return GenericAlias(cls, kind)
 
     def __init__(
         self,

@@ -40,21 +40,26 @@ def described(wanted: Any) -> str:
 
 
 def options(wanted: Any) -> list[str]:
-    """Return the words that a type lists, from which the nearest to a wrong one can be told."""
+    """Return the words that a type lists, in alphabetical order: the nearest to a wrong one can be told from them."""
     if get_origin(wanted) is Literal:
-        return [each for each in get_args(wanted) if isinstance(each, str)]
-    return [word for each in get_args(wanted) for word in options(each)]
+        return sorted(each for each in get_args(wanted) if isinstance(each, str))
+    return sorted(word for each in get_args(wanted) for word in options(each))
 
 
-def _alternatives(wanted: Any) -> collections.abc.Iterator[str]:
+def _alternatives(wanted: Any, is_part: bool = False) -> collections.abc.Iterator[str]:
+    """Yield the alternatives of a type in words: choices as they were declared, those in a union in sorted order.
+
+    `typing` keeps unions, and returns one again for the same types. `Literal["a", "b"]` and `Literal["b", "a"]` are the
+    same to it, so the order in a union is that of whichever was imported first.
+    """
     origin, inner = get_origin(wanted), get_args(wanted)
     if wanted in _PAIRS:
         yield "a list of [timestep, value] pairs"
     elif origin is Union or origin is types.UnionType:
         for each in inner:
-            yield from _alternatives(each)
+            yield from _alternatives(each, is_part=True)
     elif origin is Literal:
-        yield from map(repr, inner)
+        yield from map(repr, sorted(inner, key=lambda each: (type(each).__name__, each)) if is_part else inner)
     elif origin in (list, collections.abc.Sequence) and inner and inner[0] in _PLURALS:
         yield f"a list of {_PLURALS[inner[0]]}"
     else:
