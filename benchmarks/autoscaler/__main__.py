@@ -1,6 +1,6 @@
 """Measure the autoscaler's decisions, how soon it orders, and run it over a cloud that fails.
 
-    python -m benchmarks.autoscaler [--seeds 100] [--adversity 200] [--needs 30] [--traces 10000]
+    python -m benchmarks.autoscaler [--seeds 100] [--adversity 200] [--needs 30] [--traces 10000] [--deaths 30]
 
 With 0 a part is left out.
 """
@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import click
 
-from benchmarks.autoscaler import decisions, order_delays
+from benchmarks.autoscaler import decisions, head_deaths, order_delays
 from plugins.autoscaler.tests import adversity, traces
 
 
@@ -21,7 +21,8 @@ from plugins.autoscaler.tests import adversity, traces
 @click.option("--adversity", "troubled", default=200, show_default=True, help="Runs over a cloud that fails.")
 @click.option("--needs", default=30, show_default=True, help="First needs of an idle cluster, whose delay is measured.")
 @click.option("--traces", "traced", default=0, show_default=True, help="Random traces (10,000 take half an hour).")
-def main(seeds: int, troubled: int, needs: int, traced: int) -> None:
+@click.option("--deaths", default=0, show_default=True, help="Points at which the head of a real cluster is killed.")
+def main(seeds: int, troubled: int, needs: int, traced: int, deaths: int) -> None:
     """Print a row for each figure."""
     if seeds:
         for classes, pieces in ((10, 100), (10, 1_000), (30, 10_000)):
@@ -31,6 +32,8 @@ def main(seeds: int, troubled: int, needs: int, traced: int) -> None:
         _many("cloud that fails", adversity.run, troubled)
     if traced:
         _many("random traces", traces.run, traced)
+    if deaths:
+        head_deaths.measure(deaths)
     if needs:
         order_delays.measure(needs)
 
