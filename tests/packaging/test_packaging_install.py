@@ -30,6 +30,7 @@ PLUGINS = (
     "engine",
     "environment-interpreter",
     "environment-pip",
+    "launcher",
     "local-mode",
     "metadata-sqlite",
     "network-tcp",

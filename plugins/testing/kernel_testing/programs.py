@@ -18,6 +18,7 @@ PACKAGES = {
     "ip": "iproute2",
     "openssl": "openssl",
     "redis-server": "redis-server",
+    "sshd": "openssh-server",
 }
 """Each program with the package that brings it, by the name that Debian and Ubuntu give it."""
 

@@ -135,6 +135,7 @@ SIBLINGS: Mapping[str, frozenset[str]] = {
         }
     ),
     "engine_threads": frozenset({"kernel.runtime", "kernel_engine"}),
+    "launcher": frozenset({"kernel.installing", "kernel.plugins"}),
     "local_mode": frozenset(
         {"kernel.logs", "kernel.plugins", "kernel.runtime", "kernel.working_directory", "kernel_engine"}
     ),

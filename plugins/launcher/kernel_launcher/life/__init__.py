@@ -1,0 +1,1 @@
+"""What is done to clusters: the shell around plans and steps."""
