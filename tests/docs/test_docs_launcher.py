@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kernel.testing.programs import need
 from plugins.launcher.tests.machines import Machines
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "launcher.md"
@@ -19,6 +20,7 @@ SECONDS = 240.0
 
 @pytest.fixture
 def machines(tmp_path: Path):
+    need("sshd")
     found = Machines(tmp_path / "machines")
     try:
         yield found

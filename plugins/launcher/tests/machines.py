@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernel.testing import faults
-from kernel.testing.programs import need
 
 SSHD = "/usr/sbin/sshd"
 
@@ -36,7 +35,7 @@ class Machines:
     """Machines below a directory; `key` is the private key that they let in."""
 
     def __init__(self, directory: Path) -> None:
-        need("sshd")
+        directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self.key = directory / "key"
         self.user = getpass.getuser()

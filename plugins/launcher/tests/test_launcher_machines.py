@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from kernel_launcher.plan import HEAD
 from kernel_launcher.steps.step import Wanted
 
 from kernel.cli.main import cli
+from kernel.testing.programs import need
 from plugins.launcher.tests.machines import Machines
 
 YAML = """
@@ -74,13 +76,17 @@ class Launcher:
         """Run the command in a process of its own, since what it prints comes from ssh."""
         environment = {**os.environ, "KERNEL_LAUNCHER_DIRECTORY": str(self.state)}
         return subprocess.run(
-            ["kernel", command, str(self.file), *words], env=environment, capture_output=True, text=True,
+            [sys.executable, "-m", "kernel.cli.main", command, str(self.file), *words],
+            env=environment,
+            capture_output=True,
+            text=True,
             stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        )
 
 
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory):
+    need("sshd")
     found = Machines(tmp_path_factory.mktemp("machines"))
     try:
         yield found

@@ -21,6 +21,7 @@ ALLOWED = {
     "plugins/provider_aws/kernel_provider_aws/plugin.py": "when a cloud will take a machine back, which it dates by it",
     "plugins/provider_kubernetes/kernel_provider_kubernetes/provider.py": "since when a pod has waited, by its server",
     "plugins/control_grpc/kernel_control_grpc/services/pub_sub.py": "when something was said, for subscribers",
+    "plugins/launcher/kernel_launcher/cli/looking.py": "whether the clocks of other machines agree with this one",
     "plugins/engine/kernel_engine/one_process/call_threads.py": "spans on the timeline",
     "plugins/local_mode/kernel_local_mode/event_loop.py": "spans on the timeline",
     "plugins/local_mode/kernel_local_mode/runtime.py": "since when, for people",

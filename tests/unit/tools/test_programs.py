@@ -35,8 +35,8 @@ EVERYWHERE = {
 }
 """Programs that are part of the smallest Debian: its essential packages, and `mount`."""
 
-LOOKED_FOR = {"nvidia-smi", "podman", "runc", "telnet"}
-"""Programs that are used where they are, or of which it is only asked whether they are there."""
+LOOKED_FOR = {"nvidia-smi", "podman", "runc", "ssh", "ssh-keygen", "telnet"}
+"""Programs that are used where they are, of which it is only asked whether they are there, or that sshd brings."""
 
 STARTERS = {
     "subprocess": {"run", "Popen", "call", "check_call", "check_output"},
@@ -113,10 +113,10 @@ def test_a_program_that_would_not_be_installed_can_not_be_needed(machine: Path) 
 
 def test_the_advice_names_all_that_is_missing(machine: Path) -> None:
     program(machine, "curl")
-    assert missing() == ["bwrap", "git", "ip", "openssl", "redis-server"]
+    assert missing() == ["bwrap", "git", "ip", "openssl", "redis-server", "sshd"]
     assert advice(missing()) == (
-        "bwrap, git, ip, openssl, redis-server are not installed here; "
-        "on Debian and Ubuntu: apt-get install bubblewrap git iproute2 openssl redis-server"
+        "bwrap, git, ip, openssl, redis-server, sshd are not installed here; "
+        "on Debian and Ubuntu: apt-get install bubblewrap git iproute2 openssl redis-server openssh-server"
     )
 
 
@@ -126,7 +126,7 @@ echo "$DEBIAN_FRONTEND: $*" >>{log}
 case "$*" in
     update*) : >{lists} ;;
     install*) [ -e {lists} ] || {{ echo "E: Unable to locate package curl" >&2; exit 100; }}
-        for name in bwrap curl git ip openssl redis-server; do
+        for name in bwrap curl git ip openssl redis-server sshd; do
             printf '#!/bin/sh\\n' >{place}/$name
             /bin/chmod +x {place}/$name
         done ;;
@@ -151,7 +151,8 @@ def test_what_is_missing_is_installed_and_lists_that_are_too_old_are_fetched(mac
     program(machine, "apt-get", APT_GET.format(lists=lists, log=log, place=machine))
     assert install(machine, AS_ROOT) == ""
     assert missing() == []
-    asked = "noninteractive: install -qq -y --no-install-recommends bubblewrap curl git iproute2 openssl redis-server"
+    programs = "bubblewrap curl git iproute2 openssl redis-server openssh-server"
+    asked = f"noninteractive: install -qq -y --no-install-recommends {programs}"
     assert log.read_text().splitlines() == [asked, "noninteractive: update -qq", asked]
     assert install(machine, AS_ROOT) == "", "nothing is missing any more"
     assert len(log.read_text().splitlines()) == 3
@@ -176,8 +177,8 @@ def test_who_is_not_root_installs_with_sudo(machine: Path) -> None:
         (
             {"apt-get": "echo W: old >&2; echo E: no network >&2; exit 100"},
             AS_ROOT,
-            "`apt-get install -qq -y --no-install-recommends bubblewrap curl git iproute2 openssl redis-server` "
-            "failed: E: no network",
+            "`apt-get install -qq -y --no-install-recommends bubblewrap curl git iproute2 openssl redis-server "
+            "openssh-server` failed: E: no network",
         ),
     ],
 )
@@ -187,8 +188,9 @@ def test_where_nothing_can_be_installed_one_line_says_what_to_do(
     for name, script in programs.items():
         program(machine, name, script)
     assert install(machine, before) == (
-        "bwrap, curl, git, ip, openssl, redis-server are not installed here; on Debian and Ubuntu: apt-get install "
-        f"bubblewrap curl git iproute2 openssl redis-server ({reason}). Tests that need them are skipped.\n"
+        "bwrap, curl, git, ip, openssl, redis-server, sshd are not installed here; on Debian and Ubuntu: "
+        f"apt-get install bubblewrap curl git iproute2 openssl redis-server openssh-server ({reason}). "
+        "Tests that need them are skipped.\n"
     )
 
 
