@@ -40,11 +40,24 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 """Command to module and attribute, and its line in `kernel --help`. Most are of the engine of many processes."""
 
 SEPARATE: Mapping[str, str] = {
+    "attach": "launcher",
+    "cluster-dump": "launcher",
+    "doctor": "launcher",
+    "down": "launcher",
     "events": "control_grpc",
+    "exec": "launcher",
+    "get-head-ip": "launcher",
+    "get-worker-ips": "launcher",
+    "kill-random-node": "launcher",
+    "monitor": "launcher",
     "rllib": "rllib",
+    "rsync-down": "launcher",
+    "rsync-up": "launcher",
     "serve": "serve",
     "simulate": "simulation",
+    "submit": "launcher",
     "tune": "tune",
+    "up": "launcher",
 }
 """Command that a plugin of this project brings to the extra of kernel that installs it."""
 

@@ -10,6 +10,8 @@ from kernel_compat_ray.command_words import (
     COMMANDS,
     FLAGS,
     FORCED,
+    LAUNCHER,
+    LAUNCHER_IGNORED,
     LISTINGS_REFUSED,
     OTHERS_IGNORED,
     START_IGNORED,
@@ -41,8 +43,8 @@ def translate_command(command: str, rest: Sequence[str]) -> Translation:
         raise NotSupportedError(f"`ray {command}` is not supported: {target[1:]}")
     if command == "start":
         return _start(rest)
-    if command == "submit":
-        return _submit(rest)
+    if target in LAUNCHER:
+        return _launcher(target, rest)
     if command in _LISTINGS:
         return _listing(command, rest)
     return _others(target, rest)
@@ -81,18 +83,36 @@ def _labels(text: str) -> str:
     return ",".join(f"{key}={value}" for key, value in json.loads(text).items()) if text.startswith("{") else text
 
 
-def _submit(rest: Sequence[str]) -> Translation:
-    """Return what runs the script here: a cluster's YAML file, which kernel has no use for, is left out."""
-    words = [word for word in rest if word not in ("--start", "--stop", "--tmux", "--screen", "--docker")]
-    found = Translation(["ray-run"])
-    if words and words[0].endswith((".yaml", ".yml")):
-        found.remarks.append(f"{words[0]} has no effect: the program runs here; say its cluster by RAY_ADDRESS")
-        words = words[1:]
-    if not words:
-        raise NotSupportedError("`ray submit` needs a script")
-    script, *arguments = words
-    found.arguments += [script, *(arguments[1:] if arguments[:1] == ["--"] else arguments)]
+def _launcher(command: str, rest: Sequence[str]) -> Translation:
+    """Return the launcher's command. A script without a cluster file runs here, where the program is."""
+    words = list(rest)
+    if command == "submit" and not any(word.endswith((".yaml", ".yml", ".toml")) for word in words):
+        return _run_here(words)
+    found = Translation([command])
+    while words:
+        word = words.pop(0)
+        if word == "--":  # What follows is the script's.
+            found.arguments += [word, *words]
+            break
+        option, equals, _ = word.partition("=")
+        if option in LAUNCHER_IGNORED:
+            if LAUNCHER_IGNORED[option] and not equals and words:
+                words.pop(0)
+        elif command == "monitor" and option == "--lines":
+            found.remarks.append("--lines has no effect: `kernel monitor` shows the status, again and again")
+            if not equals and words:
+                words.pop(0)
+        else:
+            found.arguments.append(word)
     return found
+
+
+def _run_here(words: Sequence[str]) -> Translation:
+    kept = [word for word in words if word not in ("--start", "--stop", "--tmux", "--screen", "--docker")]
+    if not kept:
+        raise NotSupportedError("`ray submit` needs a cluster file and a script")
+    script, *arguments = kept
+    return Translation(["ray-run", script, *(arguments[1:] if arguments[:1] == ["--"] else arguments)])
 
 
 def _listing(command: str, rest: Sequence[str]) -> Translation:

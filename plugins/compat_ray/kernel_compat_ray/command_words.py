@@ -20,23 +20,25 @@ COMMANDS: dict[str, str] = {
     "list": "list",
     "summary": "summary",
     "get": "get",
-    "attach": "-log in with ssh; machines are added by `kernel start --address HOST:PORT`",
+    "attach": "attach",
+    "cluster-dump": "cluster-dump",
     "dashboard": "-there is none; `kernel status` and `kernel events` show a session",
     "disable-usage-stats": "-nothing is reported anywhere",
-    "down": "-machines are removed by `kernel drain` and `kernel stop`",
+    "down": "down",
     "enable-usage-stats": "-nothing is reported anywhere",
-    "exec": "-run the command on the machine with ssh",
-    "get_head_ip": "-`kernel status` shows the nodes",
+    "exec": "exec",
+    "get-head-ip": "get-head-ip",
+    "get-worker-ips": "get-worker-ips",
     "globalgc": "-objects go with their references, everywhere",
     "job": "-run the program with RAY_ADDRESS, or KERNEL_ADDRESS, set to the head's HOST:PORT",
-    "kill-random-node": "-tests kill nodes with kernel.testing.Cluster; people with `kernel stop --force`",
-    "monitor": "-`kernel events` shows what happens to nodes",
+    "kill-random-node": "kill-random-node",
+    "monitor": "monitor",
     "project": "-run the commands by the shell or make",
-    "rsync-down": "-copy files with rsync",
-    "rsync-up": "-copy files with rsync, or let runtime_env={'working_dir': ...} take them along",
+    "rsync-down": "rsync-down",
+    "rsync-up": "rsync-up",
     "session": "-run the commands by the shell or make",
-    "submit": "ray-run",
-    "up": "-start a head and nodes with `kernel start`; see docs/cluster.md",
+    "submit": "submit",
+    "up": "up",
 }
 """Maps Ray's command to kernel's; after "-", to advice."""
 
@@ -67,7 +69,7 @@ START_OPTIONS: dict[str, str] = {
 """Options of `ray start` that kernel has under the same name or another."""
 
 START_IGNORED: dict[str, str] = {
-    "--autoscaling-config": "nothing adds machines yet",
+    "--autoscaling-config": "`kernel up` writes the configuration of the autoscaler",
     "--dashboard-agent-grpc-port": _DASHBOARD,
     "--dashboard-agent-listen-port": _DASHBOARD,
     "--dashboard-grpc-port": _DASHBOARD,
@@ -140,3 +142,18 @@ LISTINGS_REFUSED = {
 
 FORCED = {"-f": "--force"}
 """Short options of the other commands."""
+
+LAUNCHER = frozenset(
+    {
+        "attach", "cluster-dump", "down", "exec", "get-head-ip", "get-worker-ips", "kill-random-node", "monitor",
+        "rsync-down", "rsync-up", "submit", "up",
+    }
+)  # fmt: skip
+"""Commands that take a cluster file: those of kernel-launcher, with the same options."""
+
+LAUNCHER_IGNORED = {
+    "--disable-usage-stats": False, "--log-color": True, "--log-style": True, "--no-config-cache": False,
+    "--redirect-command-output": False, "--use-login-shells": False, "--use-normal-shells": False, "--verbose": False,
+    "-v": False,
+}  # fmt: skip
+"""Their options that have no effect here, and whether each takes a value."""

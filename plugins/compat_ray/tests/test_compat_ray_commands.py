@@ -68,8 +68,22 @@ print(sys.argv[1:], ray.get(double.remote(21)), __name__)
         ("list objects --format table", "list objects"),
         ("get actors ab --address a:1", "get actors ab --address a:1"),
         ("summary tasks", "summary tasks"),
-        ("submit cluster.yaml x.py --start", "ray-run x.py"),
-        ("submit cluster.yaml x.py -- --smoke", "ray-run x.py --smoke"),
+        ("submit cluster.yaml x.py --start", "submit cluster.yaml x.py --start"),
+        ("submit cluster.yaml x.py --log-color auto -- -v", "submit cluster.yaml x.py -- -v"),
+        ("submit x.py --start -- --smoke", "ray-run x.py --smoke"),
+        (
+            "up cluster.yaml -y --no-config-cache -n other --max-workers=3",
+            "up cluster.yaml -y -n other --max-workers=3",
+        ),
+        ("down cluster.yaml --yes --log-style=pretty -v", "down cluster.yaml --yes"),
+        ("rsync_up cluster.yaml a b", "rsync-up cluster.yaml a b"),
+        ("rsync-down cluster.yaml ~/a b", "rsync-down cluster.yaml ~/a b"),
+        ("get_head_ip cluster.yaml", "get-head-ip cluster.yaml"),
+        ("get-worker-ips cluster.yaml", "get-worker-ips cluster.yaml"),
+        ("exec cluster.yaml ls --port-forward 6006 --tmux", "exec cluster.yaml ls --port-forward 6006 --tmux"),
+        ("attach cluster.yaml --start -N", "attach cluster.yaml --start -N"),
+        ("monitor cluster.yaml --lines 5", "monitor cluster.yaml"),
+        ("kill-random-node cluster.yaml --hard", "kill-random-node cluster.yaml --hard"),
     ],
 )
 def test_commands_become_those_of_kernel(command, wanted):
@@ -87,12 +101,12 @@ def test_what_is_left_out_is_said():
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("up x.yaml", "`ray up` is not supported: start a head and nodes with `kernel start`"),
+        ("dashboard x.yaml", "`ray dashboard` is not supported: there is none"),
         ("start --include-java", "`ray start --include-java` is not supported: kernel runs Python only"),
         ("start --head --nonsense", "no option '--nonsense' that kernel knows; see: kernel start --help"),
         ("start --num-cpus", "needs a value"),
         ("dance", "kernel has no counterpart of the command `ray dance`; it has those of attach, "),
-        ("submit cluster.yaml", "`ray submit` needs a script"),
+        ("submit --start", "`ray submit` needs a cluster file and a script"),
     ],
 )
 def test_what_can_not_be_done_says_what_to_do(command, message):
@@ -156,7 +170,7 @@ def test_workers_are_not_counted():
     [
         (ray_run, (), "say which program: kernel ray-run SCRIPT"),
         (ray_run, ("nowhere.py",), "there is no program 'nowhere.py'"),
-        (ray_cli, (), "say a command: debug, drain-node, get, list, logs, memory"),
+        (ray_cli, (), "say a command: attach, cluster-dump, debug, down, drain-node, exec"),
     ],
 )
 def test_a_command_that_is_not_complete_says_what_it_lacks(command, arguments, message):

@@ -138,7 +138,7 @@ def test_a_cluster_from_up_to_down(launcher, machines, tmp_path):
     assert "1 file copied" in launcher("rsync-down", "~/there/program.py", str(tmp_path / "back.py"))
     assert (tmp_path / "back.py").read_text() == PROGRAM
     assert launcher("get-head-ip") == launcher("get-worker-ips") == "127.0.0.1\n"
-    assert "NODES  2 alive" in launcher("monitor", "--lines", "1")
+    assert "NODES  2 alive" in launcher("monitor", "--times", "1")
     launcher("cluster-dump", "-o", str(tmp_path / "dump"))
     assert {path.name for path in (tmp_path / "dump").iterdir()} == {"head", f"127.0.0.1_{launcher.worker.port}"}
 

@@ -66,9 +66,9 @@ def get_worker_ips(cluster: Path, cluster_name: str) -> None:
 @cluster_argument
 @name_option
 @click.option("--seconds", type=click.FloatRange(min=0.1), default=5.0, show_default=True, help="How often.")
-@click.option("--lines", type=click.IntRange(1), metavar="N", help="Show it N times, instead of until Ctrl-C.")
+@click.option("--times", type=click.IntRange(1), metavar="N", help="Show it N times, instead of until Ctrl-C.")
 @in_words
-def monitor(cluster: Path, cluster_name: str, seconds: float, lines: int | None) -> None:
+def monitor(cluster: Path, cluster_name: str, seconds: float, times: int | None) -> None:
     """Show what the cluster has, does and waits for, and what its autoscaler does, again and again.
 
     \b
@@ -85,7 +85,7 @@ def monitor(cluster: Path, cluster_name: str, seconds: float, lines: int | None)
                 raise head.failed("kernel status", finished)
             click.echo(finished.output.rstrip())
             shown += 1
-            if shown == lines:
+            if shown == times:
                 return
             sys.stdout.flush()
             time.sleep(seconds)
