@@ -114,10 +114,10 @@ def drain_node(node_id: str, deadline: float | None = None, *, cancel: bool = Fa
     shows the progress (`State`). With `cancel` a node that has not left yet stays, and gets work again. Raises
     OptionError for an unknown node, for the node beside the head, and where it is too late to cancel.
     """
-    if cancel:
-        get_runtime().query("cancel_drain", node_id)
-    else:
-        get_runtime().query("drain_node", node_id, None if deadline is None else float(deadline))
+    said = (
+        ("cancel_drain", node_id) if cancel else ("drain_node", node_id, None if deadline is None else float(deadline))
+    )
+    get_runtime().query(*said)
 
 
 def demand() -> dict[str, Any]:
@@ -132,10 +132,9 @@ def demand() -> dict[str, Any]:
 
 
 def wait_for_demand(known: int = -1, seconds: float = 30.0) -> int:
-    """Wait until something new is needed that the session does not have, and return how many times that happened.
+    """Return how often something new was needed and not there, once that is another than `known` (an earlier answer).
 
-    Returns as soon as the count is another than `known` (what an earlier call returned), and after `seconds` (60 at
-    most) whatever it is. The count begins with the first call, and anew when the head is started again.
+    After `seconds`, 60 at most, it returns in any case. The count begins with the first call, anew with each head.
     """
     return int(ensure_session().query("wait_for_demand", int(known), float(seconds)))
 

@@ -61,10 +61,11 @@ class LoopbackProvider:
         """Return the nodes that run, start, stop, or could not be started."""
         found = []
         for file in sorted(self._root.glob("*/node.json")):
-            said = json.loads(file.read_text())
-            state, problem = _state(file.parent, said)
-            if state:
-                found.append(ProvidedNode(file.parent.name, said["kind"], state, "127.0.0.1", problem=problem))
+            with contextlib.suppress(FileNotFoundError):  # It has just gone, with its directory.
+                said = json.loads(file.read_text())
+                state, problem = _state(file.parent, said)
+                if state:
+                    found.append(ProvidedNode(file.parent.name, said["kind"], state, "127.0.0.1", problem=problem))
         return found
 
     def create(self, kind: str, count: int, join: Mapping[str, Any], token: str = "") -> Sequence[str]:
@@ -130,6 +131,8 @@ def _state(directory: Path, said: Mapping[str, Any]) -> tuple[str, str]:
         return ("running" if _agent_pid(directory) else "starting"), ""
     if said["ended"] or _agent_pid(directory):
         return "", ""
+    if not said["process"]:
+        return "starting", ""  # It is being made, by another process perhaps.
     log = (directory / "start.log").read_text(errors="replace").strip().splitlines()
     return "failed", log[-1] if log else "kernel start has ended without a word"
 

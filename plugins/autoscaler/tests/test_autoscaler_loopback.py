@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,18 @@ class TestLoopback(NodeProviderConformance):
     @staticmethod
     def reopen_provider(provider: Any) -> LoopbackProvider:
         return LoopbackProvider({"session": str(provider._root.parent)})
+
+
+def test_a_list_stands_nodes_that_come_and_go_meanwhile(tmp_path: Path) -> None:
+    provider = LoopbackProvider({"session": str(tmp_path)})
+    for name, said in (("coming", {"process": 0}), ("going", {"process": 2**22 + 1})):
+        directory = tmp_path / "loopback" / name
+        directory.mkdir(parents=True)
+        (directory / "node.json").write_text(json.dumps({"kind": "small", "token": "", "ended": False, **said}))
+    (coming,) = provider.list()
+    assert (coming.id, coming.state) == ("coming", "starting"), "the other has gone, with its log"
+    provider.terminate(["coming"])
+    assert provider.list() == []
 
 
 def test_a_node_leaves_nothing_behind(tmp_path: Path) -> None:

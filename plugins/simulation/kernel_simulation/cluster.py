@@ -67,13 +67,34 @@ class Cluster:
 
     # -- one node --------------------------------------------------------------------------------------------------
 
-    def _add(self, kind: NodeKind) -> None:
+    def join(self, kind: NodeKind) -> NodeId:
+        """Let a node of this kind join, and return its id."""
+        self._alive.setdefault(kind.kind, [])
+        return self._add(kind)
+
+    def drain(self, node: NodeId, seconds: float) -> None:
+        """Let a node leave when it is empty, `seconds` later in any case."""
+        if node in self._head.nodes and node not in self._head.draining:
+            self._drain(node, seconds)
+
+    def keep(self, node: NodeId) -> None:
+        """Let a node that is to leave stay."""
+        if node in self._head.draining:
+            self._alive[self._kind_of[node].kind].append(node)
+            self._head.cancel_drain(node)
+
+    def end(self, node: NodeId) -> None:
+        """Take a node away at once, if it is there."""
+        self._remove(node)
+
+    def _add(self, kind: NodeKind) -> NodeId:
         self._born += 1
         node = NodeId(b"node" + self._born.to_bytes(4, "big"))
         self._kind_of[node] = kind
         self._alive[kind.kind].append(node)
         self._count(kind.resources, 1)
         self._head.add_node(NodeAdded(node, kind.resources, kind.labels))
+        return node
 
     def _remove(self, node: NodeId) -> None:
         if node not in self._head.nodes:
@@ -122,8 +143,8 @@ class Cluster:
 
     def _leave(self, node: NodeId, deadline: float) -> None:
         """Take a draining node away once it is empty, at `deadline` in any case."""
-        if node not in self._head.nodes:
-            return
+        if node not in self._head.draining:
+            return  # It has gone, or stays after all.
         seconds = deadline - self._agenda.now
         if seconds <= 0 or not self._head.is_used(node):
             self._remove(node)

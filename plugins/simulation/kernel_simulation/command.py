@@ -12,6 +12,7 @@ from kernel.cli import display
 from kernel.cli.completion import offered
 from kernel.commands import Refusal, unknown
 from kernel_processes.cli.client import json_option
+from kernel_spec.errors import OptionError
 
 if TYPE_CHECKING:
     from kernel_simulation import Load, Report
@@ -39,6 +40,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same run.")
 @click.option("--until", type=click.FloatRange(0), metavar="SECONDS", help="Stop at this simulated second.")
 @click.option("--check", is_flag=True, help="Check every answer and, now and then, the scheduler's invariants.")
+@click.option("--autoscaler", type=_FILE, metavar="FILE", help="Let an autoscaler make nodes, of kinds that FILE has.")
 @click.option("--save", type=_FILE, help="Write the load to FILE, as JSON to edit, and run nothing.")
 @json_option
 def simulate(
@@ -52,6 +54,7 @@ def simulate(
     seed: int,
     until: float | None,
     check: bool,
+    autoscaler: Path | None,
     save: Path | None,
     as_json: bool,
 ) -> None:
@@ -67,6 +70,7 @@ def simulate(
       kernel simulate --scenario burst --nodes 10000 --tasks 1000000
       kernel simulate --scenario churn --save load.json
       kernel simulate load.json --check
+      kernel simulate load.json --autoscaler machines.toml
     """
     from kernel_simulation import write_load
 
@@ -76,7 +80,7 @@ def simulate(
         click.echo(f"Wrote the load {load.name!r} to {click.style(str(save), bold=True)}")
         return
     factories = _factories(schedulers)
-    reports = [_run(load, factory, seed, until, check) for factory in factories]
+    reports = [_run(load, factory, seed, until, check, autoscaler) for factory in factories]
     if as_json:
         display.echo_json([report.as_data() for report in reports])
     else:
@@ -126,9 +130,16 @@ def _factories(names: tuple[str, ...]) -> list[Callable[[], Scheduler]]:
     return [manager.choose("scheduler", name) for name in names or (None,)]
 
 
-def _run(load: Load, factory: Callable[[], Scheduler], seed: int, until: float | None, check: bool) -> Report:
+def _run(
+    load: Load, factory: Callable[[], Scheduler], seed: int, until: float | None, check: bool, autoscaler: Path | None
+) -> Report:
     from kernel_simulation import Simulation
+    from kernel_simulation.scalers import make_scaler
 
-    simulation = Simulation(load, factory, seed, check)
+    try:
+        scaler = make_scaler("autoscaler", autoscaler, seed) if autoscaler is not None else None
+    except OptionError as error:
+        raise Refusal(str(error)) from None
+    simulation = Simulation(load, factory, seed, check, scaler)
     with display.WaitingMessage(f"simulating {simulation.head.scheduler.name}") as waiting:
         return simulation.run(until, lambda now, left: waiting.show())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count, cycle
 from random import Random
 from time import perf_counter
@@ -17,6 +18,8 @@ from kernel_simulation.head import SimulatedHead
 from kernel_simulation.load import ACTORS, GANGS, Load, Work
 from kernel_simulation.measures import Remaining, Tally
 from kernel_simulation.report import Report, make_report
+from kernel_simulation.scalers import SimulatedScaler
+from kernel_simulation.scaling import Scaling
 from kernel_simulation.submitters import Submitter
 from kernel_spec.ids import GroupId, JobId, LeaseId, NodeId, ProcessId
 from kernel_spec.resources import amounts
@@ -24,6 +27,8 @@ from kernel_spec.scheduling import GroupRequest, LeaseRequest, Scheduler
 
 PATIENCE_SECONDS = 60.0
 """Simulated seconds with ticks alone after which waiting work is given up."""
+SCALED_PATIENCE_SECONDS = 3600.0
+"""The same where an autoscaler may still get a machine, which waits for minutes before it tries again."""
 _PROGRESS_STEPS = 20_000
 
 
@@ -31,10 +36,17 @@ class Simulation:
     """Everything that is simulated, ready to `run`. The same load, scheduler and `seed` give the same run.
 
     With `check`, every answer of the scheduler is compared with an account of its own, and its `validate` is called
-    now and then.
+    now and then. With a `scaler`, nodes come and go as it says, and the run goes on until its machines have gone.
     """
 
-    def __init__(self, load: Load, make_scheduler: Callable[[], Scheduler], seed: int = 0, check: bool = False) -> None:
+    def __init__(
+        self,
+        load: Load,
+        make_scheduler: Callable[[], Scheduler],
+        seed: int = 0,
+        check: bool = False,
+        scaler: SimulatedScaler | None = None,
+    ) -> None:
         self.load = load
         self.seed = seed
         self.agenda = Agenda()
@@ -42,11 +54,13 @@ class Simulation:
         if check:
             self.head.audit = Audit()
         self.cluster = Cluster(load.nodes, self.head, self.agenda, self._dice("nodes"))
+        self.scaling = Scaling(scaler, self.head, self.cluster, self.agenda) if scaler is not None else None
         self.remaining = Remaining()
         self.tallies: list[Tally] = []
         self._jobs: dict[str, JobId] = {}
         self._numbers = count(1)
         self._validate_at = 1
+        self._done_at = 0.0
 
     def run(self, until: float | None = None, show: Callable[[float, int], None] | None = None) -> Report:
         """Run until all work has ended or can't, or until the simulated second `until`, and return what was seen.
@@ -58,6 +72,8 @@ class Simulation:
         self.cluster.begin(self.load.changes)
         for work in self.load.work:
             self._begin_work(work)
+        if self.scaling is not None:
+            self.scaling.begin()
         self._go_on(until, show)
         report = make_report(
             self.load,
@@ -69,6 +85,9 @@ class Simulation:
             self.remaining,
             perf_counter() - begun,
         )
+        if self.scaling is not None:
+            pieces = sum(work.count for work in self.load.work)
+            report = replace(report, makespan=self._done_at, scaling=self.scaling.report(self.tallies, pieces))
         if self.head.audit is not None:
             self._check_end()
         return report
@@ -78,19 +97,28 @@ class Simulation:
     def _go_on(self, until: float | None, show: Callable[[float, int], None] | None) -> None:
         agenda, remaining = self.agenda, self.remaining
         patience = max(PATIENCE_SECONDS, 2 * self.cluster.longest_absence)
+        patience = patience if self.scaling is None else SCALED_PATIENCE_SECONDS
         steps = 0
-        while remaining.count and (moment := agenda.next_moment()) is not None:
+        while self._is_going_on() and (moment := agenda.next_moment()) is not None:
             if not agenda.to_come and moment > agenda.idle_since + patience:
                 return
             if until is not None and moment > until:
                 agenda.now = until
                 return
             agenda.step()
+            if self.scaling is not None:
+                self.scaling.notice()
+            if remaining.count:
+                self._done_at = agenda.now
             steps += 1
             if not steps % _PROGRESS_STEPS and show is not None:
                 show(agenda.now, remaining.count)
             if self.head.audit is not None:
                 self._validate_now_and_then()
+
+    def _is_going_on(self) -> bool:
+        """Return whether there is work left, or a machine that is to be given back."""
+        return bool(self.remaining.count or (self.scaling is not None and self.scaling.scaler.machines))
 
     def _validate_now_and_then(self) -> None:
         """Validate often in the beginning, ever more seldom later: it costs more the more there is."""

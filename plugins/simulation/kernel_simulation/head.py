@@ -79,6 +79,8 @@ class SimulatedHead:
         self.stopwatch = Stopwatch()
         self.nodes: dict[NodeId, contract.NodeAdded] = {}
         self.draining: set[NodeId] = set()
+        self.idle_since: dict[NodeId, float] = {}
+        """Since when each node has nothing to do, if it has nothing."""
         self.waiting: dict[LeaseId, SimulatedLease] = {}
         self.granted: dict[LeaseId, SimulatedLease] = {}
         self.groups: dict[GroupId, SimulatedGroup] = {}
@@ -132,6 +134,7 @@ class SimulatedHead:
     def remove_group(self, group: SimulatedGroup) -> None:
         """Remove a placement group, whose leases must have been released."""
         id = group.request.id
+        self.idle_since |= {bundle.node: self._agenda.now for bundle in group.bundles.values()}
         del self.groups[id]
         self.waiting_groups.pop(id, None)
         self._tell(contract.GroupRemoved(id))
@@ -142,6 +145,7 @@ class SimulatedHead:
         """Add a node, or change its total resources."""
         self.nodes[node.node] = node
         self._on_node.setdefault(node.node, {})
+        self.idle_since.setdefault(node.node, self._agenda.now)
         self._tell(node)
 
     def drain_node(self, node: NodeId) -> None:
@@ -150,6 +154,17 @@ class SimulatedHead:
         self._tell(contract.NodeDraining(node))
         for lease in list(self._on_node[node].values()):
             lease.holder.asked_back(lease)
+
+    def cancel_drain(self, node: NodeId) -> None:
+        """Let a node that was to leave stay."""
+        if node in self.draining:
+            self.draining.discard(node)
+            self._tell(contract.DrainCancelled(node))
+
+    def used_nodes(self) -> set[NodeId]:
+        """Return the nodes that have leases or bundles."""
+        in_groups = {bundle.node for group in self.groups.values() for bundle in group.bundles.values()}
+        return in_groups.union(node for node, leases in self._on_node.items() if leases)
 
     def is_used(self, node: NodeId) -> bool:
         """Return whether there are leases or bundles on a node."""
@@ -166,6 +181,7 @@ class SimulatedHead:
     def remove_node(self, node: NodeId) -> None:
         """Remove a node, and every lease and bundle on it."""
         del self.nodes[node]
+        del self.idle_since[node]
         self.draining.discard(node)
         lost = list(self._on_node.pop(node).values())
         for lease in lost:
@@ -314,6 +330,7 @@ class SimulatedHead:
         assert lease.grant is not None
         del self.granted[lease.request.id]
         del self._on_node[lease.grant.node][lease.request.id]
+        self.idle_since[lease.grant.node] = self._agenda.now
 
     def _tick_while_waiting(self) -> None:
         if not self._ticking and (self.waiting or self.waiting_groups):

@@ -53,7 +53,9 @@ class Report:
     """One run of one scheduler. Everything but `decisions` and `real_seconds` is the same in every run.
 
     `makespan` is in simulated seconds, from the beginning to the end of the last piece of work. `used` is the share of
-    each resource that did useful work meanwhile, `held` the share that was leased or reserved.
+    each resource that did useful work meanwhile, `held` the share that was leased or reserved. `scaling` is there if an
+    autoscaler took part: `node_hours`, `cost`, the `idle_cost` in it, the `bound` below which no plan comes (None
+    for work that never ends), `launched`, `launched_per_piece`, `busy_ended`, `flaps`, and `waiting` of all work.
     """
 
     scheduler: str
@@ -69,6 +71,7 @@ class Report:
     preemptions: int
     decisions: Decisions
     real_seconds: float
+    scaling: Mapping[str, Any] | None = None
 
     @property
     def left(self) -> int:

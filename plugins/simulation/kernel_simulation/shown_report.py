@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -45,12 +45,35 @@ def _figures(first: Report) -> list[tuple[str, Callable[[Report], str]]]:
         ("preemptions", lambda report: f"{report.preemptions:,}"),
         ("runs in vain", lambda report: f"{sum(work.lost_runs for work in report.work):,}"),
         ("nodes lost", lambda report: f"{report.nodes_lost:,}"),
+        *(_scaling_figures() if first.scaling is not None else ()),
         ("decisions", lambda report: f"{report.decisions.count:,}"),
         ("decisions a second", lambda report: f"{report.decisions.per_second:,.0f}"),
         ("a decision, median", lambda report: f"{report.decisions.microseconds.median:,.1f} us"),
         ("a decision, p99", lambda report: f"{report.decisions.microseconds.p99:,.1f} us"),
         ("deciding took", lambda report: display.duration(report.decisions.seconds)),
         ("simulating took", lambda report: display.duration(report.real_seconds)),
+    ]
+
+
+def _scaling_figures() -> list[tuple[str, Callable[[Report], str]]]:
+    """Return the lines that an autoscaler adds."""
+
+    def line(label: str, text: Callable[[Mapping[str, Any]], str]) -> tuple[str, Callable[[Report], str]]:
+        return label, lambda report: text(report.scaling or {})
+
+    def over_bound(said: Mapping[str, Any]) -> str:
+        return f"{said['cost'] / said['bound']:.2f}" if said["bound"] else "no bound"
+
+    return [
+        line("node-hours", lambda said: f"{said['node_hours']:,.2f}"),
+        line("cost / idle", lambda said: f"{said['cost']:,.2f} / {said['idle_cost']:,.2f}"),
+        line("cost / bound", over_bound),
+        line("waiting, median", lambda said: _seconds(said["waiting"]["median"])),
+        line("waiting, p99", lambda said: _seconds(said["waiting"]["p99"])),
+        line("machines made", lambda said: f"{said['launched']:,}"),
+        line("... for each piece", lambda said: f"{said['launched_per_piece']:.3f}"),
+        line("busy nodes ended", lambda said: f"{said['busy_ended']:,}"),
+        line("flaps", lambda said: f"{said['flaps']:,}"),
     ]
 
 

@@ -66,6 +66,16 @@ class Submitter:
             self._requested[lease.request.id] = lease
             self._head.request(lease)
 
+    @property
+    def backlog(self) -> int:
+        """The number of tasks behind the requests."""
+        return max(0, len(self.queue) - len(self._requested))
+
+    @property
+    def backlog_seconds(self) -> float:
+        """How long these are expected to take: for ever, until one of them has ended."""
+        return self.backlog * self._estimate if self.tally.done else FOREVER
+
     # -- what the head says ----------------------------------------------------------------------------------------
 
     def granted(self, lease: SimulatedLease) -> None:
