@@ -62,6 +62,7 @@ def pod_of(options: PodOptions, kind: PodKind, name: str, token: str, address: s
     labels = {**MANAGED, CLUSTER: options.cluster, KIND: kind.name, ORDER: order_of(token)}
     metadata |= {"name": name, "labels": {**(metadata.get("labels") or {}), **labels}, **_owners(options)}
     spec["restartPolicy"] = "Never"
+    spec.setdefault("shareProcessNamespace", True)  # so that somebody waits for what a worker leaves behind
     _complete(spec, options, kind, address)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 

@@ -55,7 +55,7 @@ def test_a_pod_runs_kernel_start_with_what_the_kind_has(api: StandInApi) -> None
         "--memory", "3006477108", "--object-store-memory", "1288490188", "--memory-limit", "4294967296",
         "--resources", '{"special": 2.0}', "--labels", "zone=a", "--block",
     ]  # fmt: skip
-    assert pod["spec"]["restartPolicy"] == "Never"
+    assert pod["spec"]["restartPolicy"] == "Never" and pod["spec"]["shareProcessNamespace"]
     assert container["resources"]["limits"] == {"cpu": "2", "memory": "4Gi", "nvidia.com/gpu": "1"}
     assert [one["mountPath"] for one in container["volumeMounts"]] == ["/dev/shm"]
     assert pod["metadata"]["labels"]["kernel/kind"] == "gpu"
