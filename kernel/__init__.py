@@ -72,12 +72,8 @@ _HOMES = {
     "listings": ("get_state", "list_state", "summarize_state"),
     "operations": ("cancel", "get", "get_actor", "kill", "list_named_actors", "put", "remote", "wait"),
     "placement_groups": (
-        "PlacementGroup",
-        "get_current_placement_group",
-        "get_placement_group",
-        "placement_group",
-        "placement_group_table",
-        "remove_placement_group",
+        "PlacementGroup", "get_current_placement_group", "get_placement_group", "placement_group",
+        "placement_group_table", "remove_placement_group",
     ),
     "references": ("collect_references",),
     "remote_function": ("RemoteFunction",),
@@ -85,24 +81,12 @@ _HOMES = {
     "serializers": ("deregister_serializer", "register_serializer"),
     "session": ("init", "is_initialized", "shutdown"),
     "state": (
-        "actors",
-        "available_resources",
-        "cluster_resources",
-        "demand",
-        "drain_node",
-        "errors",
-        "explain",
-        "make_node_provider",
-        "nodes",
-        "profile",
-        "request_resources",
-        "set_resource",
-        "set_title",
-        "timeline",
+        "actors", "available_resources", "cluster_resources", "demand", "drain_node", "errors", "explain",
+        "make_node_provider", "nodes", "profile", "request_resources", "set_resource", "set_title", "timeline",
         "wait_for_demand",
     ),
     "strategies": ("NodeAffinitySchedulingStrategy", "NodeLabelSchedulingStrategy", "PlacementGroupSchedulingStrategy"),
-}
+}  # fmt: skip
 _MODULES = {name: f"kernel.api.{home}" for home, names in _HOMES.items() for name in names}
 _MODULES |= {
     "DynamicReturns": "kernel.runtime.streams",
