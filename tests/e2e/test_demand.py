@@ -47,6 +47,22 @@ def test_thousands_of_tasks_are_seen_although_few_leases_are_requested(tmp_path:
         wait_until(lambda: demand()["shapes"] == [], SECONDS, "the requests to be withdrawn")
 
 
+def test_what_was_cancelled_is_not_needed_any_more() -> None:
+    def needed() -> int:
+        return sum(row["requests"] + row["backlog"] for row in demand()["shapes"])
+
+    with kernel.init(num_cpus=1, log_to_driver=False):
+        large = kernel.remote(num_cpus=1000)(lambda: None)
+        refs = [large.remote() for _ in range(40)]
+        wait_until(lambda: needed() == 40, SECONDS, "the head to know of the tasks")
+        for ref in refs[3:]:
+            kernel.cancel(ref)
+        wait_until(lambda: needed() == 3, SECONDS, "the requests of the others to be withdrawn")
+        for ref in refs[:3]:
+            kernel.cancel(ref)
+        wait_until(lambda: demand()["shapes"] == [], SECONDS, "the last requests to be withdrawn")
+
+
 @pytest.mark.usefixtures("cluster", "nothing_left")
 def test_a_node_with_an_object_that_a_program_elsewhere_needs_is_in_use() -> None:
     @kernel.remote(num_cpus=0, resources={"b": 0.01})

@@ -88,6 +88,8 @@ class LeasePool:
         self.leases: list[WorkerLease] = []
         self.requested: dict[LeaseId, float] = {}
         self.queued_seconds = 0.0
+        self.has_cancelled = False
+        """Whether tasks that wait may have been cancelled since `drop_cancelled`."""
         self._reported: BacklogReport | None = None
 
     @property
@@ -149,6 +151,19 @@ class LeasePool:
                 return task
         self.queued_seconds = 0.0
         return None
+
+    def drop_cancelled(self) -> bool:
+        """Take cancelled tasks off the queue, so that nothing is asked for them; return whether there were any."""
+        if not self.has_cancelled:
+            return False
+        self.has_cancelled = False
+        kept = [task for task in self.queue if not task.cancelled]
+        if len(kept) == len(self.queue):
+            return False
+        self.queue.clear()
+        self.queue.extend(kept)
+        self.queued_seconds = sum(task.estimate for task in kept)
+        return True
 
     def start(self, lease: WorkerLease, task: Task, estimate: float) -> None:
         """Note that `task` was sent to `lease`."""

@@ -177,8 +177,8 @@ class TaskSubmitter:
                     self._give_back(lease, broken=lease.worn_out)
                 for lease in pool.to_rebalance(now):
                     self._process.send(lease.connection, (op.GIVE_BACK, len(lease.in_flight) // 2))
-                if not pool.queue and pool.requested:
-                    self._withdraw(pool)
+                if pool.drop_cancelled() or (not pool.queue and pool.requested):
+                    self._withdraw(pool, len(pool.queue))
                 first = pool.queue[0].definition if pool.queue else None
                 report = pool.backlog_report(now, first is not None and first.id in self._estimates)
                 if report is not None:
@@ -194,8 +194,9 @@ class TaskSubmitter:
                 self._process.reactor.call_later(_HOUSEKEEPING_SECONDS, self._housekeeping)
         self._process.flush()
 
-    def _withdraw(self, pool: LeasePool) -> None:
-        for id in list(pool.requested):
+    def _withdraw(self, pool: LeasePool, needed: int = 0) -> None:
+        """Withdraw the requests of a pool but for as many as are needed."""
+        for id in list(pool.requested)[needed:]:
             self._process.tell_agent((op.CANCEL_LEASE, id))
             del pool.requested[id]
             self._pool_of_request.pop(id, None)
@@ -320,6 +321,9 @@ class TaskSubmitter:
         task.cancelled = True
         lease: WorkerLease | None = task.place
         if lease is None:
+            pool = self._pools.find(task)
+            if pool is not None:
+                pool.has_cancelled = True
             self._table.fail_with(task, cancelled_error(task))
         else:
             self._process.send(lease.connection, packed(op.CancelTask(task=task.id, recursive=recursive)))

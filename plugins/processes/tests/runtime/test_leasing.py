@@ -320,3 +320,16 @@ def test_a_backlog_is_repeated_now_and_then_and_its_end_is_told():
 def test_without_a_backlog_or_a_request_nothing_is_reported():
     assert waiting_pool(tasks=2).backlog_report(0.0, True) is None
     assert waiting_pool(tasks=2, requests=0).backlog_report(0.0, True) is None
+
+
+def test_cancelled_tasks_leave_the_queue_and_what_is_expected_of_it():
+    pool = make_pool(0)
+    tasks = [make_task() for _ in range(5)]
+    for task in tasks:
+        pool.push(task, 2.0)
+    assert not pool.drop_cancelled()
+    tasks[0].cancelled = tasks[3].cancelled = pool.has_cancelled = True
+    assert pool.drop_cancelled() and not pool.drop_cancelled()
+    assert list(pool.queue) == [tasks[1], tasks[2], tasks[4]] and pool.queued_seconds == 6.0
+    pool.has_cancelled = True
+    assert not pool.drop_cancelled(), "the cancelled one was sent to a worker before"
