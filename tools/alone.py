@@ -62,7 +62,7 @@ TESTS_NEED = {
     "kernel-provider-aws": ("flask", "flask-cors", "moto"),
     "kernel-rllib": ("h5py", "kernel-serve", "kernel-tune", "pillow", "pyarrow"),
     "kernel-runs": ("pandas",),
-    "kernel-serve": ("opentelemetry-sdk",),
+    "kernel-serve": ("kernel-metadata-sqlite", "opentelemetry-sdk"),
     "kernel-serve-http2": ("cryptography",),
     "kernel-simulation": ("kernel-scheduler-fair", "kernel-scheduler-fifo"),
     "kernel-spill-fsspec": ("flask", "flask-cors", "moto", "s3fs"),

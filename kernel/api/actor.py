@@ -8,7 +8,6 @@ from typing import Any
 
 from kernel.api.generators import ObjectRefGenerator
 from kernel.api.group_room import check_room
-from kernel.api.nearest import did_you_mean
 from kernel.api.options import (
     ACTOR,
     METHOD,
@@ -32,6 +31,7 @@ from kernel.runtime.streams import ObjectStream
 from kernel.runtime.worker_info import current_worker
 from kernel_spec.errors import OptionError, OutsideActorError
 from kernel_spec.ids import ActorId
+from kernel_spec.nearest import did_you_mean
 
 _METHOD_OPTIONS = "__kernel_method_options__"
 _OWN = ("_cls", "_options", "_definition", "_session", "__name__", "__doc__", "__module__")

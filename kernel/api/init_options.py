@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kernel.api.init_types import argument_of, check_types
 from kernel_spec.engines import REMOTE, SessionOptions
@@ -18,6 +19,23 @@ _ONLY_AT_START = (
 
 _OF_REMOTE_DRIVERS = ("object_store_memory", "object_store_directory", "spill_directory", "temp_dir")
 """Those of them that a remote driver may set, because it has an object store of its own."""
+
+
+def environment_of_program(text: str) -> Mapping[str, Any] | None:
+    """Return the runtime_env that KERNEL_RUNTIME_ENV says, as JSON. Raises OptionError for anything else."""
+    if not text:
+        return None
+    import json  # most programs need none
+
+    try:
+        environment = json.loads(text)
+    except ValueError:
+        environment = None
+    if not isinstance(environment, dict):
+        raise OptionError(
+            f'KERNEL_RUNTIME_ENV must be a runtime_env as JSON, such as {{"pip": ["requests"]}}, not {text!r}'
+        )
+    return environment
 
 
 def check_init(given: SessionOptions) -> None:

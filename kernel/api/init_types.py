@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import ParamSpec, TypeVar
 
-from kernel.api.nearest import did_you_mean
 from kernel_spec.errors import OptionError
+from kernel_spec.nearest import did_you_mean
 
 P = ParamSpec("P")
 R = TypeVar("R")

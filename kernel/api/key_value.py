@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kernel.api.session import ensure_session
-from kernel.runtime.value_limit import check_size
 from kernel_spec.errors import OptionError
+from kernel_spec.value_limit import check_size
 
 
 class KeyValue:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kernel.api.nearest import did_you_mean
 from kernel_spec.errors import OptionError
+from kernel_spec.nearest import did_you_mean
 
 Filter = tuple[str, str, Any]
 """Column, "=" or "!=", value."""

@@ -12,7 +12,6 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from kernel.api.actor import ActorClass, ActorHandle, ActorMethod, handle_from_description
 from kernel.api.generators import ObjectRefGenerator
-from kernel.api.nearest import did_you_mean
 from kernel.api.parameters import check_timeout
 from kernel.api.remote_function import RemoteFunction
 from kernel.api.session import ensure_session
@@ -23,6 +22,7 @@ from kernel.runtime.interface import Runtime
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.shown_tracebacks import for_users
 from kernel_spec.errors import ActorNotFoundError, ArgumentError, OptionError
+from kernel_spec.nearest import did_you_mean
 
 _COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _CELLS = ("<module>", "<cell line")

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kernel.api.label_options import with_labels
-from kernel.api.nearest import did_you_mean
 from kernel.runtime.definitions import DYNAMIC, STREAMING, UNSAID
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 from kernel_spec.labels import conditions_of_selector
+from kernel_spec.nearest import did_you_mean
 from kernel_spec.placement import DEFAULT_STRATEGY, SPREAD_STRATEGY, check_strategy
 from kernel_spec.resources import CPU, GPU, MEMORY, OBJECT_STORE_MEMORY, UNIT, Amounts, to_units
 

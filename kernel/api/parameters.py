@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
-from kernel.api.nearest import did_you_mean
 from kernel_spec.errors import OptionError
+from kernel_spec.nearest import did_you_mean
 
 ANY = 1 << 30
 

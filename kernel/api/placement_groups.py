@@ -7,7 +7,6 @@ import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernel.api.nearest import did_you_mean
 from kernel.api.operations import get
 from kernel.api.parameters import check_timeout
 from kernel.api.session import ensure_session
@@ -17,6 +16,7 @@ from kernel.runtime.worker_info import current_worker
 from kernel_spec.errors import ArgumentError, GetTimeoutError, KernelError, OptionError, PlacementGroupNotFoundError
 from kernel_spec.ids import SHORT_ID_BYTES
 from kernel_spec.labels import conditions_of_selector
+from kernel_spec.nearest import did_you_mean
 from kernel_spec.resources import Amounts, amounts
 from kernel_spec.scheduling import GROUP_STRATEGIES
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kernel.api import display_hooks
 from kernel.api.engines import VARIABLE, engine_name, find_engine
-from kernel.api.init_options import check_init
+from kernel.api.init_options import check_init, environment_of_program
 from kernel.api.init_types import check_names
 from kernel.logs import Logger, configure_for_people, configure_later, is_debug
 from kernel.runtime.current import (
@@ -116,7 +116,8 @@ def init(
             address if address is not None else os.environ.get("KERNEL_ADDRESS") or None,
             num_cpus, num_gpus, resources, memory, memory_limit, memory_threshold, memory_quotas, object_store_memory,
             driver_object_store_memory, object_store_directory, spill_directory, labels, local_mode, namespace,
-            runtime_env, log_to_driver, logging_level, temp_dir, object_id_seed,
+            environment_of_program(os.environ.get("KERNEL_RUNTIME_ENV", "")) if runtime_env is None else runtime_env,
+            log_to_driver, logging_level, temp_dir, object_id_seed,
             {
                 "scheduler": scheduler, "object_store": object_store, "serializer": serializer,
                 "metadata_store": metadata_store, "spill_target": spill_target,

@@ -1,7 +1,9 @@
-"""Translate environment variables of Ray into those of kernel. Pure: mappings in, mappings out."""
+"""Translate environment variables of Ray into those of kernel."""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import MutableMapping
 
 VARIABLES: dict[str, str] = {
@@ -58,6 +60,9 @@ NOT_NEEDED: dict[str, str] = {
 }
 """Variables that kernel does not read, because it behaves so anyway, or has no such feature."""
 
+OUR_RAY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "path", "ray")
+"""A package `ray` that makes room for kernel's. Workers of a cluster that is joined from outside are sent it."""
+
 WAIT_MILLISECONDS = "KERNEL_RAY_WAIT_MILLISECONDS"
 """Set to 1 for programs of Ray before 0.7, whose `ray.wait(timeout=...)` is in milliseconds."""
 
@@ -74,6 +79,8 @@ def adopt_environment(environment: MutableMapping[str, str]) -> None:
         environment.setdefault("PYTHONBREAKPOINT", "0")
     for name, value in DEFAULTS.items():
         environment.setdefault(name, value)
+    if environment.get("KERNEL_ADDRESS", "").startswith(kernel_address("ray://")):
+        environment.setdefault("KERNEL_RUNTIME_ENV", json.dumps({"py_modules": [OUR_RAY]}))
 
 
 def kernel_address(address: str) -> str:

@@ -7,9 +7,9 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from kernel_compat_ray.environment import WAIT_MILLISECONDS
+from kernel_compat_ray.environment import OUR_RAY, WAIT_MILLISECONDS
 
-DIRECTORY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "path")
+DIRECTORY = os.path.dirname(OUR_RAY)
 """Holds nothing but a package `ray`, which makes room for kernel's."""
 
 GYM_DIRECTORY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gym_path")

@@ -11,10 +11,10 @@ from typing import Any
 import kernel
 from kernel.exceptions import AlreadyInitializedError, SessionEndedError
 from kernel_compat_ray.deprecation import warn_ignored, warn_renamed
-from kernel_compat_ray.environment import NOT_READ, kernel_address
+from kernel_compat_ray.environment import NOT_READ, OUR_RAY, kernel_address
 from kernel_compat_ray.errors import NoClusterError, NotSupportedError, SecondInitError, UnknownArgumentError
 from kernel_compat_ray.labels import to_kernel
-from kernel_compat_ray.names import HOST, VERSION
+from kernel_compat_ray.names import VERSION
 from kernel_compat_ray.option_names import (
     INIT_IGNORED,
     INIT_REFUSED,
@@ -23,7 +23,6 @@ from kernel_compat_ray.option_names import (
     QUIETLY_IGNORED,
 )
 from kernel_compat_ray.options import plain_environment
-from kernel_compat_ray.run import DIRECTORY
 
 _LOCAL_MODES = (2,)
 """The `driver_mode` of programs that run in one process (`ray.PYTHON_MODE`)."""
@@ -197,7 +196,7 @@ def _take_ray_along(given: dict[str, Any]) -> None:
     """Let workers of a cluster that is joined from outside import `ray`: paths of this Python mean nothing there."""
     if str(given.get("address", "")).startswith(kernel_address("ray://")):
         environment = dict(given.get("runtime_env") or {})
-        environment["py_modules"] = [*environment.get("py_modules", ()), os.path.join(DIRECTORY, HOST)]
+        environment["py_modules"] = [*environment.get("py_modules", ()), OUR_RAY]
         given["runtime_env"] = environment
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 
 import pytest
+from kernel_compat_ray.environment import OUR_RAY, adopt_environment
 from kernel_compat_ray.errors import NotSupportedError
 from kernel_compat_ray.options import translate
 from kernel_compat_ray.session import JobConfig, init_options
@@ -119,6 +121,18 @@ def test_a_cluster_elsewhere_is_sent_what_its_workers_need_to_import_ray():
     (module,) = given["runtime_env"].pop("py_modules")
     assert given == {"address": "kernel://a:1", "namespace": "n", "runtime_env": {"env_vars": {"A": "1"}}}
     assert module.endswith("path/ray")
+
+
+@pytest.mark.parametrize(("address", "is_sent"), [("ray://a:1", True), ("a:1", False), ("auto", False)])
+def test_a_cluster_elsewhere_is_sent_it_also_for_a_program_that_never_calls_init(address: str, is_sent: bool) -> None:
+    environment = {"RAY_ADDRESS": address}
+    adopt_environment(environment)
+    assert ("KERNEL_RUNTIME_ENV" in environment) == is_sent
+    if is_sent:
+        assert json.loads(environment["KERNEL_RUNTIME_ENV"]) == {"py_modules": [OUR_RAY]}
+        given = {"RAY_ADDRESS": address, "KERNEL_RUNTIME_ENV": "{}"}
+        adopt_environment(given)
+        assert given["KERNEL_RUNTIME_ENV"] == "{}", "what the user says counts"
 
 
 @pytest.mark.parametrize("wrong", [3, "pip", ["pip"], 0])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kernel.runtime.value_limit import check_size
 from kernel_processes.head.message_dispatcher import MessageDispatcher
 from kernel_processes.head.nodes import ProcessRecord
 from kernel_spec.metadata import MetadataStore
+from kernel_spec.value_limit import check_size
 
 
 class KeyValueService:
