@@ -40,6 +40,7 @@ def test_what_a_documented_file_means():
     assert plan.ssh == SshAccess("ubuntu") and plan.head_host == ""
     assert plan.commands.setup == ("pip install ray torch torchvision tabulate tensorboard",)
     assert plan.remarks == (
+        "provider.ssh_from is not said: the head's port 22 is opened to no network by the provider aws",
         "commands that install ray are run as they are; kernel must be installed beside it, by a command",
     )
 
@@ -59,7 +60,7 @@ def test_every_key_of_085():
     assert plan.commands.head_start == ("$KERNEL_STOP", "ulimit -n 65536; $KERNEL_START")
     assert plan.commands.worker_start == ("$KERNEL_STOP", "ulimit -n 65536; $KERNEL_START")
     assert [remark.split()[0] for remark in plan.remarks] == [
-        "autoscaling_mode", "no_restart", "target_utilization_fraction", "without",
+        "autoscaling_mode", "no_restart", "target_utilization_fraction", "provider.ssh_from", "without",
     ]  # fmt: skip
     assert plan.remarks[-1] == (
         "without effect, of `ray start`: --object-manager-port; `kernel start` has no counterpart"

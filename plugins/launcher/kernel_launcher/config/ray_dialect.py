@@ -56,6 +56,8 @@ def read_ray(document: ClusterDocument) -> ClusterPlan:
     elif name == "local":
         head, workers = _hosts(provider, remarks)
         options = {}
+    if name == "aws" and "ssh_from" not in options:
+        remarks.append("provider.ssh_from is not said: the head's port 22 is opened to no network by the provider aws")
     kinds, head_kind = _kinds(top, name, remarks)
     minimum, maximum, start = _numbers(top, kinds, head_kind, workers)
     return ClusterPlan(

@@ -65,8 +65,6 @@ def _end_given(
         if not workers_only:
             done.failures[plan.head_host] = str(error)
     workers = known_workers(head) if head is not None else list(plan.worker_hosts)
-    if head is not None and plan.scales:
-        workers = list(plan.worker_hosts)
     for entry in workers:
         _end(plan, WORKER, entry, state, on_line, done)
     if head is None:

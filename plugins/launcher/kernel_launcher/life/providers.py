@@ -13,7 +13,7 @@ from kernel.plugins import PluginManager
 from kernel_launcher.errors import MachineError
 from kernel_launcher.plan import HEAD, ClusterPlan
 from kernel_launcher.steps.autoscaler_file import provider_options
-from kernel_spec.errors import NodeProviderError, PluginNotFoundError
+from kernel_spec.errors import NodeProviderError, OptionError, PluginNotFoundError
 from kernel_spec.providers import NodeProvider, ProvidedNode, takes_token
 
 HEAD_SECONDS = 600.0
@@ -34,8 +34,21 @@ def make_provider(name: str, options: dict[str, Any]) -> NodeProvider:
 
 
 def provider_for(plan: ClusterPlan, role: str, state: Path, make: MakeProvider) -> NodeProvider:
-    """Return the plan's provider, for its head or for its workers."""
-    return make(plan.provider, {"session": str(state), **provider_options(plan, role)})
+    """Return the plan's provider, for its head or for its workers. Raises OptionError for machines without SSH."""
+    if plan.provider == "kubernetes":
+        raise OptionError(
+            "pods have no sshd, so `kernel up` can't make them a cluster; start the head in Kubernetes, with the node "
+            "provider 'kubernetes', as docs/kubernetes.md says"
+        )
+    options = provider_options(plan, role)
+    if plan.provider == "aws" and role == HEAD:
+        options.setdefault("key_file", head_key(plan, state))
+    return make(plan.provider, {"session": str(state), **options})
+
+
+def head_key(plan: ClusterPlan, state: Path) -> str:
+    """Return the private key for the head: the file's, or one that the provider makes, kept with the local state."""
+    return plan.ssh.key or (str(state / "key.pem") if plan.provider == "aws" else "")
 
 
 def head_machine(provider: NodeProvider) -> ProvidedNode | None:

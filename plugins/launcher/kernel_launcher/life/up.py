@@ -17,6 +17,7 @@ from kernel_launcher.life.providers import (
     HEAD_SECONDS,
     MakeProvider,
     await_head,
+    head_key,
     head_machine,
     make_provider,
     provider_for,
@@ -94,6 +95,7 @@ def head_link(
         return head
     provider = provider_for(plan, HEAD, state, make)
     found = await_head(provider, state, on_line) if create else _existing(provider, plan)
+    plan = replace(plan, ssh=replace(plan.ssh, key=head_key(plan, state)))
     head = link(plan, HEAD, found.address, state, on_line, alias=f"{plan.key}-{found.id}")
     head.open(HEAD_SECONDS if create else 10.0, provider_id=found.id)
     return head

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernel_launcher.plan import HEAD, WORKER, ClusterPlan, KindPlan
+from kernel_launcher.steps.provider_words import provider_words
 
 
 def autoscaler_values(plan: ClusterPlan) -> dict[str, Any]:
@@ -44,7 +45,8 @@ def provider_options(plan: ClusterPlan, role: str) -> dict[str, Any]:
         if kind.labels:
             said["labels"] = dict(kind.labels)
         found[HEAD if role == HEAD else kind.name] = said
-    options: dict[str, Any] = {**plan.provider_options, "cluster_name": _short(plan.key), "role": role, "kinds": found}
+    section = provider_words(plan.provider, plan.provider_options)
+    options: dict[str, Any] = {**section, "cluster_name": _short(plan.key), "role": role, "kinds": found}
     if role == WORKER:
         options["setup_commands"] = [*plan.commands.outside, *plan.commands.setup, *plan.commands.worker_setup]
     if plan.ssh.user:

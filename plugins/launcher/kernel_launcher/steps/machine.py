@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from kernel_launcher.plan import HEAD, ClusterPlan
 from kernel_launcher.steps.autoscaler_file import autoscaler_values, toml_text
 from kernel_launcher.steps.container import begin_container
+from kernel_launcher.steps.provider_words import has_provider
 from kernel_launcher.steps.step import OUTSIDE, START, Step, digest
 from kernel_spec.dataclass import dataclass
 
@@ -86,6 +87,9 @@ def _start_steps(plan: ClusterPlan, machine: Machine) -> list[Step]:
         file = shlex.quote(f"{directory}/autoscaler.toml")
         write = f"umask 077 && printf %s {shlex.quote(text)} > {file}.new && mv {file}.new {file}"
         found.append(Step("autoscaler", "write the autoscaler's configuration", digest(text), write))
+        check = has_provider(plan.provider)
+        title = f"look for the autoscaler and the provider {plan.provider}"
+        found.append(Step("provider", title, digest(check), check, purpose=START))
     given = plan.commands.head_start if head else plan.commands.worker_start
     given = given or ("$KERNEL_STOP", "$KERNEL_START")
     start, stop = start_command(plan, machine), stop_command()
