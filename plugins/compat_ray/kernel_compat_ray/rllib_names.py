@@ -234,9 +234,28 @@ _FITTED_Q = {"FQETorchModel": f"{_OFFLINE}.estimators.fitted_q:FittedQEvaluation
 _CONTEXT = {"IOContext": f"{_OFFLINE}.io_context:IOContext"}
 _WORKER = {"RolloutWorker": f"{_FIRST}.rollout_worker:RolloutWorker"}
 _OPTIMIZERS = {
-    name: f"{_FIRST}.policy_optimizers:{name}"
-    for name in ("PolicyOptimizer", "SyncSamplesOptimizer", "AsyncGradientsOptimizer")
+    "AsyncGradientsOptimizer": f"{_FIRST}.policy_optimizers:AsyncGradientsOptimizer",
+    "AsyncReplayOptimizer": f"{_FIRST}.async_replay_optimizer:AsyncReplayOptimizer",
+    "AsyncSamplesOptimizer": f"{_FIRST}.async_samples_optimizer:AsyncSamplesOptimizer",
+    "LocalMultiGPUOptimizer": f"{_FIRST}.policy_optimizers:LocalMultiGPUOptimizer",
+    "MicrobatchOptimizer": f"{_FIRST}.micro_batches:MicrobatchOptimizer",
+    "PolicyOptimizer": f"{_FIRST}.policy_optimizers:PolicyOptimizer",
+    "SyncBatchReplayOptimizer": f"{_FIRST}.replay_optimizers:SyncBatchReplayOptimizer",
+    "SyncReplayOptimizer": f"{_FIRST}.replay_optimizers:SyncReplayOptimizer",
+    "SyncSamplesOptimizer": f"{_FIRST}.policy_optimizers:SyncSamplesOptimizer",
 }
+_OPTIMIZER_MODULES = {
+    "async_gradients_optimizer": "AsyncGradientsOptimizer",
+    "async_samples_optimizer": "AsyncSamplesOptimizer",
+    "microbatch_optimizer": "MicrobatchOptimizer",
+    "multi_gpu_optimizer": "LocalMultiGPUOptimizer",
+    "policy_optimizer": "PolicyOptimizer",
+    "sync_batch_replay_optimizer": "SyncBatchReplayOptimizer",
+    "sync_replay_optimizer": "SyncReplayOptimizer",
+    "sync_samples_optimizer": "SyncSamplesOptimizer",
+}
+"""Modules of `ray.rllib.optimizers`, each with its class."""
+_LOCAL_REPLAY = {"LocalReplayBuffer": f"{_FIRST}.local_replay_buffer:LocalReplayBuffer"}
 _WORKER_SET = {"WorkerSet": f"{_FIRST}.rollout_worker:WorkerSet"}
 _ADVANTAGES = {name: f"{_FIRST}.postprocessing:{name}" for name in ("Postprocessing", "compute_advantages")}
 _CALLBACKS = {
@@ -497,11 +516,11 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
         "WeightedImportanceSamplingEstimator": _IMPORTANCE["WeightedImportanceSamplingEstimator"]
     },
     "ray.rllib.optimizers": _OPTIMIZERS,
-    "ray.rllib.optimizers.async_gradients_optimizer": {
-        "AsyncGradientsOptimizer": _OPTIMIZERS["AsyncGradientsOptimizer"]
+    **{f"ray.rllib.optimizers.{module}": {name: _OPTIMIZERS[name]} for module, name in _OPTIMIZER_MODULES.items()},
+    "ray.rllib.optimizers.async_replay_optimizer": {
+        "AsyncReplayOptimizer": _OPTIMIZERS["AsyncReplayOptimizer"],
+        **_LOCAL_REPLAY,
     },
-    "ray.rllib.optimizers.policy_optimizer": {"PolicyOptimizer": _OPTIMIZERS["PolicyOptimizer"]},
-    "ray.rllib.optimizers.sync_samples_optimizer": {"SyncSamplesOptimizer": _OPTIMIZERS["SyncSamplesOptimizer"]},
     "ray.rllib.policy": {**_POLICY, **_TORCH, **_BUILDERS},
     "ray.rllib.policy.policy": {**_POLICY, **_SPEC},
     "ray.rllib.policy.rnn_sequencing": _ADD_TIME,

@@ -8,16 +8,7 @@ _GRAPHS = (
     "losses and models in TensorFlow are not here yet; write them in torch, for build_torch_policy and TorchModelV2"
 )
 _OWN_STEP = "derive a class from the trainer, and override its training_step()"
-_OPTIMIZERS = f"there are SyncSamplesOptimizer and AsyncGradientsOptimizer; otherwise {_OWN_STEP}"
-_NO_OPTIMIZERS = (
-    "AsyncReplayOptimizer",
-    "AsyncSamplesOptimizer",
-    "LocalMultiGPUOptimizer",
-    "MicrobatchOptimizer",
-    "SyncBatchReplayOptimizer",
-    "SyncReplayOptimizer",
-    "TorchDistributedDataParallelOptimizer",
-)
+_DISTRIBUTED_OPTIMIZER = f"DDPPO averages gradients between workers; otherwise {_OWN_STEP}"
 _BASE_ENV = (
     "environments are adapted inside; derive from MultiAgentEnv, or from ExternalMultiAgentEnv for agents and episodes "
     "that go on by themselves"
@@ -107,7 +98,8 @@ RLLIB_MODULES_REFUSED: dict[str, str] = {
         f"ray.rllib.offline.{module}": f"{what} are made by the setting input_ (docs/rllib-offline.md of kernel)"
         for module, what in (("mixed_input", "mixtures of sources"), ("shuffled_input", "windows of batches"))
     },
-    **{f"ray.rllib.optimizers.{name}": _OPTIMIZERS for name in _NO_OPTIMIZERS},
+    "ray.rllib.optimizers.TorchDistributedDataParallelOptimizer": _DISTRIBUTED_OPTIMIZER,
+    "ray.rllib.optimizers.torch_distributed_data_parallel_optimizer": _DISTRIBUTED_OPTIMIZER,
     "ray.rllib.policy.dynamic_tf_policy": _GRAPHS,
     "ray.rllib.policy.tf_policy": _GRAPHS,
     "ray.rllib.utils.filter": _FILTERS,

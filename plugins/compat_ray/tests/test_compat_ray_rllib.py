@@ -59,7 +59,7 @@ from ray.rllib.models.tf.tf_modelv2 import TFModelV2
 from ray.rllib.models.tf.recurrent_tf_modelv2 import RecurrentTFModelV2
 from ray.rllib.models.tf.tf_action_dist import Categorical
 from ray.rllib.offline.mixed_input import MixedInput
-from ray.rllib.optimizers import AsyncReplayOptimizer; AsyncReplayOptimizer()
+from ray.rllib.optimizers import TorchDistributedDataParallelOptimizer; TorchDistributedDataParallelOptimizer()
 from ray.rllib.utils import LinearSchedule; LinearSchedule()
 from ray.rllib.utils import deprecation_warning; deprecation_warning("old")
 from ray.rllib.utils.filter import MeanStdFilter

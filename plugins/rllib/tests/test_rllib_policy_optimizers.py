@@ -3,53 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-import gymnasium
-import numpy as np
 import pytest
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.errors import ConfigError
-from kernel_rllib.first_generation.policy import Policy
 from kernel_rllib.first_generation.policy_optimizers import (
     AsyncGradientsOptimizer,
     PolicyOptimizer,
     SyncSamplesOptimizer,
 )
 from kernel_rllib.first_generation.rollout_worker import WorkerSet
-
-
-class Summing(Policy):
-    """Its weight is the number of rows that it learned from; what it learned from is kept."""
-
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self.learned, self.batches = 0.0, []  # type: ignore[var-annotated]
-
-    def compute_actions(self, obs_batch: Any, state_batches: Any = None, **_: Any) -> Any:
-        return np.zeros(len(obs_batch), np.int64), [], {}
-
-    def learn_on_batch(self, samples: Any) -> Any:
-        self.batches.append(samples)
-        self.learned += samples.count
-        return {"rows": samples.count}
-
-    def compute_gradients(self, postprocessed_batch: Any) -> Any:
-        return postprocessed_batch.count, {"seen": self.learned}
-
-    def apply_gradients(self, gradients: Any) -> None:
-        self.learned += gradients
-
-    def get_weights(self) -> Any:
-        return {"learned": self.learned}
-
-    def set_weights(self, weights: Any) -> None:
-        self.learned = weights["learned"]
-
-
-def workers_of(number: int) -> WorkerSet:
-    settings = {"num_cpus_per_worker": 0, "rollout_fragment_length": 10, "seed": 1}
-    return WorkerSet(lambda config: gymnasium.make("CartPole-v1"), Summing, settings, number)
+from kernel_rllib.testing.summing_policy import workers_of
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ import pytest
 import torch
 from kernel_rllib.algorithms.a2c import A2CConfig
 from kernel_rllib.algorithms.a3c import actor_critic_experience
-from kernel_rllib.algorithms.cql import CQLConfig
+from kernel_rllib.algorithms.cql import GAPS, CQLConfig
 from kernel_rllib.algorithms.crr import CRRConfig
 from kernel_rllib.algorithms.ddpg import DDPGConfig
 from kernel_rllib.algorithms.dqn import DQNConfig
-from kernel_rllib.algorithms.iql import IQLConfig
+from kernel_rllib.algorithms.iql import TARGET_VALUES, IQLConfig
 from kernel_rllib.algorithms.iqn import IQNConfig
 from kernel_rllib.algorithms.pg import PGConfig
 from kernel_rllib.algorithms.ppo import PPOConfig
@@ -25,6 +25,7 @@ from kernel_rllib.algorithms.sac import ENTROPIES, NOISE, SACConfig
 from kernel_rllib.algorithms.simple_q import SimpleQConfig
 from kernel_rllib.algorithms.td3 import TD3Config
 from kernel_rllib.algorithms.tqc import TQCConfig
+from kernel_rllib.algorithms.weighted_imitation import ACTION_WEIGHTS
 from kernel_rllib.config.off_policy import OffPolicyConfig
 from kernel_rllib.data import columns
 from kernel_rllib.errors import NumericError
@@ -102,8 +103,11 @@ def batch_of(algorithm: Any) -> Any:
     for _ in range(3):
         algorithm.keep(algorithm.transitions.of(algorithm.sample()))
     batch = algorithm.draw()
-    batch[columns.VALUE_TARGETS] = algorithm.targets_of(batch)
+    algorithm.prepare(batch)
     draws = np.random.default_rng(2)
+    batch[ACTION_WEIGHTS] = draws.random(batch.count, np.float32)
+    batch[TARGET_VALUES] = draws.standard_normal(batch.count, np.float32)
+    batch[GAPS] = draws.standard_normal(batch.count, np.float32)
     batch[NOISE] = draws.standard_normal((batch.count, algorithm.distribution.noise.width), np.float32)
     batch[ENTROPIES] = draws.standard_normal(batch.count, np.float32)
     return batch

@@ -16,9 +16,13 @@ torch = pytest.importorskip("torch")
 from kernel_rllib.config.defaults import with_common_config  # noqa: E402
 from kernel_rllib.envs.games.rock_paper_scissors import RockPaperScissors  # noqa: E402
 from kernel_rllib.errors import ConfigError, NumericError  # noqa: E402
+from kernel_rllib.first_generation.async_samples_optimizer import AsyncSamplesOptimizer  # noqa: E402
 from kernel_rllib.first_generation.building import build_trainer  # noqa: E402
+from kernel_rllib.first_generation.micro_batches import MicrobatchOptimizer  # noqa: E402
+from kernel_rllib.first_generation.policy_optimizers import AsyncGradientsOptimizer  # noqa: E402
 from kernel_rllib.first_generation.postprocessing import compute_advantages  # noqa: E402
-from kernel_rllib.first_generation.rollout_worker import RolloutWorker  # noqa: E402
+from kernel_rllib.first_generation.replay_optimizers import SyncReplayOptimizer  # noqa: E402
+from kernel_rllib.first_generation.rollout_worker import RolloutWorker, WorkerSet  # noqa: E402
 from kernel_rllib.first_generation.torch_policy import build_torch_policy  # noqa: E402
 
 CONFIG = {
@@ -216,3 +220,44 @@ def test_a_worker_acts_and_learns_by_several_policies_in_torch() -> None:
     worker.sample()
     acting = [lanes.vector.tobytes() for lanes in runner.sampler.modules.values()]
     assert acting == [worker.get_policy(each).vector.tobytes() for each in ("left", "right")]
+
+
+def test_gradients_are_computed_and_applied_apart_as_learning_does_both() -> None:
+    made = build_torch_policy(
+        "Apart", loss_fn=policy_gradient_loss, stats_fn=lambda policy, batch: {"rows": batch.count}
+    )
+    env = gymnasium.make("CartPole-v1")
+    one, other = (made(env.observation_space, env.action_space, CONFIG) for _ in range(2))
+    worker = RolloutWorker(lambda config: gymnasium.make("CartPole-v1"), made, policy_config=CONFIG, seed=3)
+    batch = worker.sample()
+    for _ in range(2):
+        before = other.get_weights()
+        gradients, told = other.compute_gradients(batch)
+        for name, weight in other.get_weights().items():
+            np.testing.assert_array_equal(weight, before[name])
+        assert told == one.learn_on_batch(batch) and told["learner_stats"]["rows"] == 100
+        other.apply_gradients(gradients)
+        for name, weight in one.get_weights().items():
+            np.testing.assert_array_equal(other.get_weights()[name], weight)
+    assert any(gradient is None for gradient in gradients), "the loss does not read values"
+    with pytest.raises(ConfigError, match="Apart was given 1 gradients, but its model has 6 parameters"):
+        other.apply_gradients(gradients[:1])
+
+
+def test_optimizers_over_workers_learn_in_torch(session: None) -> None:
+    made = build_torch_policy("Composed", loss_fn=policy_gradient_loss)
+    settings = {**CONFIG, "num_cpus_per_worker": 0, "rollout_fragment_length": 20}
+    workers = WorkerSet(lambda config: gymnasium.make("CartPole-v1"), made, settings, 1)
+    for kind, options in (
+        (MicrobatchOptimizer, {"train_batch_size": 60, "microbatch_size": 20}),
+        (AsyncGradientsOptimizer, {"grads_per_step": 2}),
+        (AsyncSamplesOptimizer, {"train_batch_size": 20}),
+        (SyncReplayOptimizer, {"learning_starts": 0, "prioritized_replay": False}),
+    ):
+        before = workers.local_worker().get_policy().get_weights()
+        optimizer = kind(workers, **options)  # type: ignore[arg-type]
+        optimizer.step()
+        optimizer.stop()
+        after = workers.local_worker().get_policy().get_weights()
+        assert any((after[name] != before[name]).any() for name in after), kind
+    workers.stop()

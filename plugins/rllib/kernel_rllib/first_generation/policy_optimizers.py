@@ -1,6 +1,6 @@
 """Policy optimizers of the first generation: how workers sample, and the local one learns. `step()` is called for ever.
 
-Two that learn from what policies have sampled: `SyncSamplesOptimizer` takes samples of all workers and learns from them
+Two learn from what policies have just sampled: `SyncSamplesOptimizer` takes samples of all workers and learns from them
 together (PPO's and PG's); `AsyncGradientsOptimizer` applies gradients as workers bring them (A3C's: Mnih et al., 2016).
 """
 
@@ -115,18 +115,12 @@ class SyncSamplesOptimizer(PolicyOptimizer):
         self._passes, self._least, self._size = num_sgd_iter, train_batch_size, sgd_minibatch_size
         self._standardised = sorted(standardize_fields)
         self._stream = np.random.default_rng(0)
+        self._shuffles = True
         self._reported: dict[str, Any] = {}
 
     def step(self) -> dict[str, Any]:
         """Hand weights over, sample, learn, and return what policies report of the last update, by policy."""
-        local, remote = self.workers.local_worker(), self.workers.remote_workers()
-        if remote:
-            weights = kernel.put(local.get_weights())
-            kernel.get([worker.set_weights.remote(weights) for worker in remote])
-        samples: list[Batch | MultiAgentBatch] = []
-        while sum(sample.count for sample in samples) < self._least or not samples:
-            samples += kernel.get([worker.sample.remote() for worker in remote]) if remote else [local.sample()]
-        batch = Batch.concat_samples(samples).as_multi_agent()
+        batch = sampled_by_all(self.workers, self._least)
         for policy_id, rows in batch.policy_batches.items():
             batch.policy_batches[policy_id] = self._prepared(rows)
         self._reported = self._learned(batch)
@@ -152,10 +146,50 @@ class SyncSamplesOptimizer(PolicyOptimizer):
                 reported = local.learn_on_batch(batch)  # type: ignore[arg-type]
             return reported
         for policy_id, rows in batch.policy_batches.items():
-            for part in rows.minibatches(self._size, self._stream, epochs=self._passes):
+            for part in rows.minibatches(self._size, self._stream, epochs=self._passes, shuffle=self._shuffles):
                 of_one = MultiAgentBatch({policy_id: part}, part.count)
                 reported |= local.learn_on_batch(of_one)  # type: ignore[arg-type]
         return reported
+
+
+class LocalMultiGPUOptimizer(SyncSamplesOptimizer):
+    """Learns from minibatches, several times from each; the policies are those of the local worker, on its CPU."""
+
+    def __init__(
+        self,
+        workers: WorkerSet,
+        sgd_batch_size: int = 128,
+        num_sgd_iter: int = 10,
+        rollout_fragment_length: int = 200,
+        num_envs_per_worker: int = 1,
+        train_batch_size: int = 1024,
+        num_gpus: float = 0,
+        standardize_fields: Collection[str] = (),
+        shuffle_sequences: bool = True,
+        _fake_gpus: bool = False,
+    ) -> None:
+        """Say how much is learned from, and how.
+
+        Args:
+            workers: The workers. Without any elsewhere, the local one samples.
+            sgd_batch_size: The number of rows of a minibatch.
+            num_sgd_iter: How often all of a batch is learned from.
+            rollout_fragment_length, num_envs_per_worker, _fake_gpus: Accepted: workers have them already.
+            train_batch_size: The least number of steps of a batch.
+            num_gpus: 0: policies of the first generation learn on a CPU.
+            standardize_fields: Columns that get a mean of 0 and a deviation of 1 first.
+            shuffle_sequences: Whether minibatches are of rows by chance, and not in their order.
+
+        Raises:
+            ConfigError: If there are to be GPUs.
+        """
+        if num_gpus:
+            raise ConfigError(
+                f"num_gpus={num_gpus}, but a LocalMultiGPUOptimizer learns where the local worker is, on its CPU: set "
+                "it to 0, or train with an algorithm such as PPO in torch"
+            )
+        super().__init__(workers, num_sgd_iter, train_batch_size, sgd_batch_size, frozenset(standardize_fields))
+        self._shuffles = shuffle_sequences
 
 
 class AsyncGradientsOptimizer(PolicyOptimizer):
@@ -198,6 +232,24 @@ class AsyncGradientsOptimizer(PolicyOptimizer):
     def stats(self) -> dict[str, Any]:
         """Return the numbers of steps, and as `learner` what was reported with the last gradient."""
         return {**super().stats(), "learner": self._reported}
+
+
+def sampled_by_all(workers: WorkerSet, least: int, send_weights: bool = True) -> MultiAgentBatch:
+    """Return what all workers sample, of so many steps at least; the local one samples where there are no others.
+
+    Args:
+        workers: The workers.
+        least: The least number of steps. Each worker samples once in any case.
+        send_weights: Whether workers elsewhere go on with the local one's weights first.
+    """
+    local, remote = workers.local_worker(), workers.remote_workers()
+    if remote and send_weights:
+        weights = kernel.put(local.get_weights())
+        kernel.get([worker.set_weights.remote(weights) for worker in remote])
+    samples: list[Batch | MultiAgentBatch] = []
+    while not samples or sum(sample.count for sample in samples) < least:
+        samples += kernel.get([worker.sample.remote() for worker in remote]) if remote else [local.sample()]
+    return Batch.concat_samples(samples).as_multi_agent()
 
 
 def _asked(worker: Any, weights: kernel.ObjectRef) -> kernel.ObjectRef:

@@ -179,18 +179,47 @@ class TorchPolicy(Policy):
             NumericError: If the loss is not finite; the parameters are those of before.
         """
         batch = TensorBatch(samples, self._tensor)
-        found = self._functions.loss_fn(self, self.model, self.dist_class, batch)
-        losses = list(found) if isinstance(found, (list, tuple)) else [found]
-        if len(losses) != len(self._optimizers):
-            raise ConfigError(
-                f"the loss of {type(self).__name__} returned {len(losses)} numbers, but there are "
-                f"{len(self._optimizers)} optimizers: return one for each"
-            )
         stats: dict[str, Any] = {}
-        for optimizer, loss in zip(self._optimizers, losses, strict=True):
-            stats |= self._step(optimizer, loss)
-        told = self._call("stats_fn", batch) or {}
-        return {"learner_stats": {**stats, **{name: self._plain(value) for name, value in told.items()}}}
+        for optimizer, loss in zip(self._optimizers, self._losses(batch), strict=True):
+            stats |= self._differentiated(optimizer, loss)
+            self._applied([optimizer])
+        return self._report(batch, stats)
+
+    def compute_gradients(self, postprocessed_batch: Mapping[str, Any]) -> tuple[list[Array | None], dict[str, Any]]:
+        """Return the gradients of the losses together, by parameter, and what is reported; parameters stay as they are.
+
+        Returns:
+            An array for each of `model.parameters()`, or None where no loss depends on it; and the report.
+
+        Raises:
+            NumericError: If a loss is not finite.
+        """
+        batch = TensorBatch(postprocessed_batch, self._tensor)
+        stats: dict[str, Any] = {}
+        total: list[Any] = [None] * len(self._leaves)
+        for optimizer, loss in zip(self._optimizers, self._losses(batch), strict=True):
+            stats |= self._differentiated(optimizer, loss)
+            owned = {id(each) for group in optimizer.param_groups for each in group["params"]}
+            for place, leaf in enumerate(self._leaves.values()):
+                if id(leaf) in owned and leaf.grad is not None:
+                    found = self._nn.to_numpy(leaf.grad).copy()
+                    total[place] = found if total[place] is None else total[place] + found
+        return total, self._report(batch, stats)
+
+    def apply_gradients(self, gradients: Sequence[Any]) -> None:
+        """Let all optimizers make a step along what `compute_gradients` returned.
+
+        Raises:
+            ConfigError: If these are not as many as the model has parameters.
+        """
+        if len(gradients) != len(self._leaves):
+            raise ConfigError(
+                f"{type(self).__name__} was given {len(gradients)} gradients, but its model has {len(self._leaves)} "
+                "parameters: give what compute_gradients() returned first"
+            )
+        for leaf, gradient in zip(self._leaves.values(), gradients, strict=True):
+            leaf.grad = None if gradient is None else self._tensor(gradient).clone()
+        self._applied(self._optimizers)
 
     # -- parameters ---------------------------------------------------------------------------------------------------
 
@@ -228,7 +257,19 @@ class TorchPolicy(Policy):
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
-    def _step(self, optimizer: Any, loss: Any) -> dict[str, Any]:
+    def _losses(self, batch: TensorBatch) -> list[Any]:
+        """Return a loss for each optimizer."""
+        found = self._functions.loss_fn(self, self.model, self.dist_class, batch)
+        losses = list(found) if isinstance(found, (list, tuple)) else [found]
+        if len(losses) != len(self._optimizers):
+            raise ConfigError(
+                f"the loss of {type(self).__name__} returned {len(losses)} numbers, but there are "
+                f"{len(self._optimizers)} optimizers: return one for each"
+            )
+        return losses
+
+    def _differentiated(self, optimizer: Any, loss: Any) -> dict[str, Any]:
+        """Put the gradient of a loss into the parameters of its optimizer, and return what is reported of it."""
         value = loss.item()
         if not np.isfinite(value):
             raise NumericError(
@@ -238,11 +279,19 @@ class TorchPolicy(Policy):
         optimizer.zero_grad()
         loss.backward()
         info = self._call("extra_grad_process_fn", optimizer, loss) or {}
+        return {"total_loss": value, **{name: self._plain(each) for name, each in info.items()}}
+
+    def _applied(self, optimizers: Sequence[Any]) -> None:
+        """Make steps along the gradients that parameters have."""
         if self._functions.apply_gradients_fn is not None:
             self._functions.apply_gradients_fn(self, [leaf.grad for leaf in self._leaves.values()])
-        else:
+            return
+        for optimizer in optimizers:
             optimizer.step()
-        return {"total_loss": value, **{name: self._plain(each) for name, each in info.items()}}
+
+    def _report(self, batch: TensorBatch, stats: Mapping[str, Any]) -> dict[str, Any]:
+        told = self._call("stats_fn", batch) or {}
+        return {"learner_stats": {**stats, **{name: self._plain(value) for name, value in told.items()}}}
 
     def _call(self, name: str, *arguments: Any) -> Any:
         function = getattr(self._functions, name)
