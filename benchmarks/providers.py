@@ -1,6 +1,6 @@
 """Run node providers of clouds through clouds that fail, and heads that die.
 
-    python -m benchmarks.providers [aws] [--seeds 200]
+    python -m benchmarks.providers [aws] [gcp] [--seeds 200]
 
 For each seed machines are ordered and ended while answers get lost, lists are late, calls come too fast and zones have
 no capacity (`kernel.conformance.provider_adversity`). Nothing may be made twice or be left.
@@ -34,7 +34,16 @@ def aws() -> Callable[[int], list[str]]:
     return lambda seed: aws_adversity.run(ec2, clients, seed)
 
 
-CLOUDS = {"aws": aws}
+def gcp() -> Callable[[int], list[str]]:
+    """Return what runs a seed with the provider `gcp`, over a stand-in that is checked by Google's descriptions."""
+    from plugins.provider_gcp.tests import gcp_providers
+    from plugins.provider_gcp.tests.google_stand_in import GoogleStandIn
+
+    google = GoogleStandIn(time.monotonic)
+    return lambda seed: gcp_providers.run(google, seed)
+
+
+CLOUDS = {"aws": aws, "gcp": gcp}
 
 
 @click.command()

@@ -122,6 +122,7 @@ OFFICIAL: Mapping[tuple[str, str], str] = MappingProxyType(
         ("node_provider", "kubernetes"): "provider_kubernetes",
         ("accelerator", "nvidia"): "accelerator_nvidia",
         ("node_provider", "aws"): "provider_aws",
+        ("node_provider", "gcp"): "provider_gcp",
         ("environment", "conda"): "environment_conda",
         ("environment", "py_executable"): "environment_interpreter",
         **dict.fromkeys((("environment", "container"), ("environment", "image_uri")), "environment_container"),

@@ -169,6 +169,7 @@ def test_what_users_do_not_need_is_for_developers() -> None:
         "environment-container",
         "metadata-redis",
         "provider-aws",
+        "provider-gcp",
         "provider-kubernetes",
         "spill-fsspec",
     }  # what is large, or no library

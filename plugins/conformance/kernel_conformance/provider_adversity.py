@@ -16,20 +16,22 @@ from typing import Any
 from kernel_conformance.flaky_cloud import FlakyCloud
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import NodeProviderError
-from kernel_spec.providers import CAPACITY, QUOTA, NodeProvider, ProvidedNode, takes_token
+from kernel_spec.providers import CAPACITY, QUOTA, UNKNOWN, NodeProvider, ProvidedNode, takes_token
 
 STEP_SECONDS = 5.0
+GONE_SECONDS = 40.0
+"""Seconds for which lists must be without a machine until it counts as gone: they lag."""
 _JOIN = {"address": "10.0.0.1:6380", "token": "the cluster's token"}
 
 
 @dataclass(slots=True)
 class PlacedOrder:
-    """Machines that were asked for; `ids` once that was answered."""
+    """Machines that were asked for. `doubtful`: the outcome of a call is not known, so the call has to be repeated."""
 
     token: str
     kind: str
     count: int
-    ids: tuple[str, ...] | None = None
+    doubtful: bool = False
 
 
 class CarefulCaller:
@@ -43,7 +45,8 @@ class CarefulCaller:
         self.orders: list[PlacedOrder] = []
         self.machines: dict[str, str] = {}
         """Machines that are wanted, with their kinds."""
-        self.ending: set[str] = set()
+        self.ending: dict[str, float | None] = {}
+        """Machines that are ended until they are gone, and since when lists are without them."""
         self._strangers: dict[str, int] = {}
         self._numbered = 0
         self.problems: list[str] = []
@@ -58,10 +61,10 @@ class CarefulCaller:
             raise TypeError(f"create of the node provider {provider.name!r} takes no token: nothing can be repeated")
         self._cloud = FlakyCloud(provider, random.Random(self._seed), lambda: self.now)
 
-    @property
-    def most(self) -> int:
-        """Return how many machines there may be in truth."""
-        return len(self.machines) + len(self.ending) + sum(one.count for one in self.orders)
+    def unexplained(self, living: Collection[str]) -> int:
+        """Return how many machines there are in truth beyond those that are known or may come of orders."""
+        strange = [id for id in living if id not in self.machines and id not in self.ending]
+        return len(strange) - sum(one.count for one in self.orders)
 
     def step(self, wanted: int) -> None:
         """Order or end machines until `wanted` of each kind are there, and look at the list."""
@@ -74,7 +77,7 @@ class CarefulCaller:
                 self.orders.append(PlacedOrder(f"order-{self._numbered}", kind, wanted - len(there) - coming))
             for id in there[wanted:]:
                 del self.machines[id]
-                self.ending.add(id)
+                self.ending[id] = None
         for order in list(self.orders):
             self._place(order)
         if self.ending:
@@ -87,8 +90,9 @@ class CarefulCaller:
         try:
             ids = self._cloud.create(order.kind, order.count, _JOIN, token=order.token)
         except NodeProviderError as error:
-            if error.code in (CAPACITY, QUOTA):
+            if error.code in (CAPACITY, QUOTA) and not order.doubtful:
                 self.orders.remove(order)
+            order.doubtful = order.doubtful or error.code == UNKNOWN
             return
         if len(set(ids)) > order.count:
             self.problems.append(f"{order.token} asked for {order.count} machines, and got {sorted(ids)}")
@@ -97,12 +101,18 @@ class CarefulCaller:
 
     def _compare(self, listed: Collection[ProvidedNode]) -> None:
         there = {one.id: one for one in listed}
-        self.ending &= set(there)
+        for id, since in list(self.ending.items()):
+            if id in there:
+                self.ending[id] = None
+            elif since is None:
+                self.ending[id] = self.now
+            elif self.now - since > GONE_SECONDS:
+                del self.ending[id]
         strange = [id for id in there if id not in self.machines and id not in self.ending]
         waiting = {one.kind for one in self.orders}
         seen = {id: self._strangers.get(id, 0) + 1 for id in strange if there[id].kind not in waiting}
         self._strangers = seen
-        self.ending |= {id for id, times in seen.items() if times >= 2 and there[id].state != "stopping"}
+        self.ending |= {id: None for id, times in seen.items() if times >= 2 and there[id].state != "stopping"}
 
     def _try(self, call: Callable[[], Any]) -> Any:
         try:
@@ -131,11 +141,12 @@ def adversity(
         if dice.random() < 0.1:
             caller.restart()
         caller.step(wanted)
-        if len(living()) > caller.most:
-            caller.problems.append(f"{len(living())} machines are there, and {caller.most} were asked for")
+        more = caller.unexplained(living())
+        if more > 0:
+            caller.problems.append(f"{more} more machines are there than were asked for")
             break
-    for _ in range(60):
-        if not living() and not caller.orders:
+    for _ in range(300):
+        if not living() and not caller.orders and not caller.ending:
             break
         caller.step(0)
     left = sorted(living())

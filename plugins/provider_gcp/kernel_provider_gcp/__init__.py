@@ -1,0 +1,1 @@
+"""Machines of Google Compute Engine for a kernel cluster: the node provider `gcp`."""
