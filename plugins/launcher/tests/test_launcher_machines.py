@@ -199,6 +199,7 @@ def test_a_host_key_is_pinned_and_another_is_refused(launcher, machines, tmp_pat
     machine = link(plan, HEAD, other.entry, state, lambda line: None)
     machine.open()
     machine.close()
+    assert machine.connection.run("echo anew").output == "anew\n"
     assert f"[127.0.0.1]:{other.port}" in (state / "known_hosts").read_text()
     other.process.terminate()
     other.process.wait()
@@ -209,6 +210,8 @@ def test_a_host_key_is_pinned_and_another_is_refused(launcher, machines, tmp_pat
         MachineError, match="its host key is not the one that was pinned when it was first logged in to"
     ):
         machine.open()
+    with pytest.raises(MachineError, match="REMOTE HOST IDENTIFICATION HAS CHANGED|Host key verification failed"):
+        machine.connection.run("echo is not reached")
 
 
 def test_machines_that_cannot_be_logged_in_to(launcher, machines, tmp_path):

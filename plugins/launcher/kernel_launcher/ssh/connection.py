@@ -34,6 +34,8 @@ _AGAIN = (
 )
 """What ssh says of a machine that may only be starting."""
 _SECONDS_BETWEEN = 1.0
+_IDLE_SECONDS = 600
+"""Seconds after which an unused connection ends, should this process be killed before it ends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,7 @@ class SshConnection:
     def _try_open(self) -> str | None:
         """Log in once, and return what ssh says if it fails."""
         with tempfile.TemporaryFile() as errors:
-            words = ["ssh", "-fNM", "-o", "ControlPersist=yes", *self._options(), *self._where()]
+            words = ["ssh", "-fNM", "-o", f"ControlPersist={_IDLE_SECONDS}", *self._options(), *self._where()]
             # A file, not a pipe: the connection outlives this process's child and would hold the pipe open.
             code = subprocess.call(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
             errors.seek(0)
@@ -178,16 +180,8 @@ class SshConnection:
         ).returncode
 
     def _command(self, command: str, terminal: bool = False) -> list[str]:
-        return [
-            "ssh",
-            "-S",
-            str(self._socket),
-            "-tt" if terminal else "-T",
-            "-o",
-            "LogLevel=ERROR",
-            *self._where(),
-            command,
-        ]
+        """Return the words that run a command. Should the connection be gone, they log in anew, as carefully."""
+        return ["ssh", "-tt" if terminal else "-T", "-o", "ControlMaster=no", *self._options(), *self._where(), command]
 
     def _options(self) -> list[str]:
         said = {
