@@ -111,6 +111,7 @@ class KubernetesProvider:
                 self._told.add(uid)
                 found.append(said)
         self._told &= {str(pod["metadata"].get("uid")) for pod in pods}
+        self._ended &= {pod["metadata"]["name"] for pod in pods}
         return found
 
     def close(self) -> None:
