@@ -337,6 +337,12 @@ _EXPLORATION_MODULES = {
     **{module: {name: f"kernel.rllib.exploration.{home}:{name}"} for module, (name, home) in _EXPLORATIONS.items()},
     "curiosity": {"Curiosity": "kernel.rllib.training.curiosity:Curiosity"},
 }
+_NUMPY_FUNCTIONS = {
+    name: f"{_FIRST}.numpy_functions:{name}" for name in ("fc", "lstm", "one_hot", "relu", "sigmoid", "softmax")
+}
+_HELPERS = {
+    name: f"{_FIRST}.helpers:{name}" for name in ("add_mixins", "check", "check_framework", "force_list", "force_tuple")
+}
 _MERGING = {"merge_dicts": "kernel.rllib.config.defaults:merge_dicts"}
 _OVERRIDE = {"override": f"{_FIRST}.frameworks:override"}
 _TYPES = {
@@ -542,9 +548,9 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
         **_OVERRIDE,
         **_CLIENT,
         **_SERVER,
+        **_NUMPY_FUNCTIONS,
+        **_HELPERS,
         "deep_update": ".tune.helpers:deep_update",
-        "sigmoid": "scipy.special:expit",
-        "softmax": "scipy.special:softmax",
     },
     "ray.rllib.utils.annotations": {**_OVERRIDE, **_MARKS},
     "ray.rllib.utils.deprecation": {"DEPRECATED_VALUE": "kernel.rllib.config:DEPRECATED_VALUE"},
@@ -556,9 +562,11 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     **{f"ray.rllib.utils.exploration.{module}": found for module, found in _EXPLORATION_MODULES.items()},
     "ray.rllib.utils.framework": {
         **_FRAMEWORKS,
+        "check_framework": _HELPERS["check_framework"],
         "try_import_tf1_tf2": f"{_FIRST}.frameworks:try_import_tf1_tf2",
     },
     "ray.rllib.utils.metrics": {},
+    "ray.rllib.utils.numpy": _NUMPY_FUNCTIONS,
     "ray.rllib.utils.policy_client": _CLIENT,
     "ray.rllib.utils.policy_server": _SERVER,
     "ray.rllib.utils.types": _TYPES,

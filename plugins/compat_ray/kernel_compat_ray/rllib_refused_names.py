@@ -45,10 +45,6 @@ RLLIB_REFUSED: dict[str, str] = {
         for names, reason in (
             (("FilterManager", "Filter"), _FILTERS),
             (("deprecation_warning", "renamed_agent", "renamed_class", "renamed_function"), _RENAMING),
-            (("fc", "force_list", "force_tuple", "lstm", "one_hot", "relu"), _OF_NUMPY),
-            (("add_mixins",), "derive a class from all of them"),
-            (("check",), "use numpy.testing.assert_allclose"),
-            (("check_framework",), "try_import_torch() returns None where there is no torch"),
             (("framework_iterator",), 'write a loop that sets config["framework"]'),
         )
         for name in names
@@ -103,7 +99,6 @@ RLLIB_MODULES_REFUSED: dict[str, str] = {
     "ray.rllib.policy.dynamic_tf_policy": _GRAPHS,
     "ray.rllib.policy.tf_policy": _GRAPHS,
     "ray.rllib.utils.filter": _FILTERS,
-    "ray.rllib.utils.numpy": _OF_NUMPY,
     "ray.rllib.utils.schedules": _SCHEDULES,
     "ray.rllib.utils.test_utils": "its checks were for RLlib's own tests; use numpy.testing.assert_allclose",
     "ray.rllib.utils.torch_ops": _OF_NUMPY,
