@@ -44,7 +44,7 @@ def test_tasks_bring_pods_and_idleness_takes_them_back(tmp_path: Path) -> None:
     api = StandInApi()
     api.runs_pods = False
     file = tmp_path / "autoscaler.toml"
-    file.write_text(CONFIGURATION.format(kubeconfig=kubeconfig_for(api.url, directory=str(tmp_path))))
+    file.write_text(CONFIGURATION.format(kubeconfig=kubeconfig_for(api.url, str(tmp_path))))
     with temporary_root() as root:
         kubelet = LocalKubelet(api, Path(root))
         line = CommandLine(root)

@@ -18,9 +18,9 @@ SMALL = {"image": "registry.example/kernel:1", "cpu": "2", "memory": "4Gi"}
 _numbers = itertools.count()
 
 
-def kubeconfig_for(url: str, token: str = "", directory: str = "") -> str:
-    """Write a kubeconfig for a stand-in, and return its path."""
-    file = Path(directory or tempfile.mkdtemp(prefix="kernel-kubeconfig-")) / "config"
+def kubeconfig_for(url: str, directory: str, token: str = "") -> str:
+    """Write a kubeconfig for a stand-in into a directory, and return its path."""
+    file = Path(directory) / "config"
     user = {"token": token} if token else {}
     said = {
         "clusters": [{"name": "c", "cluster": {"server": url}}],
@@ -36,4 +36,5 @@ def provider_over(api: StandInApi, token: str = "", **more: Any) -> KubernetesPr
     """Return a provider of a new cluster (or the one that `more` names) over a stand-in."""
     clocks: dict[str, Callable[[], float]] = {name: more.pop(name) for name in ("clock", "monotonic") if name in more}
     said = {"cluster": f"tests-{next(_numbers)}", "kinds": {"small": SMALL}, **more}
-    return KubernetesProvider({"kubeconfig": kubeconfig_for(api.url, token), **said}, **clocks)
+    with tempfile.TemporaryDirectory() as directory:  # It is read once.
+        return KubernetesProvider({"kubeconfig": kubeconfig_for(api.url, directory, token), **said}, **clocks)
