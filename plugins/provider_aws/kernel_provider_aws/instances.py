@@ -33,16 +33,24 @@ _FAILURES = (
 class InstanceListing:
     """Lists the machines of `cluster` and `role`. `clock` returns seconds.
 
-    `keeps_stopped`: a stopped machine is one in reserve, and not listed. Else it is listed as failed.
+    `keeps_stopped`: a stopped machine is one in reserve, and not listed. Else it is listed as failed. A machine's
+    address is its public one, if it has one, and not so with `use_internal_ips`.
     """
 
     def __init__(
-        self, clients: Clients, cluster: str, role: str, keeps_stopped: bool, clock: Callable[[], float]
+        self,
+        clients: Clients,
+        cluster: str,
+        role: str,
+        keeps_stopped: bool,
+        clock: Callable[[], float],
+        use_internal_ips: bool = False,
     ) -> None:
         self._clients = clients
         self._tags = {CLUSTER: cluster, ROLE: role}
         self._keeps_stopped = keeps_stopped
         self._clock = clock
+        self._use_internal_ips = use_internal_ips
         self._recent = RecentChanges()
         self._given_up: set[str] = set()
         self.known: frozenset[str] = frozenset()
@@ -96,6 +104,8 @@ class InstanceListing:
             problem = reason.get("Message") or "the machine is stopped"
         tags = tags_of(said)
         address = said.get("PrivateIpAddress", "")
+        if not self._use_internal_ips:
+            address = said.get("PublicIpAddress") or address
         return ProvidedNode(id, tags.get(KIND, ""), _STATES.get(state, state), address, tags, problem)
 
 

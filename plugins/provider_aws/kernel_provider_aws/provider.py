@@ -46,7 +46,14 @@ class AwsProvider:
         file = settings.session / f"attempts-{settings.role}.json" if settings.session else None
         self._attempts = LaunchAttempts(file)
         self._launcher = Launcher(clients, settings, self._attempts)
-        self._instances = InstanceListing(clients, settings.cluster, settings.role, settings.cache_stopped_nodes, clock)
+        self._instances = InstanceListing(
+            clients,
+            settings.cluster,
+            settings.role,
+            settings.cache_stopped_nodes,
+            clock,
+            settings.use_internal_ips,
+        )
         self._network = Network(clients, settings.cluster, settings.zones, settings.ssh_from)
         self._images = Images(clients)
         self._parameter = JoinParameter(clients, settings.cluster)

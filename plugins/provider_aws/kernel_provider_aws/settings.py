@@ -72,6 +72,7 @@ class AwsSettings:
     ssh_from: Sequence[str] = ()
     key_file: Path | None = None
     cache_stopped_nodes: bool = False
+    use_internal_ips: bool = False
     tags: Mapping[str, str] = field(default_factory=dict)
     start: NodeStart = field(default_factory=NodeStart)
     session: Path | None = None
@@ -79,7 +80,7 @@ class AwsSettings:
 
 _KNOWN = (
     "cache_stopped_nodes", "cluster_name", "key_file", "kinds", "node_config", "prices", "profile", "python", "region",
-    "role", "session", "setup_commands", "ssh_from", "start_options", "tags", "user", "zones",
+    "role", "session", "setup_commands", "ssh_from", "start_options", "tags", "use_internal_ips", "user", "zones",
 )  # fmt: skip
 _LISTS = ("setup_commands", "ssh_from", "start_options", "zones")
 _TEXTS = ("cluster_name", "key_file", "profile", "python", "region", "role", "user")
@@ -95,8 +96,9 @@ def read_settings(given: Mapping[str, Any]) -> AwsSettings:
     for name in _TEXTS:
         if not isinstance(given.get(name, ""), str):
             raise wrong(f"{name} must be a text, not {given[name]!r}")
-    if not isinstance(given.get("cache_stopped_nodes", False), bool):
-        raise wrong(f"cache_stopped_nodes must be true or false, not {given['cache_stopped_nodes']!r}")
+    for name in ("cache_stopped_nodes", "use_internal_ips"):
+        if not isinstance(given.get(name, False), bool):
+            raise wrong(f"{name} must be true or false, not {given[name]!r}")
     for name in ("cluster_name", "role"):
         value = given.get(name, "node" if name == "role" else "")
         if not _NAME.fullmatch(value):
@@ -114,6 +116,7 @@ def read_settings(given: Mapping[str, Any]) -> AwsSettings:
         ssh_from=tuple(given.get("ssh_from", ())),
         key_file=Path(key_file).expanduser() if key_file else None,
         cache_stopped_nodes=given.get("cache_stopped_nodes", False),
+        use_internal_ips=given.get("use_internal_ips", False),
         tags=dict(given.get("tags", {})),
         start=NodeStart(
             given.get("user", ""),

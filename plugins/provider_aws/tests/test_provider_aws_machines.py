@@ -43,6 +43,16 @@ def test_all_pages_are_read(ec2: Ec2StandIn) -> None:
     assert {node.id for node in provider.list()} == ids and ec2.calls["DescribeInstances"] >= 3
 
 
+def test_a_machine_is_listed_where_a_launcher_reaches_it(ec2: Ec2StandIn) -> None:
+    given = configuration()
+    make_provider(given).create("small", 1, {})
+    (said,) = ec2.living()
+    assert said["PublicIpAddress"] != said["PrivateIpAddress"]
+    for inside, address in ((False, said["PublicIpAddress"]), (True, said["PrivateIpAddress"])):
+        (listed,) = make_provider({**given, "use_internal_ips": inside}).list()
+        assert listed.address == address
+
+
 def test_stopped_machines_are_started_again(ec2: Ec2StandIn) -> None:
     provider = make_provider(configuration(cache_stopped_nodes=True))
     ids = sorted(provider.create("small", 2, {}, token="order-1"))
