@@ -19,7 +19,7 @@ SSHD = "/usr/sbin/sshd"
 
 
 @dataclass
-class Machine:
+class SshdMachine:
     """One of them: its port, its home directory, its process, and its directory of programs."""
 
     port: int
@@ -39,11 +39,11 @@ class Machines:
         self.directory = directory
         self.key = directory / "key"
         self.user = getpass.getuser()
-        self.started: list[Machine] = []
+        self.started: list[SshdMachine] = []
         _keygen(self.key)
         Path("/run/sshd").mkdir(exist_ok=True)
 
-    def start(self, name: str, port: int = 0) -> Machine:
+    def start(self, name: str, port: int = 0) -> SshdMachine:
         """Start a machine, and return it once it answers."""
         root = self.directory / name
         home, programs = root / "home", root / "bin"
@@ -68,7 +68,7 @@ class Machines:
                 stdout=log,
                 stderr=log,
             )
-        machine = Machine(port, home, process)
+        machine = SshdMachine(port, home, process)
         self.started.append(machine)
         faults.wait_until(lambda: _listens(port), faults.PATIENCE_SECONDS, f"{name} to listen at {port}")
         return machine

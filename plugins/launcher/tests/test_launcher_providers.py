@@ -142,6 +142,18 @@ def test_a_provider_is_told_its_role_in_its_own_words(tmp_path):
     assert provider_options(PLAN, WORKER)["kinds"] == {"worker": {"InstanceType": "y"}}
 
 
+def test_files_for_google_cloud_become_its_providers_words():
+    section = {"type": "gcp", "region": "us-west1", "availability_zone": "us-west1-a", "project_id": "p"}
+    machine = {"machineType": "n1-standard-2", "scheduling": [{"preemptible": True}]}
+    plan = replace(
+        PLAN, provider="gcp", provider_options=section, kinds={"head": KindPlan("head", machine, labels={"a": "b"})}
+    )
+    options = provider_options(plan, HEAD)
+    assert options["project"] == "p" and options["zones"] == ["us-west1-a"] and "region" not in options
+    kind = {"machineType": "n1-standard-2", "scheduling": {"preemptible": True}, "node_labels": {"a": "b"}}
+    assert options["kinds"] == {"head": kind}
+
+
 def test_what_is_not_there_says_what_to_do(tmp_path):
     with pytest.raises(
         PluginNotFoundError, match=r"there is no node provider 'nowhere' on this machine: no distribution"

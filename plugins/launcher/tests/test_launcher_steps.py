@@ -11,9 +11,9 @@ from kernel_launcher.cli.plan_shown import shown_plan
 from kernel_launcher.plan import HEAD, WORKER, ClusterPlan, CommandPlan, ContainerPlan, FilePlan, KindPlan
 from kernel_launcher.steps.autoscaler_file import autoscaler_values, provider_options, toml_text
 from kernel_launcher.steps.container import begin_container
-from kernel_launcher.steps.machine import Machine, machine_steps, session_directory, start_command
+from kernel_launcher.steps.machine import ClusterMachine, machine_steps, session_directory, start_command
 from kernel_launcher.steps.shell_words import in_login_shell, remote_path
-from kernel_launcher.steps.step import OUTSIDE, START, Step, Wanted, pending
+from kernel_launcher.steps.step import OUTSIDE, START, MachineStep, Wanted, pending
 
 from kernel_spec.providers import KindDetails
 
@@ -23,8 +23,8 @@ PLAN = ClusterPlan(
     files=(FilePlan("~/code", "/code"),),
     commands=CommandPlan(("echo outside",), ("echo all",), ("echo head",), ("echo worker",)),
 )  # fmt: skip
-HERE = Machine(HEAD, "a", "/home/me")
-THERE = Machine(WORKER, "b", "/home/me", "a:6380")
+HERE = ClusterMachine(HEAD, "a", "/home/me")
+THERE = ClusterMachine(WORKER, "b", "/home/me", "a:6380")
 
 
 def steps(plan=PLAN, machine=HERE, files=None):
@@ -56,7 +56,7 @@ def test_what_comes_before_is_part_of_a_steps_key():
 
 
 ALL = ["a", "b", "s"]
-A, B, S = Step("a", "", "1"), Step("b", "", "1", repeated=True), Step("s", "", "1", purpose=START)
+A, B, S = MachineStep("a", "", "1"), MachineStep("b", "", "1", repeated=True), MachineStep("s", "", "1", purpose=START)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from kernel_launcher.plan import HEAD, WORKER, ClusterPlan
 from kernel_launcher.steps.autoscaler_file import worker_kinds
-from kernel_launcher.steps.machine import Machine, machine_steps
+from kernel_launcher.steps.machine import ClusterMachine, machine_steps
 from kernel_spec.providers import KindDetails
 
 _WIDTH = 100
@@ -36,7 +36,7 @@ def _numbers(plan: ClusterPlan) -> str:
 
 
 def _steps(plan: ClusterPlan, role: str, machines: list[str], digests: Mapping[str, str]) -> list[str]:
-    machine = Machine(role, "HOST", "~", "HEAD:PORT")
+    machine = ClusterMachine(role, "HOST", "~", "HEAD:PORT")
     lines = [f"{role:<8} {', '.join(machines)}"]
     for step in machine_steps(plan, machine, digests):
         title = " ".join(step.title.split())

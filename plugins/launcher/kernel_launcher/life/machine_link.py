@@ -16,14 +16,14 @@ from kernel_launcher.plan import ClusterPlan
 from kernel_launcher.ssh.connection import Finished, SshConnection
 from kernel_launcher.steps.container import container_name, end_container, has_container
 from kernel_launcher.steps.machine import (
-    Machine,
+    ClusterMachine,
     cluster_directory,
     program_variables,
     session_directory,
     variables,
 )
 from kernel_launcher.steps.shell_words import in_container, in_login_shell
-from kernel_launcher.steps.step import INSIDE, OUTSIDE, Step
+from kernel_launcher.steps.step import INSIDE, OUTSIDE, MachineStep
 
 _LINES = 12
 """How many of the last lines of a command that failed are shown."""
@@ -40,7 +40,7 @@ class MachineLink:
         self.plan = plan
         self.role = role
         self.connection = connection
-        self.machine = Machine(role, connection.host, "")
+        self.machine = ClusterMachine(role, connection.host, "")
         self.done: dict[str, str] = {}
         self._say = on_line
 
@@ -58,7 +58,7 @@ class MachineLink:
         """Log in, and read what was done. Raises MachineError."""
         self.connection.open(seconds)
         home = self.read_done()
-        self.machine = Machine(self.role, address or self.connection.host, home, head, provider_id)
+        self.machine = ClusterMachine(self.role, address or self.connection.host, home, head, provider_id)
 
     def read_done(self) -> str:
         """Read which steps were done, and return the home directory. Raises MachineError."""
@@ -147,7 +147,7 @@ class MachineLink:
 
     # -- the life of a node ----------------------------------------------------------------------------------------
 
-    def do(self, step: Step, patterns: Callable[[], Patterns]) -> None:
+    def do(self, step: MachineStep, patterns: Callable[[], Patterns]) -> None:
         """Do a step and record it. Raises MachineError where it fails; the next `up` goes on with it."""
         self._say(f"{self.name}: {' '.join(step.title.split())[:100]}")
         if step.files is not None:

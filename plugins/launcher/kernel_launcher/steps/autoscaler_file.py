@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernel_launcher.plan import HEAD, WORKER, ClusterPlan, KindPlan
-from kernel_launcher.steps.provider_words import provider_words
+from kernel_launcher.steps.provider_words import kind_words, provider_words
 
 
 def autoscaler_values(plan: ClusterPlan) -> dict[str, Any]:
@@ -39,11 +39,9 @@ def provider_options(plan: ClusterPlan, role: str) -> dict[str, Any]:
     kinds = [plan.kinds[plan.head_kind]] if role == HEAD else worker_kinds(plan)
     found: dict[str, Any] = {}
     for kind in kinds:
-        said: dict[str, Any] = dict(kind.options)
+        said = kind_words(plan.provider, kind.options, kind.labels)
         if kind.resources:
             said["resources"] = dict(kind.resources)
-        if kind.labels:
-            said["labels"] = dict(kind.labels)
         found[HEAD if role == HEAD else kind.name] = said
     section = provider_words(plan.provider, plan.provider_options)
     options: dict[str, Any] = {**section, "cluster_name": _short(plan.key), "role": role, "kinds": found}

@@ -10,12 +10,12 @@ from kernel_launcher.plan import HEAD, ClusterPlan
 from kernel_launcher.steps.autoscaler_file import autoscaler_values, toml_text
 from kernel_launcher.steps.container import begin_container
 from kernel_launcher.steps.provider_words import has_provider
-from kernel_launcher.steps.step import OUTSIDE, START, Step, digest
+from kernel_launcher.steps.step import OUTSIDE, START, MachineStep, digest
 from kernel_spec.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class ClusterMachine:
     """A machine, once it was logged in to: what it is, its `address` as others reach it, and where its files are.
 
     `home` is the home directory there. `head` is where the head listens, for a worker. `provider_id` is what a node
@@ -39,29 +39,29 @@ def session_directory(plan: ClusterPlan, machine_home: str) -> str:
     return f"/tmp/kernel-{digest(plan.key, machine_home)[:12]}"
 
 
-def variables(plan: ClusterPlan, machine: Machine) -> dict[str, str]:
+def variables(plan: ClusterPlan, machine: ClusterMachine) -> dict[str, str]:
     """Return the variables that commands of a machine have."""
     found = {"KERNEL_TMPDIR": session_directory(plan, machine.home)}
     head = machine.address if machine.role == HEAD else machine.head.rpartition(":")[0]
     return {**found, "RAY_HEAD_IP": head, "KERNEL_HEAD_HOST": head} if head else found
 
 
-def program_variables(plan: ClusterPlan, machine: Machine) -> dict[str, str]:
+def program_variables(plan: ClusterPlan, machine: ClusterMachine) -> dict[str, str]:
     """Return the variables that programs on the head have: `init` joins this cluster, and no other."""
     return {**variables(plan, machine), "KERNEL_ADDRESS": "auto", "RAY_ADDRESS": "auto"}
 
 
-def machine_steps(plan: ClusterPlan, machine: Machine, files: Mapping[str, str]) -> list[Step]:
+def machine_steps(plan: ClusterPlan, machine: ClusterMachine, files: Mapping[str, str]) -> list[MachineStep]:
     """Return all steps of a machine, in order; `files` has the digest of the contents of each local path."""
     head = machine.role == HEAD
     commands = plan.commands
-    steps: list[Step] = []
+    steps: list[MachineStep] = []
     chain = ""
 
     def add(id: str, title: str, command: str = "", place: str = "inside", **more: object) -> None:
         nonlocal chain
         chain = digest(chain, command, place, more.pop("contents", ""))
-        steps.append(Step(id, title, chain, command, place, **more))  # type: ignore[arg-type]
+        steps.append(MachineStep(id, title, chain, command, place, **more))  # type: ignore[arg-type]
 
     for number, command in enumerate(commands.outside):
         add(f"outside-{number}", command, command, OUTSIDE)
@@ -78,7 +78,7 @@ def machine_steps(plan: ClusterPlan, machine: Machine, files: Mapping[str, str])
     return [*steps, *_start_steps(plan, machine)]
 
 
-def _start_steps(plan: ClusterPlan, machine: Machine) -> list[Step]:
+def _start_steps(plan: ClusterPlan, machine: ClusterMachine) -> list[MachineStep]:
     head = machine.role == HEAD
     found = []
     directory = cluster_directory(plan, machine.home)
@@ -86,10 +86,10 @@ def _start_steps(plan: ClusterPlan, machine: Machine) -> list[Step]:
         text = toml_text(autoscaler_values(plan))
         file = shlex.quote(f"{directory}/autoscaler.toml")
         write = f"umask 077 && printf %s {shlex.quote(text)} > {file}.new && mv {file}.new {file}"
-        found.append(Step("autoscaler", "write the autoscaler's configuration", digest(text), write))
+        found.append(MachineStep("autoscaler", "write the autoscaler's configuration", digest(text), write))
         check = has_provider(plan.provider)
         title = f"look for the autoscaler and the provider {plan.provider}"
-        found.append(Step("provider", title, digest(check), check, purpose=START))
+        found.append(MachineStep("provider", title, digest(check), check, purpose=START))
     given = plan.commands.head_start if head else plan.commands.worker_start
     given = given or ("$KERNEL_STOP", "$KERNEL_START")
     start, stop = start_command(plan, machine), stop_command()
@@ -99,11 +99,11 @@ def _start_steps(plan: ClusterPlan, machine: Machine) -> list[Step]:
         for name, meaning in both.items():
             text = text.replace(name, meaning)
         title = command.replace("$KERNEL_START", "kernel start").replace("$KERNEL_STOP", "kernel stop")
-        found.append(Step(f"start-{number}", title, digest(text), text, purpose=START))
+        found.append(MachineStep(f"start-{number}", title, digest(text), text, purpose=START))
     return found
 
 
-def start_command(plan: ClusterPlan, machine: Machine) -> str:
+def start_command(plan: ClusterPlan, machine: ClusterMachine) -> str:
     """Return the command that starts a machine's node. The token is in a file, made by the head or sent before."""
     directory = cluster_directory(plan, machine.home)
     words = ["kernel", "start", "--token-file", f"{directory}/token", "--node-ip-address", machine.address]

@@ -9,12 +9,26 @@ from typing import Any
 def provider_words(provider: str, section: Mapping[str, Any]) -> dict[str, Any]:
     """Return the section of a file in the words of a provider. What has no other word stays: the provider checks it."""
     found = dict(section)
-    if provider == "aws":
+    if provider in ("aws", "gcp"):
         zones = found.pop("availability_zone", None)
         if zones:
             found["zones"] = [zone.strip() for zone in str(zones).split(",")]
-        if not found.get("use_internal_ips"):
-            found.pop("use_internal_ips", None)  # It is what holds without it.
+    if provider == "gcp":
+        found.pop("region", None)  # It is that of the zones.
+        if "project_id" in found:
+            found["project"] = found.pop("project_id")
+    if provider == "aws" and not found.get("use_internal_ips"):
+        found.pop("use_internal_ips", None)  # It is what holds without it.
+    return found
+
+
+def kind_words(provider: str, options: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a provider is told of a kind: its own words for a machine, and the labels of its node."""
+    found = dict(options)
+    if provider == "gcp" and isinstance(found.get("scheduling"), list):  # Ray's files have a list of settings.
+        found["scheduling"] = {key: value for each in found["scheduling"] for key, value in each.items()}
+    if labels:
+        found["node_labels" if provider == "gcp" else "labels"] = dict(labels)
     return found
 
 

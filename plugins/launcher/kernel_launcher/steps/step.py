@@ -17,7 +17,7 @@ SETUP, START = "setup", "start"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MachineStep:
     """Something to do on a machine: run a command, or copy files.
 
     `id` is a file name. `key` changes with everything that the step depends on, so a step whose key is recorded on the
@@ -47,7 +47,7 @@ def digest(*parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def pending(steps: Sequence[Step], done: Mapping[str, str], running: bool, wanted: Wanted) -> list[Step]:
+def pending(steps: Sequence[MachineStep], done: Mapping[str, str], running: bool, wanted: Wanted) -> list[MachineStep]:
     """Return the steps that are left, in order: `done` has the keys of those that were done, `running`: its node runs.
 
     A node that does not run is started, whatever is wanted.
