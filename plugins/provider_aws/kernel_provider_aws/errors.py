@@ -69,7 +69,8 @@ def translated(error: exceptions.BotoCoreError | exceptions.ClientError, what: s
     text = f"AWS: can't {what}: {error}"
     if isinstance(error, _NO_CREDENTIALS):
         return NodeProviderError(
-            f"{text}; give the head an instance profile, or it ~/.aws/credentials (`aws configure`)", code=CREDENTIALS
+            f"{text}; give the head an instance profile, or write ~/.aws/credentials (`aws configure`)",
+            code=CREDENTIALS,
         )
     if isinstance(error, _NOT_SENT):
         return NodeProviderError(text, code=INVALID)
