@@ -29,21 +29,25 @@ class WatchedCloud(SimulatedCloud):
 
     def create(self, kind: str, count: int, join: Mapping[str, Any], token: str = "") -> Sequence[str]:
         """Make machines, after a look at what they are for."""
-        left = self._left()
+        left = max(self._left(groups_first=True), self._left(groups_first=False))
         if count > left:
             self.beyond.append(f"at {self._clock():.2f} s {count} x {kind} for {left} pieces")
         return super().create(kind, count, join, token)
 
-    def _left(self) -> int:
-        """Return how many waiting pieces have no place on what is there or coming, the largest placed first."""
+    def _left(self, groups_first: bool) -> int:
+        """Return how many waiting pieces have no place on what is there or coming, the largest placed first.
+
+        A group has to fit at once: either all of it needs machines of its own, or it takes the place of others first.
+        """
         cluster = self.run.cluster
         joined = {node.machine for node in cluster.nodes.values()}
         free = [dict(node.free) for node in cluster.nodes.values() if node.state == ALIVE]
         free += [dict(self._kinds[one.kind].resources) for one in self.living() if self._comes(one.id, joined)]
         left = 0
-        for work in sorted(cluster.waiting, key=lambda work: -max(work.wanted.values(), default=0)):
+        largest_first = sorted(cluster.waiting, key=lambda work: -max(work.wanted.values(), default=0))
+        for work in sorted(largest_first, key=lambda work: work.group is None):
             missing = work.count
-            if work.group is None:  # A group has to fit at once: all of it may need machines of its own.
+            if work.group is None or groups_first:
                 missing -= sum(_put(bin, work.wanted, missing) for bin in free)
             left += max(0, missing)
         return left
