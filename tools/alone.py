@@ -61,6 +61,7 @@ TESTS_NEED = {
     "kernel-processes": ("cryptography",),
     "kernel-provider-aws": ("flask", "flask-cors", "moto"),
     "kernel-provider-gcp": ("google-api-python-client",),
+    "kernel-provider-local": ("kernel-autoscaler",),
     "kernel-rllib": ("h5py", "kernel-serve", "kernel-tune", "pillow", "pyarrow"),
     "kernel-runs": ("pandas",),
     "kernel-serve": ("kernel-metadata-sqlite", "opentelemetry-sdk"),

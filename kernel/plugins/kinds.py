@@ -123,6 +123,7 @@ OFFICIAL: Mapping[tuple[str, str], str] = MappingProxyType(
         ("accelerator", "nvidia"): "accelerator_nvidia",
         ("node_provider", "aws"): "provider_aws",
         ("node_provider", "gcp"): "provider_gcp",
+        **{("node_provider", name): "provider_local" for name in ("local", "coordinator")},
         ("environment", "conda"): "environment_conda",
         ("environment", "py_executable"): "environment_interpreter",
         **dict.fromkeys((("environment", "container"), ("environment", "image_uri")), "environment_container"),

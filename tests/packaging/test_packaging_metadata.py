@@ -171,6 +171,7 @@ def test_what_users_do_not_need_is_for_developers() -> None:
         "provider-aws",
         "provider-gcp",
         "provider-kubernetes",
+        "provider-local",
         "spill-fsspec",
     }  # what is large, or no library
     assert developers & ours == {f"kernel-{name}" for name in for_authors | need_more}

@@ -1,0 +1,1 @@
+"""Hosts of your own as machines of a cluster: reached over SSH, leased from a file or from a coordinator."""
