@@ -35,8 +35,9 @@ EVERYWHERE = {
 }
 """Programs that are part of the smallest Debian: its essential packages, and `mount`."""
 
-LOOKED_FOR = {"nvidia-smi", "podman", "runc", "ssh", "ssh-keygen", "telnet"}
-"""Programs that are used where they are, of which it is only asked whether they are there, or that sshd brings."""
+LOOKED_FOR = {"hadolint", "nvidia-smi", "podman", "runc", "ssh", "ssh-keygen", "systemd-analyze", "telnet"}
+"""Programs that are used where they are, of which it is only asked whether they are there, or that sshd or a wheel
+brings."""
 
 STARTERS = {
     "subprocess": {"run", "Popen", "call", "check_call", "check_output"},
