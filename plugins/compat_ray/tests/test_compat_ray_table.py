@@ -81,12 +81,9 @@ def test_every_option_is_known_to_kernel() -> None:
 
 def test_every_command_and_option_is_one_of_kernel() -> None:
     from kernel_compat_ray.plugin import kernel_cli_commands
-    from kernel_launcher.plugin import kernel_cli_commands as launcher_commands
 
-    of_launcher = {command.name for command in launcher_commands()}
-    assert of_launcher >= command_words.LAUNCHER
     main = importlib.import_module("kernel.cli.main")
-    known = {*main.COMMANDS, *(command.name for command in kernel_cli_commands()), *of_launcher}
+    known = {*main.COMMANDS, *(command.name for command in kernel_cli_commands()), *command_words.LAUNCHER}
     assert {target for target in command_words.COMMANDS.values() if target[0] != "-"} <= known
     start = importlib.import_module("kernel_processes.cli.start_command").start
     options = {option for parameter in start.params for option in parameter.opts}
