@@ -8,8 +8,8 @@ from collections.abc import Callable
 from kernel_autoscaler.core.kinds import Kind
 from kernel_autoscaler.core.settings import Settings
 from kernel_autoscaler.simulated.cloud import SimulatedCloud
-from kernel_autoscaler.simulated.cluster import Work
-from kernel_autoscaler.simulated.run import Run
+from kernel_autoscaler.simulated.cluster import SimulatedWork
+from kernel_autoscaler.simulated.run import SimulatedRun
 
 from kernel.conformance.flaky_cloud import FlakyCloud
 from kernel_spec.resources import amounts
@@ -22,7 +22,7 @@ KINDS = [
 SECONDS = 6000.0
 
 
-def drawn_work(dice: random.Random) -> list[Work]:
+def drawn_work(dice: random.Random) -> list[SimulatedWork]:
     """Return work of all sizes, some of it in placement groups."""
     found = []
     for number in range(dice.randrange(3, 12)):
@@ -30,7 +30,9 @@ def drawn_work(dice: random.Random) -> list[Work]:
         group = (f"group-{number}", dice.choice(["PACK", "STRICT_SPREAD"])) if dice.random() < 0.2 else None
         count = dice.choice([1, 3, 10, 60])
         seconds = dice.choice([1.0, 10.0, 60.0, 300.0])
-        found.append(Work(dice.uniform(0, 1500), wanted, seconds, min(count, 5) if group else count, group=group))
+        found.append(
+            SimulatedWork(dice.uniform(0, 1500), wanted, seconds, min(count, 5) if group else count, group=group)
+        )
     return found
 
 
@@ -46,7 +48,7 @@ def run(seed: int) -> list[str]:
         clocks.append(clock)
         return SimulatedCloud(KINDS, clock, random.Random(seed))
 
-    trial = Run(
+    trial = SimulatedRun(
         KINDS,
         settings,
         make,

@@ -315,7 +315,7 @@ def test_a_node_that_will_be_taken_away_is_drained_and_replaced_in_one_step() ->
     world = World()
     (id,) = world.made(1)
     node = world.node(id, busy={"CPU": 2})
-    steps = world.tell(events.Interrupted(id, 120.0, "somebody pays more"))
+    steps = world.tell(events.InterruptionAnnounced(id, 120.0, "somebody pays more"))
     assert steps[0] == events.Drain(node, "somebody pays more", 120.0)
     assert created(world.see()) == {"small": 1}
 

@@ -12,8 +12,8 @@ from kernel_autoscaler.core.machines import DRAINING, RUNNING, STARTING
 from kernel_autoscaler.core.settings import Settings
 from kernel_autoscaler.core.snapshot import NodeView, Snapshot, WaitingShape
 from kernel_autoscaler.simulated.cloud import SimulatedCloud
-from kernel_autoscaler.simulated.cluster import Work
-from kernel_autoscaler.simulated.run import Outcome, Run
+from kernel_autoscaler.simulated.cluster import SimulatedWork
+from kernel_autoscaler.simulated.run import SimulatedOutcome, SimulatedRun
 
 from kernel_spec.resources import amounts
 from plugins.autoscaler.tests.test_autoscaler_decisions import World, created, wants
@@ -36,15 +36,15 @@ class SlowCloud(SimulatedCloud):
 
 
 def replay(
-    *work: Work,
+    *work: SimulatedWork,
     kinds: Sequence[Kind] = (POD,),
     cloud: type[SimulatedCloud] = SimulatedCloud,
     capacity: dict[str, int] | None = None,
     never_joins: Callable[[str], bool] = lambda id: False,
     **settings: Any,
-) -> Run:
+) -> SimulatedRun:
     """Return a run of this work over machines of these kinds."""
-    return Run(
+    return SimulatedRun(
         kinds,
         Settings(**{"idle_seconds": 60.0, "join_seconds": 300.0, **settings}),
         lambda clock: cloud(kinds, clock, random.Random(1), capacity),
@@ -53,11 +53,11 @@ def replay(
     )
 
 
-def pieces(at: float, count: int, seconds: float, **wanted: float) -> Work:
-    return Work(at, amounts(wanted), seconds, count)
+def pieces(at: float, count: int, seconds: float, **wanted: float) -> SimulatedWork:
+    return SimulatedWork(at, amounts(wanted), seconds, count)
 
 
-def is_right(outcome: Outcome, served: int, launched: int) -> bool:
+def is_right(outcome: SimulatedOutcome, served: int, launched: int) -> bool:
     """Return whether a run served all, with so many machines, and ended none that was busy or wanted again."""
     assert (outcome.served, outcome.launched) == (served, launched)
     assert (outcome.busy_ended, outcome.cut_off, outcome.flaps) == (0, 0, 0)

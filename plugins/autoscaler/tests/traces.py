@@ -10,8 +10,8 @@ from kernel_autoscaler.core.bins import fits, take
 from kernel_autoscaler.core.settings import Settings
 from kernel_autoscaler.core.snapshot import ALIVE
 from kernel_autoscaler.simulated.cloud import SimulatedCloud
-from kernel_autoscaler.simulated.cluster import Work
-from kernel_autoscaler.simulated.run import Run
+from kernel_autoscaler.simulated.cluster import SimulatedWork
+from kernel_autoscaler.simulated.run import SimulatedRun
 
 from kernel_spec.resources import Amounts, amounts
 from plugins.autoscaler.tests.adversity import KINDS
@@ -25,7 +25,7 @@ class WatchedCloud(SimulatedCloud):
     def __init__(self, clock: Callable[[], float], dice: random.Random) -> None:
         super().__init__(KINDS, clock, dice)
         self.beyond: list[str] = []
-        self.run: Run
+        self.run: SimulatedRun
 
     def create(self, kind: str, count: int, join: Mapping[str, Any], token: str = "") -> Sequence[str]:
         """Make machines, after a look at what they are for."""
@@ -62,7 +62,7 @@ def _put(free: Amounts, wanted: Mapping[str, int], most: int) -> int:
     return pieces
 
 
-def drawn(dice: random.Random) -> list[Work]:
+def drawn(dice: random.Random) -> list[SimulatedWork]:
     """Return work that comes within minutes: bursts, trickles, single pieces, groups."""
     found = []
     for number in range(dice.randrange(1, 8)):
@@ -70,10 +70,12 @@ def drawn(dice: random.Random) -> list[Work]:
         at, seconds = dice.uniform(0, 500), dice.choice([0.5, 5.0, 40.0, 200.0])
         group = (f"group-{number}", dice.choice(["PACK", "STRICT_SPREAD"])) if dice.random() < 0.15 else None
         if group is None and dice.random() < 0.2:
-            found += [Work(at + 3.0 * step, wanted, seconds) for step in range(dice.randrange(2, 20))]
+            found += [SimulatedWork(at + 3.0 * step, wanted, seconds) for step in range(dice.randrange(2, 20))]
         else:
             found.append(
-                Work(at, wanted, seconds, dice.choice([1, 2, 4]) if group else dice.choice([1, 3, 20, 90]), group=group)
+                SimulatedWork(
+                    at, wanted, seconds, dice.choice([1, 2, 4]) if group else dice.choice([1, 3, 20, 90]), group=group
+                )
             )
     return found
 
@@ -90,7 +92,7 @@ def run(seed: int) -> list[str]:
         return clouds[0]
 
     settings = Settings(idle_seconds=dice.choice([10.0, 60.0, 200.0]), repeats=dice.random() < 0.5)
-    trial = Run(KINDS, settings, make, work, fixed=[amounts({"CPU": dice.choice([0, 2])})])
+    trial = SimulatedRun(KINDS, settings, make, work, fixed=[amounts({"CPU": dice.choice([0, 2])})])
     clouds[0].run = trial
     outcome = trial.until(SECONDS)
     found = {

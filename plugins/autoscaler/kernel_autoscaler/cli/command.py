@@ -63,13 +63,13 @@ def simulate(file: Path, seconds: float, seed: int, as_json: bool) -> None:
     """
     from kernel_autoscaler.cli.load import load_from
     from kernel_autoscaler.simulated.cloud import SimulatedCloud
-    from kernel_autoscaler.simulated.run import Run
+    from kernel_autoscaler.simulated.run import SimulatedRun
 
     try:
         load = load_from(file)
     except OptionError as error:
         raise Refusal(str(error)) from None
-    run = Run(
+    run = SimulatedRun(
         load.kinds,
         load.settings,
         lambda clock: SimulatedCloud(load.kinds, clock, random.Random(seed), load.capacity),

@@ -9,7 +9,7 @@ from typing import Any
 from kernel_autoscaler.configuration import read_toml
 from kernel_autoscaler.core.kinds import Kind
 from kernel_autoscaler.core.settings import Settings
-from kernel_autoscaler.simulated.cluster import Work
+from kernel_autoscaler.simulated.cluster import SimulatedWork
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 from kernel_spec.resources import amounts
@@ -21,7 +21,7 @@ class SimulatedLoad:
 
     kinds: list[Kind]
     settings: Settings
-    work: list[Work]
+    work: list[SimulatedWork]
     capacity: Mapping[str, int]
 
 
@@ -43,6 +43,6 @@ def load_from(file: Path) -> SimulatedLoad:
         raise OptionError(f"{file} is no load: {error}") from None
 
 
-def _work(said: dict[str, Any]) -> Work:
+def _work(said: dict[str, Any]) -> SimulatedWork:
     group = said.pop("group", None)
-    return Work(wanted=amounts(said.pop("wanted")), group=tuple(group) if group else None, **said)
+    return SimulatedWork(wanted=amounts(said.pop("wanted")), group=tuple(group) if group else None, **said)

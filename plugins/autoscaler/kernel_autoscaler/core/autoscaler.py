@@ -70,7 +70,7 @@ class Autoscaler:
                 return self._create_failed(event, now)
             case events.TerminateFailed(ids):
                 return self._terminate_failed(ids, now)
-            case events.Interrupted():
+            case events.InterruptionAnnounced():
                 return self._interrupted(event, now)
             case events.StopAll():
                 self.stopping = True
@@ -146,7 +146,7 @@ class Autoscaler:
             done += self._end(self.machines.live(), "the cluster ends", now)
         return done
 
-    def _interrupted(self, event: events.Interrupted, now: float) -> list[events.Instruction]:
+    def _interrupted(self, event: events.InterruptionAnnounced, now: float) -> list[events.Instruction]:
         machine = self.machines.machines.get(event.id)
         if machine is None or machine.state == TERMINATING:
             return []

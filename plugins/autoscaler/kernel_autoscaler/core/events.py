@@ -52,7 +52,7 @@ class TerminateFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class Interrupted:
+class InterruptionAnnounced:
     """The provider will take a machine away in so many seconds."""
 
     id: str
@@ -65,7 +65,7 @@ class StopAll:
     """The cluster ends: give every machine back, and make no other."""
 
 
-Event = Observed | Listed | Created | CreateFailed | TerminateFailed | Interrupted | StopAll
+Event = Observed | Listed | Created | CreateFailed | TerminateFailed | InterruptionAnnounced | StopAll
 
 # -- instructions out ----------------------------------------------------------------------------------------------
 

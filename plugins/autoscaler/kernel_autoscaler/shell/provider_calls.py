@@ -77,7 +77,7 @@ class ProviderCalls:
             self._lists = False
             if isinstance(self._provider, TellsInterruptions):
                 for one in self._provider.events():
-                    self._tell(events.Interrupted(one.id, one.seconds, one.reason))
+                    self._tell(events.InterruptionAnnounced(one.id, one.seconds, one.reason))
             try:
                 return events.Listed(tuple(self._provider.list()))
             except NodeProviderError:

@@ -19,7 +19,7 @@ LEASES_AT_ONCE = 16
 
 
 @dataclass(slots=True, eq=False)
-class Work:
+class SimulatedWork:
     """`count` equal pieces of work that come `at` a time, each of which runs for `seconds` once it is placed."""
 
     at: float
@@ -50,7 +50,7 @@ class SimulatedCluster:
     def __init__(self, kinds: Iterable[Kind], fixed: Sequence[Amounts] = ({},)) -> None:
         self._kinds = {kind.name: kind for kind in kinds}
         self.nodes: dict[str, _Node] = {}
-        self.waiting: list[Work] = []
+        self.waiting: list[SimulatedWork] = []
         self.asked: list[Amounts] = []
         self.served = 0
         """How many pieces have ended."""
@@ -63,7 +63,7 @@ class SimulatedCluster:
 
     # -- what happens ----------------------------------------------------------------------------------------------
 
-    def come(self, work: Work) -> None:
+    def come(self, work: SimulatedWork) -> None:
         """Work has come."""
         self.waiting.append(work)
 
@@ -85,7 +85,7 @@ class SimulatedCluster:
         lost = self.nodes.pop(node)
         for until, wanted in lost.pieces:
             self.cut_off += 1
-            self.waiting.append(Work(until, wanted, 30.0))
+            self.waiting.append(SimulatedWork(until, wanted, 30.0))
 
     def advance(self, now: float) -> None:
         """End what has ended by now, let empty draining nodes leave, and place what waits."""
@@ -139,15 +139,15 @@ class SimulatedCluster:
         ]
         return Snapshot(shapes, groups, list(self.asked), nodes)
 
-    def _equal_works(self) -> dict[Any, list[Work]]:
+    def _equal_works(self) -> dict[Any, list[SimulatedWork]]:
         """Return the waiting work outside of groups by what it wants."""
-        found: dict[Any, list[Work]] = {}
+        found: dict[Any, list[SimulatedWork]] = {}
         for work in self.waiting:
             if work.group is None:
                 found.setdefault((tuple(sorted(work.wanted.items())), id(work.placement)), []).append(work)
         return found
 
-    def _place(self, work: Work, now: float) -> bool:
+    def _place(self, work: SimulatedWork, now: float) -> bool:
         """Place as many pieces as possible, a group whole or not at all; return whether all are placed."""
         if work.group is not None:
             return self._place_group(work, now)
@@ -160,7 +160,7 @@ class SimulatedCluster:
                 return True
         return False
 
-    def _place_group(self, work: Work, now: float) -> bool:
+    def _place_group(self, work: SimulatedWork, now: float) -> bool:
         missing, found = work.count, []
         for node in self.nodes.values():
             most = 1 if work.group is not None and work.group[1] == "STRICT_SPREAD" else missing
@@ -174,18 +174,18 @@ class SimulatedCluster:
             self._run(node, work, count, now)
         return True
 
-    def _room(self, node: _Node, work: Work, most: int) -> int:
+    def _room(self, node: _Node, work: SimulatedWork, most: int) -> int:
         if node.state != ALIVE or not work.placement.suits(node.labels):
             return 0
         return fits(node.free, work.wanted, most)
 
-    def _run(self, node: _Node, work: Work, count: int, now: float) -> None:
+    def _run(self, node: _Node, work: SimulatedWork, count: int, now: float) -> None:
         take(node.free, work.wanted, count)
         node.pieces += [(now + work.seconds, work.wanted)] * count
         self.waits += [now - work.at] * count
 
 
-def _shape(works: Sequence[Work]) -> WaitingShape:
+def _shape(works: Sequence[SimulatedWork]) -> WaitingShape:
     """Return equal work as the head tells it: a few requests, and what is behind them."""
     count = sum(work.count for work in works)
     behind = max(0, count - LEASES_AT_ONCE)

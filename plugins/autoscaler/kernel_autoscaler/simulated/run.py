@@ -14,7 +14,7 @@ from kernel_autoscaler.core.autoscaler import Autoscaler
 from kernel_autoscaler.core.kinds import Kind
 from kernel_autoscaler.core.settings import Settings
 from kernel_autoscaler.simulated.cloud import SimulatedCloud
-from kernel_autoscaler.simulated.cluster import SimulatedCluster, Work
+from kernel_autoscaler.simulated.cluster import SimulatedCluster, SimulatedWork
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import NodeProviderError
 
@@ -22,7 +22,7 @@ LOOK_SECONDS, LIST_SECONDS = 1.0, 10.0
 
 
 @dataclass(slots=True)
-class Outcome:
+class SimulatedOutcome:
     """What a run came to. Costs are in the unit of prices, times in seconds."""
 
     cost: float = 0.0
@@ -40,7 +40,7 @@ class Outcome:
     most_machines: int = 0
 
 
-class Run:
+class SimulatedRun:
     """One run. `wrap` puts something between the autoscaler and the cloud.
 
     `never_joins` says which machines never join, by id, and `dies` before which steps the head dies.
@@ -51,7 +51,7 @@ class Run:
         kinds: Sequence[Kind],
         settings: Settings,
         cloud: Callable[[Callable[[], float]], SimulatedCloud],
-        work: Iterable[Work],
+        work: Iterable[SimulatedWork],
         fixed: Sequence[Mapping[str, int]] = ({},),
         wrap: Callable[[SimulatedCloud], Any] = lambda cloud: cloud,
         never_joins: Callable[[str], bool] = lambda id: False,
@@ -63,7 +63,7 @@ class Run:
         self.provider = wrap(self.cloud)
         self.cluster = SimulatedCluster(kinds, [dict(total) for total in fixed])
         self.autoscaler = Autoscaler(kinds, settings, "run")
-        self.outcome = Outcome()
+        self.outcome = SimulatedOutcome()
         self._never_joins = never_joins
         self._dies = dies
         self._journal: dict[str, Any] = self.autoscaler.plain()
@@ -79,7 +79,7 @@ class Run:
     def _at(self, when: float, what: Callable[[], None]) -> None:
         heapq.heappush(self._agenda, (when, next(self._numbers), what))
 
-    def until(self, end: float) -> Outcome:
+    def until(self, end: float) -> SimulatedOutcome:
         """Run until a time, and return the outcome so far."""
         self._look()
         self._list()
@@ -100,7 +100,7 @@ class Run:
         self._tell(events.StopAll())
         self.until(self.now + seconds)
 
-    def _come(self, work: Work) -> None:
+    def _come(self, work: SimulatedWork) -> None:
         self._demand_changed = self.now
         self.cluster.come(work)
         self._observe()
@@ -120,7 +120,7 @@ class Run:
         self.cluster.follow(self.cloud.living(), joins, self.now)
         self.cluster.advance(self.now)
         for event in self.cloud.events():
-            self._tell(events.Interrupted(event.id, event.seconds, event.reason))
+            self._tell(events.InterruptionAnnounced(event.id, event.seconds, event.reason))
             self._at(self.now + event.seconds, lambda id=event.id: self.cloud.terminate([id]))  # type: ignore[misc]
         self.outcome.most_machines = max(self.outcome.most_machines, len(self.cloud.living()))
         self._tell(events.Observed(self.cluster.snapshot(self.now)))
