@@ -231,6 +231,17 @@ def test_a_machine_that_failed_is_ended_with_the_providers_words() -> None:
     assert end == events.Terminate((id,), "its disk is broken")
 
 
+def test_where_there_may_be_no_more_the_latest_failure_is_told() -> None:
+    world = World(SMALL, maximum_nodes=1)
+    (id,) = world.made(1)
+    world.tell(events.Listed([ProvidedNode(id, "small", "failed", problem="its disk is broken")]))
+    world.nodes.clear()
+    world.now += 60.0
+    assert created(world.see(wants(count=50))) == {"small": 1}
+    world.see(wants(count=50))
+    assert "there may be no more of it; the latest has failed: its disk is broken" in world.autoscaler.unmet[0].why
+
+
 def test_an_invalid_kind_is_not_asked_for_again_soon() -> None:
     world = World(SMALL)
     (create,) = (step for step in world.see(wants()) if isinstance(step, events.MakeMachines))

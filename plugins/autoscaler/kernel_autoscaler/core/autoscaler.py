@@ -295,6 +295,7 @@ class Autoscaler:
             [kind for kind in self.kinds.values()],
             lambda kind, bought: 0 if kind in closed else self._room(kind, bought, nodes, price),
             closed,
+            {name: text for name in self.kinds if (text := self.circuits.latest(name))},
         )
 
     def _committed(self) -> float:

@@ -65,6 +65,10 @@ class Circuits:
                 return circuit
         return None
 
+    def latest(self, kind: str) -> str:
+        """Return what the latest failure of a kind was, "" if it has worked since."""
+        return self._circuits[kind].text if kind in self._circuits else ""
+
     def next_end(self, now: float) -> float | None:
         """Return in how many seconds the first open circuit closes; None if none is open."""
         return min((one.until - now for one in self._circuits.values() if now < one.until), default=None)

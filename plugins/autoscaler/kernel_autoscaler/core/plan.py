@@ -44,7 +44,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Market:
-    """What can be bought: the kinds, and why there are none of some (`closed`).
+    """What can be bought: the kinds, why there are none of some (`closed`), and what the latest of some `failed` by.
 
     `room(kind, bought)` says how many more of a kind there may be, when so many of each are `bought` already.
     """
@@ -52,6 +52,12 @@ class Market:
     kinds: Sequence[Kind]
     room: Callable[[str, Mapping[str, int]], float]
     closed: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+    def why_none(self, kind: str) -> str:
+        """Return why no more of a kind can be bought now."""
+        latest = f"; the latest has failed: {self.failed[kind]}" if kind in self.failed else ""
+        return self.closed.get(kind) or f"there may be no more of it{latest}"
 
 
 def needs_of(shapes: Iterable[WaitingShape], within: float, devices: Sequence[str]) -> list[Need]:
@@ -157,8 +163,8 @@ class Planner:
         if count:
             self._bought[kind] = self._bought.get(kind, 0) + count
         if count < missing:
-            closed = self._market.closed.get(kind, "there may be no more of it")
-            self.plan.unmet.append(Unmet(f"{missing - count} x the minimum of kind {kind}", closed))
+            why = self._market.why_none(kind)
+            self.plan.unmet.append(Unmet(f"{missing - count} x the minimum of kind {kind}", why))
 
     def bought(self, kind: str) -> int:
         """Return how many machines of a kind the plan buys so far."""
@@ -221,7 +227,7 @@ class Planner:
             nearest = max(suited, key=lambda kind: (_share(kind, need.wanted), -kind.cost))
             lacks = ", ".join(_lacks(nearest, need.wanted))
             return f"no kind of machine is large enough: {nearest.name}, the nearest, lacks {lacks}"
-        reasons = {kind.name: self._market.closed.get(kind.name, "there may be no more of it") for kind in able}
+        reasons = {kind.name: self._market.why_none(kind.name) for kind in able}
         return "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -55,7 +56,9 @@ def main() -> None:
     options = {"session": given["session"], **configuration.provider_options}
     provider = kernel.make_node_provider(configuration.provider, options)
     settings = settings_of(configuration, provider)
-    autoscaler = Autoscaler(kinds_of(configuration, provider), settings, configuration.name)
+    # A later session of the same name must not order with tokens that its provider has seen.
+    of_session = hashlib.sha256(given["session"].encode()).hexdigest()[:8]
+    autoscaler = Autoscaler(kinds_of(configuration, provider), settings, f"{configuration.name}-{of_session}")
     begun = time.time() - time.monotonic()
 
     def clock() -> float:
