@@ -213,7 +213,8 @@ def test_what_is_no_timeline_is_refused(tmp_path: Path, text: str, problem: str)
 def test_the_guide_shows_a_load_and_every_key_and_scenario(tmp_path: Path) -> None:
     guide = (Path(__file__).resolve().parents[3] / "docs" / "simulate.md").read_text(encoding="utf-8")
     path = tmp_path / "guide.toml"
-    path.write_text(guide.split("```toml\n")[1].split("```")[0])
+    (load,) = [block.split("```")[0] for block in guide.split("```toml\n")[1:] if block.startswith("[[nodes]]")]
+    path.write_text(load)
     assert [work.form for work in read_load(path).work] == ["tasks", "actors", "gangs"]
     inner = {"form", "work", "nodes", "changes"}
     assert [key for key in VALUES if f"`{key}`" not in guide and key not in inner] == []
