@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel_spec.errors import NodeProviderError
+from kernel_spec.process_marks import has_mark
 from kernel_spec.providers import CAPACITY, INVALID, KindDetails, ProvidedNode
 
 _ID = "KERNEL_PROVIDER_ID"
@@ -87,7 +88,7 @@ class LoopbackProvider:
                 said = json.loads((directory / "node.json").read_text())
                 _write(directory / "node.json", {**said, "ended": True})
                 pid = _agent_pid(directory)
-                if pid and _is_alive(pid, id):
+                if pid and has_mark(pid, _ID, id):
                     os.kill(pid, signal.SIGTERM)
 
     def _begin(self, kind: str, join: Mapping[str, Any], token: str) -> str:
@@ -125,7 +126,7 @@ class LoopbackProvider:
 
 def _state(directory: Path, said: Mapping[str, Any]) -> tuple[str, str]:
     """Return the state of a node, "" once it is gone, and what is wrong with it."""
-    if _is_alive(said["process"], directory.name):
+    if has_mark(said["process"], _ID, directory.name):
         if said["ended"]:
             return "stopping", ""
         return ("running" if _agent_pid(directory) else "starting"), ""
@@ -146,14 +147,6 @@ def _agent_pid(directory: Path) -> int:
         return int(json.loads((directory / "start.json").read_text())["agent_pid"])
     except (OSError, ValueError, KeyError):
         return 0
-
-
-def _is_alive(pid: int, id: str) -> bool:
-    """Return whether the process is there, and belongs to the node with this id."""
-    try:
-        return f"{_ID}={id}" in Path(f"/proc/{pid}/environ").read_text(errors="replace")
-    except OSError:
-        return False
 
 
 def _write(file: Path, said: Mapping[str, Any]) -> None:

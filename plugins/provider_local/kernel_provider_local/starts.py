@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from kernel_provider_local.remote_node import ID_VARIABLE
+from kernel_spec.process_marks import has_mark
 
 
 class NodeStarts:
@@ -31,7 +32,7 @@ class NodeStarts:
         """Return whether that process is there still."""
         try:
             pid = int((self._root / id / "pid").read_text())
-            return f"{ID_VARIABLE}={id}\0" in Path(f"/proc/{pid}/environ").read_text(errors="replace")
+            return has_mark(pid, ID_VARIABLE, id)
         except (OSError, ValueError):
             return False
 
